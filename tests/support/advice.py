@@ -42,7 +42,7 @@ def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) ->
 
 
 def members(teller: Teller, **settings: Any) -> LiveGroup | None:
-    """The group's members with these settings."""
+    """Return the group's members with these client settings."""
     try:
         group = MembershipLog(teller.group_id).group(latest(teller))
     except UnknownGroup:
@@ -51,18 +51,18 @@ def members(teller: Teller, **settings: Any) -> LiveGroup | None:
 
 
 def stopped(episode: Episode, ms: int) -> Episode:
-    """The episode with so long a stop of one partition."""
+    """Return the episode with a downtime of this length for one partition."""
     downtime = Downtime(lower_ms=ms, upper_ms=2 * ms, longest_ms=(ms, 2 * ms), total_ms=(ms, 2 * ms), partitions=1)
     return structs.replace(episode, downtime=downtime)
 
 
 def rules(group: GroupHistory) -> dict[str, Advice]:
-    """The advice for a group, by rule."""
+    """Return the advice for a group by rule name."""
     return {advice.rule: advice for advice in advise(group)}
 
 
 def deploy(teller: Teller, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> Teller:
-    """A rolling restart an hour later: each member leaves, and comes back with a new member id."""
+    """Apply a rolling restart an hour later: each member leaves and rejoins with a new member id."""
     wait = 3600.0
     for member_id in list(teller.members):
         name, _, number = member_id.partition("#")

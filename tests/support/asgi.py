@@ -1,4 +1,4 @@
-"""One request to an ASGI application, without a server."""
+"""Sends one request to an ASGI application, without a server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ask(
     peer: str = "127.0.0.1",
     body: bytes = b"",
 ) -> Answer:
-    """The answer to one request."""
+    """Return the application's response to one request."""
     given = headers.items() if isinstance(headers, Mapping) else headers
     path, _, query = target.partition("?")
     scope = {
@@ -55,7 +55,7 @@ def ask(
 
     async def receive() -> dict[str, Any]:
         found = next(arrived, None)
-        if found is None:  # the client stays
+        if found is None:  # the client stays connected
             await asyncio.Event().wait()
         return found or {}
 
@@ -65,7 +65,7 @@ def ask(
     try:
         asyncio.run(app(scope, receive, send))
     except Exception:
-        if not sent or sent[0]["status"] != 500:  # Starlette answers a failure and raises it again for the server
+        if not sent or sent[0]["status"] != 500:  # Starlette responds to a failure, then raises it again
             raise
     return Answer(
         sent[0]["status"],

@@ -1,4 +1,4 @@
-"""axe-core's checks of accessibility on a page; npm fetches it once, into the user's cache."""
+"""Runs axe-core's accessibility checks on a page; npm downloads axe-core once, into the user's cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streaming.kafka.jars import cache_dir, locked
 
 VERSION = "4.14.1"
 
-#: Everything that axe-core knows, its best practices too, but for what it only tries out.
+#: Every rule set of axe-core, including best practices; experimental rules are excluded.
 _RUN = """async () => (await axe.run(document, { runOnly: {
   type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 } })).violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(({ html, failureSummary, target }) =>
@@ -26,7 +26,7 @@ _RUN = """async () => (await axe.run(document, { runOnly: {
 
 @cache
 def axe_core() -> str:
-    """The script. The test is skipped where there is no npm; in CI it fails."""
+    """Return the script of axe-core; without npm the test is skipped, and in CI it fails."""
     done = cache_dir("npm") / f"axe-core-{VERSION}"
     script = done / "node_modules" / "axe-core" / "axe.min.js"
     with locked(done.with_name(f".{done.name}.lock")):
@@ -52,7 +52,7 @@ def _install(done: Path) -> None:
 
 
 def violations(page: Page) -> list[dict[str, Any]]:
-    """Return axe-core's violations of a page: rule, its demand, and the elements."""
+    """Return axe-core's violations of a page: rule, help text, and the elements."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(axe_core())
     found: list[dict[str, Any]] = page.evaluate(_RUN)

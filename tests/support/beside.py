@@ -1,4 +1,4 @@
-"""Background work of a test, on a thread of its own, until its ``with`` block ends."""
+"""Runs work of a test in a background thread until the ``with`` block ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.wait import PATIENCE
 
 @contextmanager
 def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """``work`` goes on until the event that it is given is set."""
+    """Run ``work`` in a thread; it gets an event, and returns once the event is set."""
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,))
     thread.start()
@@ -26,7 +26,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 @contextmanager
 def writing(servers: str, write: Callable[[Producer, threading.Event], None], **properties: object) -> Iterator[None]:
-    """The same with a producer, whose records have all arrived afterwards."""
+    """Run ``work`` in a thread with a producer; at the end all its records have been delivered."""
     producer = Producer({"bootstrap.servers": servers} | properties)
     try:
         with beside(lambda stop: write(producer, stop)):

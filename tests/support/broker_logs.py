@@ -1,4 +1,4 @@
-"""Brokers' logs: what is read of lines, and the layouts that operators choose."""
+"""Broker logs for tests: reads reasons from lines, and renders the log layouts that operators choose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AT_MS = 1_714_557_600_123
 
 
 def read_lines(lines: Iterable[str]) -> GroupReasons:
-    """The reasons in these lines."""
+    """Return the reasons that these log lines contain."""
     log, reasons = BrokerLog(), GroupReasons()
     for event in [*log.read("".join(f"{line}\n" for line in lines).encode()), *log.finish()]:
         reasons.add(event)
@@ -22,7 +22,7 @@ def read_lines(lines: Iterable[str]) -> GroupReasons:
 
 
 class Layout(NamedTuple):
-    """Layout of a message by a broker, or a log shipper: ``render`` takes it with prefix, and the logger."""
+    """A log layout of a broker or log shipper; ``render`` formats a message with prefix and logger name."""
 
     name: str
     render: Callable[[str, str], str]

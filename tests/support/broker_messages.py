@@ -1,4 +1,4 @@
-"""The messages of group coordinators as each release words them, and what they report.
+"""Messages of group coordinators in the wording of each release, with the reasons that they report.
 
 Copied from the sources of the releases (tags 2.0.0 to 3.8.0, branch 3.9, sources jars of
 kafka-group-coordinator 4.0.0 to 4.3.1), not from the code under test.
@@ -14,9 +14,9 @@ SCALA_LOGGER = "kafka.coordinator.group.GroupCoordinator"
 JAVA_LOGGER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
 
 _UUID = "3e1f0f0a-9f5c-4a57-8a3c-0e3b7d1b2c4d"
-#: segmentio/kafka-go's default client id, with the UUID that the coordinator adds.
+#: segmentio/kafka-go's default client id, with the UUID that the coordinator appends.
 KAFKA_GO = f"app@host (github.com/segmentio/kafka-go)-{_UUID}"
-#: Client ids with what messages are made of.
+#: Client ids that contain punctuation and words of the coordinator's messages.
 ODD = f"a, b [c] (d): in group x, member.id é 日本 -{_UUID}"
 PLAIN = f"checkout-0-{_UUID}"
 OTHER = "checkout-1-11111111-2222-3333-4444-555555555555"
@@ -26,7 +26,7 @@ PART = "(__consumer_offsets-7)"
 
 
 class Case(NamedTuple):
-    """A message: first and last release with this wording, and what it reports."""
+    """A log message: first and last release with this wording, and the reason that it reports."""
 
     name: str
     since: str
@@ -59,7 +59,7 @@ def _metadata(member: str, instance: str, comma: str = "") -> str:
 
 # fmt: off
 def _scala_reasons(member: str) -> tuple[tuple[str, str, str, str | None], ...]:
-    """Since, until, reason, the client's own."""
+    """Return tuples of first release, last release, the coordinator's reason and the client's reason."""
     return (
         ("2.1", "2.2", f"Adding new member {member}", None),
         ("2.3", "2.4", f"Adding new member {member} with group instanceid None", None),
@@ -218,7 +218,7 @@ def _epochs(group: str, member: str) -> list[Case]:
 
 
 def cases(group: str, member: str) -> list[Case]:
-    """Every message about this group and member."""
+    """Return every coordinator message about this group and member."""
     return [
         *_preparing(group, member),
         *_generations(group, member),

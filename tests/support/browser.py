@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 
 from tests.support.turns import turn
 
-#: For what a test waits for without bounding it: a busy machine may take long.
+#: Timeout for conditions whose duration a test does not limit: a busy machine may take long.
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -29,11 +29,11 @@ ARGUMENTS = (
     "--disable-sync",
 )
 
-#: What is wider than its place, so that something scrolls sideways.
+#: Script that lists elements wider than their container, which cause horizontal scrolling.
 TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".diff, .card")]
   .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
 
-#: An init script: what a load moves, and when it paints.
+#: Init script that records layout shifts and paint times while the page loads.
 PAINTS = """
 window.paints = { shift: 0, largestMs: 0 };
 const observe = (type, take) =>
@@ -43,7 +43,7 @@ observe("largest-contentful-paint", (entry) => { paints.largestMs = entry.startT
 observe("paint", (entry) => { if (entry.name === "first-contentful-paint") paints.firstMs = entry.startTime; });
 """
 
-#: Where pictures for the docs go; elsewhere unless ``WRITE_IMAGES=1``, so that a test run leaves the tree clean.
+#: Folder of the docs' pictures with ``WRITE_IMAGES=1``, else a temporary one, so that tests leave the tree clean.
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
@@ -62,7 +62,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Watched:
-    """A page, the origins it asked, and its console."""
+    """A page with the origins that it requested and its console messages."""
 
     page: Page
     origins: set[str] = field(default_factory=set)
@@ -76,7 +76,7 @@ class Watched:
         self.page.on("console", self._message)
 
     def _message(self, message: ConsoleMessage) -> None:
-        """Keep errors and warnings; a changed network interface is the machine's, and the page has to recover."""
+        """Keep errors and warnings, except for network changes of the machine, from which the page has to recover."""
         if message.type in ("error", "warning") and "net::ERR_NETWORK_CHANGED" not in message.text:
             self.errors.append(message.text)
 
@@ -94,7 +94,7 @@ def open_page(
 
 
 def picture(page: Page, name: str, folder: Path) -> Path:
-    """Take a screenshot, in the docs if ``WRITE_IMAGES`` is set."""
+    """Take a screenshot; store it in the docs if ``WRITE_IMAGES`` is set."""
     path = (IMAGES if os.environ.get("WRITE_IMAGES") else folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)

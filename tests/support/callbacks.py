@@ -1,4 +1,4 @@
-"""Compare the callbacks of real consumers with the diffs of their groups."""
+"""Compares the callbacks of real consumers with the diffs of their groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.members import Share
 
 
 def distinct(shares: Iterable[Share]) -> list[Share]:
-    """Return the shares that are not empty and differ from the one before."""
+    """Return the assignments that are not empty and differ from the previous one."""
     found: list[Share] = []
     for share in ({topic: sorted(numbers) for topic, numbers in one.items() if numbers} for one in shares):
         if share and (not found or found[-1] != share):
@@ -22,14 +22,14 @@ def distinct(shares: Iterable[Share]) -> list[Share]:
 def missing_callbacks(
     diffs: Iterable[Diff], names: Mapping[str, str], callbacks: Mapping[str, Iterable[Share]]
 ) -> list[str]:
-    """Return the members whose assignments are not all in the diffs, in order; a line each.
+    """Return a line for each member whose assignments do not all appear in the diffs, in order.
 
     The diffs may have more: a generation that the next one overtook reaches no callback.
 
     Args:
         diffs: of one group.
         names: client ids by member id.
-        callbacks: by client id, what a consumer owned after each assignment.
+        callbacks: by client id, the partitions that a consumer owned after each assignment.
     """
     held: dict[str, list[Share]] = defaultdict(list)
     for diff in diffs:

@@ -1,4 +1,4 @@
-"""Runs ``rebalance-monitor`` as child processes, as its users do."""
+"""Runs ``rebalance-monitor`` as a child process, as users do."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.support.wait import PATIENCE
 
 
 def command(*arguments: str, module: str = "streaming") -> list[str]:
-    """The command line, in this interpreter."""
+    """Return the command line that starts ``rebalance-monitor`` with this interpreter."""
     return [sys.executable, "-m", module, *arguments]
 
 
 def run(*arguments: str, stdin: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    """The finished command; text is UTF-8 and line ends are left alone."""
+    """Return the finished command; output is decoded as UTF-8 and line ends are unchanged."""
     done = subprocess.run(command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 class Running:
-    """A command that runs until it is stopped, and may be started again; a context manager.
+    """A context manager for a command that runs until it is stopped, and may be started again.
 
     Args:
         arguments: of ``rebalance-monitor``.
@@ -55,27 +55,27 @@ class Running:
         return self.process.pid
 
     def said(self) -> str:
-        """All it printed."""
+        """Return everything that the command printed."""
         return "" if self.log is None else self.log.read_text()
 
     def check(self) -> None:
-        """Fail with what it printed when it has ended by itself."""
+        """Raise an AssertionError with the output if the command has ended by itself."""
         assert self.process is not None
         assert self.process.poll() is None, self.said()
 
     def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
-        """The exit status after the signal."""
+        """Send the signal and return the exit status."""
         assert self.process is not None
-        self.process.send_signal(number)  # to one that has ended: nothing
+        self.process.send_signal(number)  # no effect on a process that has ended
         return self.ended(seconds)
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """The exit status, once it has ended."""
+        """Return the exit status once the process has ended."""
         assert self.process is not None
         return self.process.wait(seconds)
 
     def kill(self) -> None:
-        """End it, and what it started, as a crash would."""
+        """Kill the process and its children with SIGKILL, as a crash would."""
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
             self.process.wait()

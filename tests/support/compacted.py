@@ -1,4 +1,4 @@
-"""Records of the compacted topics for groups of a :class:`~tests.support.told.Teller`."""
+"""Records of the compacted topics, made from groups of a :class:`~tests.support.told.Teller`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASSIGNMENTS, EPISODES, INCIDENTS = "rebalance.assignments", "rebalance.episodes"
 
 
 class Record(NamedTuple):
-    """A record of one of the two topics, without their prefix."""
+    """A record of one of the two compacted topics; its topic name has no prefix."""
 
     topic: str
     key: bytes
@@ -43,19 +43,19 @@ def latest(teller: Teller) -> LatestAssignment:
 
 
 def updated(teller: Teller, *, over: bool = True) -> list[Episode]:
-    """Every update of every episode; ``over``: the last one is over."""
+    """Return every update of every episode; ``over``: the last episode has ended."""
     end = [QuietNote(teller.told[-1][0])] if over else []
     return list(updates(teller.group_id, [*teller.told, *end]))
 
 
 def told(teller: Teller, *, over: bool = True) -> list[EpisodeRecord]:
-    """The newest record of each of its episodes."""
+    """Return the newest record of each of the group's episodes."""
     newest = {episode.episode: episode for episode in updated(teller, over=over)}
     return [EpisodeRecord(one, encode(one)) for one in newest.values()]
 
 
 def records(teller: Teller, *, over: bool = True) -> Iterator[Record]:
-    """All records of a group, with those that compaction has not yet taken away."""
+    """Return all records of a group, including older ones that compaction has not yet removed."""
     group = teller.group_id
     yield Record(ASSIGNMENTS, group.encode(), encode(latest(teller)))
     for episode in updated(teller, over=over):
@@ -63,7 +63,7 @@ def records(teller: Teller, *, over: bool = True) -> Iterator[Record]:
 
 
 def checkout(group_id: str = "team/checkout") -> Teller:
-    """A first start of three members, of which two share a client id, and ten minutes later a rolling restart."""
+    """Return a group after a first start of three members, two with the same client id, and a rolling restart."""
     teller = Teller(6, group_id=group_id)
     teller.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
     for host in ("h1", "h2"):
@@ -72,10 +72,10 @@ def checkout(group_id: str = "team/checkout") -> Teller:
     return teller
 
 
-#: When its first start was, when its rolling restart began, and when that ended.
+#: Times of checkout's first start, and of the begin and end of its rolling restart.
 STARTED, RESTARTED, ENDED = START + 1000, START + 601_000, START + 616_000
 
-#: Of a group ``flappy``: one is over, two are open.
+#: Incidents of the group ``flappy``: one is closed, two are open.
 FLAPPY_INCIDENTS = (
     incident("flappy", 1, opened_at=STARTED, closed_at=STARTED + 1000, kind="skew"),
     incident("flappy", 2, opened_at=STARTED + 2000, kind="stuck"),

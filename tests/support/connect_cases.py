@@ -1,4 +1,4 @@
-"""Random lives of a Connect cluster: what each round's leader sees, our answer fed back as the workers apply it."""
+"""Random histories of Connect clusters: the input of each round's leader, with our assignments applied by the workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from assignors.connect import ConnectRound, LeaderMemory, Work, WorkChange, incremental, model
 
-#: Equal hash codes ("Aa" and "BB"), one bucket without equal codes, Latin, CJK, astral and above the surrogates.
+#: Equal hash codes ("Aa" and "BB"), one bucket without equal codes, and Latin, CJK, astral and above-surrogate names.
 NAMES = [
     *("AaAa", "BBBB", "AaBB", "BBAa", "Aa", "BB", "C#", "c", "connect-1", "connect-10", "connect-2", "w"),
     *("ümlaut", "漢字", "\U0001f600", "\uffee", "x-9d1", "x-17f", "x-c02", "worker-0001", "worker-0002"),
@@ -20,7 +20,7 @@ MAX_DELAYS_MS = (0, 1, 2, 40, 41, 1000, 60_000, 300_000, 300_000, 300_000)
 
 @dataclass
 class Life:
-    """The rounds of one leader, as they happened."""
+    """The rounds of one Connect leader, in order."""
 
     max_delay_ms: int
     rounds: list[dict[str, Any]] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Life:
 
 
 def life(rng: random.Random, length: int) -> Life:
-    """A cluster over ``length`` rounds: joins, leaves, bounces, zombies, lost answers, config changes, time."""
+    """Return ``length`` rounds of a cluster with joins, leaves, bounces, zombies, lost responses and config changes."""
     story = Life(rng.choice(MAX_DELAYS_MS))
     pool = rng.sample(NAMES, rng.randint(2, 40))
     connectors = rng.sample(NAMES, rng.randint(1, 12))
@@ -61,7 +61,7 @@ def life(rng: random.Random, length: int) -> Life:
         story.answers.append(answer)
         state = answer.state
         for name in running:
-            if rng.random() < 0.97:  # else the answer did not reach it
+            if rng.random() < 0.97:  # otherwise the response did not reach the worker
                 running[name] = model.work_after(reported[name], answer.changes[name])
         running = _members(rng, pool, running, gone)
         configured = _configuration(rng, connectors, configured)
@@ -87,7 +87,7 @@ def _members(rng: random.Random, pool: list[str], running: dict[str, Work], gone
             name = rng.choice([name for name in pool if name not in after])
             zombie = gone.pop(name, Work()) if rng.random() < 0.15 else Work()
             after[name] = zombie
-    if rng.random() < 0.3:  # the JoinGroup response has an order of its own
+    if rng.random() < 0.3:  # the JoinGroup response lists members in an order of its own
         after = {name: after[name] for name in rng.sample(list(after), len(after))}
     return after
 
@@ -104,12 +104,12 @@ def _configuration(rng: random.Random, connectors: list[str], configured: dict[s
 
 
 def as_json(work: Work) -> list[list[Any]]:
-    """Return it as the oracle's JSON."""
+    """Return the state in the oracle's JSON format."""
     return [list(work.connectors), [list(task) for task in work.tasks]]
 
 
 def comparable(answer: ConnectRound) -> dict[str, Any]:
-    """Our answer as the oracle words it: what is started in the order of the wire, what is stopped sorted."""
+    """Return our assignment in the oracle's format: started tasks in wire order, revoked tasks sorted."""
     return {
         "changes": {name: _change(change) for name, change in sorted(answer.changes.items())},
         "delay": answer.delay_ms,
@@ -124,7 +124,7 @@ def _change(change: WorkChange) -> list[Any]:
 
 
 def comparable_oracle(answer: dict[str, Any]) -> dict[str, Any]:
-    """The oracle's answer with what has no order sorted."""
+    """Return the oracle's assignment with unordered parts sorted."""
     changes = {
         name: [assigned, [sorted(revoked[0]), sorted(revoked[1])]]
         for name, (assigned, revoked) in sorted(answer["changes"].items())

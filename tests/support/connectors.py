@@ -1,4 +1,4 @@
-"""Jars for a PySpark whose Kafka connector a repository has not, or not all of."""
+"""Kafka connector jars for PySpark versions whose connector a Maven repository lacks or has only in part."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from streaming.kafka.jars import DownloadFailed, fetch, kafka_coordinates, spark_connector
 
-#: The release that the project is locked to, whose connector is whole.
+#: The locked PySpark release, whose connector is complete.
 LOCKED = "4.2.0"
 BROKER = "4.3.1"
 
 
 def jars(release: str, folder: Path) -> Path | None:
-    """A folder for KAFKA_JARS with a connector for this PySpark, and the broker; None where there is none.
+    """Return a folder for KAFKA_JARS with a connector for this PySpark and broker; None if there is none.
 
     In place of one that is missing the newest earlier one of the same minor release runs, under its name.
     """
@@ -29,7 +29,7 @@ def jars(release: str, folder: Path) -> Path | None:
 
 
 def _connector(release: str) -> dict[str, Path] | None:
-    """The connector's jars by the names that they are looked for."""
+    """Return the connector's jars by the file names that Spark expects."""
     minor, _, patch = release.rpartition(".")
     for number in range(int(patch), -1, -1):
         earlier = f"{minor}.{number}"

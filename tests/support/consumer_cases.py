@@ -1,4 +1,4 @@
-"""Random groups of the consumer protocol: possible states of a coordinator, and the sequence of its targets."""
+"""Random groups of the consumer protocol: possible coordinator states, and the sequence of their targets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConsumerGroups(Groups):
         return self._sound(super().after(case, assignment))
 
     def _sound(self, case: Case) -> Case:
-        """One owner a partition, and every member subscribed alike when the group is to be homogeneous."""
+        """Make a case valid: one owner for each partition, and equal subscriptions in a homogeneous group."""
         if self.equal:
             like = self.random.choice(case["members"])["topics"]
             for member in case["members"]:

@@ -1,4 +1,4 @@
-"""A broker in a container, of the image that ``KAFKA_IMAGE`` names, with the same face as the embedded one."""
+"""A Kafka broker in a container of the image ``KAFKA_IMAGE``, with the same interface as the embedded one."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from streaming.kafka.runtime import free_ports
 from tests.support.wait import eventually
 
 DEFAULT_IMAGE = "apache/kafka:4.3.1"
-#: On every container and image that the tests make, so that leftovers can be found.
+#: Label of every container and image that the tests create, so that leftovers can be found.
 LABEL = "io.github.kafka-rebalance-monitor.tests"
 _ENVIRONMENT = {
-    # The start-up of this process may be anywhere; the broker is always on this machine's loopback. Where a file
-    # /.dockerenv exists testcontainers would take the bridge's address instead.
+    # This process may run in a container; the broker is always on this machine's loopback. Without this setting
+    # testcontainers would use the bridge's address where a file /.dockerenv exists.
     "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
     "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
-    # The reaper is one more image to pull; the context manager and the label clean up.
+    # The reaper would need one more image; the context manager and the label clean up instead.
     "TESTCONTAINERS_RYUK_DISABLED": "true",
 }
 
 
 def docker_client() -> Any:
-    """A client of the Docker engine: skips the test without one, fails it in CI."""
+    """Return a client of the Docker engine; without one the test is skipped, and in CI it fails."""
     import docker
     from docker.errors import DockerException
 
@@ -39,14 +39,14 @@ def docker_client() -> Any:
 
 
 def missing(reason: str) -> None:
-    """Skip a container test visibly on a laptop, fail it in CI."""
+    """Skip a container test with a visible reason on a laptop; fail it in CI."""
     if os.environ.get("CI"):
         pytest.fail(f"{reason}; CI must run the container tests")
     pytest.skip(reason)
 
 
 def image_or_skip(name: str) -> str:
-    """``name`` once it is on this machine, pulled when it was not."""
+    """Return ``name`` once the image is on this machine; pull it if it is missing."""
     from docker.errors import DockerException
 
     images = docker_client().images
@@ -61,7 +61,7 @@ def image_or_skip(name: str) -> str:
 
 
 def variables(properties: Mapping[str, str]) -> dict[str, str]:
-    """Broker properties as apache/kafka reads them from the environment."""
+    """Return broker properties as environment variables of the apache/kafka image."""
     return {
         "KAFKA_" + name.replace("-", "___").replace("_", "__").replace(".", "_").upper(): value
         for name, value in properties.items()
@@ -69,7 +69,7 @@ def variables(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 class Container:
-    """A started broker container as the tests' cluster."""
+    """A running broker container as the cluster under test."""
 
     def __init__(self, container: Any, bootstrap_servers: str) -> None:
         self._container = container
@@ -82,15 +82,15 @@ class Container:
 
 @contextmanager
 def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
-    """A one-node cluster in a container, ready for clients of this machine; gone afterwards."""
+    """Start a one-node cluster in a container for clients of this machine; remove it afterwards."""
     image = image_or_skip(os.environ.get("KAFKA_IMAGE", DEFAULT_IMAGE))
     os.environ.update(_ENVIRONMENT)
     from testcontainers.core.container import DockerContainer
 
-    (port,) = free_ports(1)  # chosen here: the broker must advertise it
+    (port,) = free_ports(1)  # the broker has to advertise this port, so it is chosen here
     servers = f"127.0.0.1:{port}"
     container = DockerContainer(image)
-    container.ports["9092/tcp"] = ("127.0.0.1", port)  # the default would be every interface
+    container.ports["9092/tcp"] = ("127.0.0.1", port)  # the default is every interface
     container.with_kwargs(labels={LABEL: "broker"})
     for name, value in variables(
         {**_NODE, "advertised.listeners": f"PLAINTEXT://{servers},{_INSIDE}", **properties}
@@ -119,11 +119,11 @@ _NODE = {
 
 
 def _answers(servers: str) -> bool:
-    """Return true if the broker does: its log has no line that means it."""
+    """Return true if the broker answers requests; its log has no line that proves this."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # Refused connections are expected while it starts.
+    # Clients log refused connections while the broker starts.
     admin = AdminClient({"bootstrap.servers": servers, "error_cb": lambda _: None, "log_level": 0})
     try:
         admin.list_topics(timeout=10)

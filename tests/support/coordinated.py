@@ -1,8 +1,8 @@
-"""KIP-848 groups as a coordinator writes them: records of ``__consumer_offsets``, without running members.
+"""Writes ``__consumer_offsets`` records of KIP-848 groups as a coordinator does, without running members.
 
-A write has one timestamp, as with the coordinator: what a heartbeat changes stands in one. One member's restart is
+A write has one timestamp, as with the coordinator: all changes of one heartbeat are one write. One member's restart is
 
-* its leaving: what was said of it goes, a new epoch, and a target for each member that gets a partition of it;
+* its leave: tombstones of its records, a new epoch, and a target for each member that gets a partition of it;
 * a write for each of those that takes it, and one for each other member, which only goes to the new epoch;
 * its coming back under another id: a new epoch, and a target for each that gives a partition;
 * a write for each of those that gives it up, one for the new member, one for each other.
@@ -20,7 +20,7 @@ from tests.support.offsets_topic import compact, elements, string
 
 #: Key and value of a record.
 Record = tuple[bytes, bytes | None]
-#: What the coordinator appends at once.
+#: The records that the coordinator appends in one batch.
 Write = list[Record]
 
 _EPOCH, _SAID, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
@@ -30,12 +30,12 @@ _TIMEOUT_MS = 300_000
 
 
 def topic_ids(count: int, random: Random) -> list[str]:
-    """Ids of topics, as Kafka prints them."""
+    """Return ids of topics in Kafka's text format."""
     return [_id(random) for _ in range(count)]
 
 
 class Coordinated:
-    """One group, and the writes of what happens to it.
+    """One KIP-848 group, and the coordinator's writes for its changes.
 
     Args:
         group_id: its name.
@@ -59,7 +59,7 @@ class Coordinated:
             self.held[ids[number % members]].add(place)
 
     def start(self) -> Write:
-        """The whole group, as one write."""
+        """Return the whole group as one write."""
         found = [self._said(member, place) for place, member in enumerate(self.held)]
         found.append(self._record(_EPOCH, pack(">hib", 0, self.epoch, 0)))
         found += [self._target(member) for member in self.held]
@@ -67,7 +67,7 @@ class Coordinated:
         return found + [self._current(member) for member in self.held]
 
     def bounce(self, place: int, others: int | None = None) -> Iterator[Write]:
-        """The restart of one member.
+        """Return the writes for a restart of one member.
 
         Args:
             place: which, by the order of joining.

@@ -1,4 +1,4 @@
-"""Episodes of a group from its diffs alone: the stream's episodes must be the same.
+"""Computes the episodes of a group from its diffs alone, to compare them with the stream's episodes.
 
 A diff does not list the members before it, so reading begins with the group's first diff.
 """
@@ -25,7 +25,7 @@ _DELETED: Final = "group.deleted"
 
 
 class QuietNote(NamedTuple):
-    """Nothing came for the quiet time after the note of this id."""
+    """No event arrived for the quiet time after the note with this id."""
 
     after: str
 
@@ -34,7 +34,7 @@ Note = RoundNote | BounceNote | WaitNote | QuietNote
 
 
 def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
-    """The group's episodes after a note; no argument is changed."""
+    """Return the group's episodes after a note; arguments are not modified."""
     if isinstance(note, QuietNote):
         return quiet(state, note.after)
     after = None if state is None else copied(state)
@@ -44,7 +44,7 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
 
 
 class GroupReader:
-    """Notes of one group's diffs, which it reads in order.
+    """Converts the diffs of one group, in order, into notes.
 
     Args:
         derived: no collector follows the group, so ``member.left`` is the member's own event.
@@ -56,14 +56,14 @@ class GroupReader:
         self._free: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundNote:
-        """The note of a diff. ``diff_id``: its ``ce_id``."""
+        """Return the note of a diff. ``diff_id``: its ``ce_id``."""
         past, first = self._there or {}, self._there is None
         listed = {one: member for one, member in diff.members.items() if member.present is not False}
         gone = [one for one, member in diff.members.items() if member.present is False]
         instances = {
             member.group_instance_id: one for one, member in listed.items() if member.group_instance_id is not None
         }
-        # A static member that came back under a new id is called by it in the past as well.
+        # Earlier events of a static member that rejoined are attributed to its new id as well.
         renamed = {
             one: instances[member.group_instance_id]
             for one, member in past.items()
@@ -75,14 +75,14 @@ class GroupReader:
             unlisted = {one: member for one, member in known.items() if one not in diff.members}
         there = unlisted | listed
         joined = [one for one in listed if one not in known]
-        if first and diff.unchanged is not UNSET:  # the group was there before, and most of its members are not known
+        if first and diff.unchanged is not UNSET:  # the group existed before, and most of its members are unknown
             joined = [one for one in diff.cause.member_ids if diff.cause.kind == "member.joined"]
         after = len(listed) + (0 if diff.unchanged is UNSET else diff.unchanged)
         free = _renamed(self._free, renamed)
         self._there = there
         left, moved = track_owners(free, diff.members)
         if sum(map(len, moved.values())) != diff.moved:
-            # Of what was free the monitor had forgotten some: the group was deleted, or the topic made anew.
+            # The monitor forgot some free partitions: the group was deleted, or the topic was created again.
             left, moved = track_owners({}, diff.members)
         self._free = _left(left, diff, there)
         before = {one: _after(member) for one, member in unlisted.items()}
@@ -119,7 +119,7 @@ class GroupReader:
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:
-        """Take note of static members that came back without a diff; gives the note back."""
+        """Record static members that rejoined without a diff, and return the note."""
         self._there = {note.renamed.get(one, one): member for one, member in (self._there or {}).items()}
         self._free = _renamed(self._free, note.renamed)
         return note
@@ -131,7 +131,7 @@ def _number(diff: Diff) -> int:
 
 
 def _after(member: MemberDiff) -> Holding:
-    """Return a member's partitions after the round, kept and assigned together."""
+    """Return a member's partitions after the round: kept and assigned ones."""
     return {
         topic: [*member.kept.get(topic, ()), *member.assigned.get(topic, ())]
         for topic in {**member.kept, **member.assigned}
@@ -147,7 +147,7 @@ def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
 
 
 def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> LastOwners:
-    """The last owners as the monitor remembers them: none of a group that is gone or of tasks that are."""
+    """Return the last owners that the monitor remembers; deleted groups and tasks have none."""
     if diff.cause.kind == _DELETED:
         return {}
     tasks = diff.kind == "connect" or diff.protocol == "streams"
@@ -174,7 +174,7 @@ def episodes(
     *,
     derived: bool = False,
 ) -> list[Episode]:
-    """All episodes of one group, oldest first; the last one may be open.
+    """Return all episodes of one group, oldest first; the last one may be open.
 
     Args:
         group_id: the group.
@@ -196,7 +196,7 @@ def updates(
     *,
     derived: bool = False,
 ) -> Iterator[Episode]:
-    """Every state of every episode of one group, as :func:`episodes` reads them."""
+    """Return every update of every episode of one group, as :func:`episodes` computes them."""
     reader, state = GroupReader(derived=derived), None
     for one in told:
         note: Note
@@ -214,7 +214,7 @@ def updates(
 def records(
     group_id: str, before: EpisodeState | None, after: EpisodeState | None, closed: EpisodeState | None
 ) -> Iterator[Episode]:
-    """The records that one step changed: of the episode that it ended, and of the one that is open."""
+    """Return the records that one step changed: of the episode that ended, and of the open one."""
     if closed is not None:
         yield record(group_id, closed, closed=True)
     if after is not None and after is not before and after.open:

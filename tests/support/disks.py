@@ -1,4 +1,4 @@
-"""File systems that can be filled, made read-only and slowed down, and files that are damaged."""
+"""File systems that can be filled, made read-only or slowed down, and helpers that damage files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
-    """A file system that can be filled; None where this user may not mount one."""
+    """Mount a small file system that a test can fill; None if this user may not mount."""
     folder.mkdir()
     with _mounted(folder, "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs") as disk:
         yield disk
@@ -20,7 +20,7 @@ def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
-    """No block is left on the disk."""
+    """Fill the disk until no block is free."""
     ballast = disk / "ballast"
     try:
         with suppress(OSError), ballast.open("wb", buffering=0) as file:
@@ -34,7 +34,7 @@ def full(disk: Path) -> Iterator[None]:
 
 @contextmanager
 def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
-    """A file system (ext4) that can fail as a real one does; None where this user may not mount one."""
+    """Mount an ext4 file system that can fail as a real one does; None if this user may not mount."""
     folder.mkdir()
     image = folder.with_name(f"{folder.name}.img")
     with image.open("wb") as file:
@@ -46,7 +46,7 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """Remount read-only, as ext4 does when its block device fails. At the end nobody may use it."""
+    """Remount read-only, as ext4 does when its block device fails; no process may use the disk at the end."""
     subprocess.run(["sync", "--file-system", str(disk)], check=True)
     subprocess.run(["mount", "-o", "remount,abort", str(disk)], check=True)
     try:

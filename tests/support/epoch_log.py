@@ -22,7 +22,7 @@ _EPOCH, _SAID, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
 
 
 def topic_id(name: str) -> str:
-    """The id of a topic, as Kafka prints it."""
+    """Return the id of a topic in Kafka's text format."""
     return (name.encode().hex() + "A" * 22)[:21] + "A"
 
 
@@ -38,7 +38,7 @@ class _Member:
 
 
 class EpochLog:
-    """One group's records in a partition of the offsets topic.
+    """The records of one group in a partition of the offsets topic.
 
     Args:
         topics: the partitions of each topic that all members read.
@@ -58,7 +58,7 @@ class EpochLog:
         self._run: list[RawRecord] = []
 
     def join(self, *member_ids: str, instance: str | None = None) -> list[RawRecord]:
-        """These members come, in one write."""
+        """Add these members in one write."""
         for member_id in member_ids:
             self.members[member_id] = _Member(instance=instance)
             self._say(member_id)
@@ -68,7 +68,7 @@ class EpochLog:
         return self._written()
 
     def leave(self, *member_ids: str) -> list[RawRecord]:
-        """These members go, in one write."""
+        """Remove these members in one write."""
         for member_id in member_ids:
             gone = self.members.pop(member_id)
             for place in gone.held | gone.revoking:
@@ -79,14 +79,14 @@ class EpochLog:
         return self._written()
 
     def away(self, member_id: str) -> list[RawRecord]:
-        """A static member leaves for a while: it keeps what it has."""
+        """Let a static member leave temporarily; it keeps its assignment."""
         one = self.members[member_id]
         progress = pack(">iib", -2, one.epoch, _STABLE)
         self._put(_CURRENT, progress + _assignment(one.held) + _assignment(set()), member_id)
         return self._written()
 
     def back(self, member_id: str, new_id: str) -> list[RawRecord]:
-        """A static member that was away is back under a new id, in the place of the old one."""
+        """Let a static member rejoin under a new member id; it takes over the old one's assignment."""
         one = self.members.pop(member_id)
         for kind in (_CURRENT, _TARGET, _SAID):
             self._put(kind, None, member_id)
@@ -99,12 +99,12 @@ class EpochLog:
         return self._written()
 
     def beat(self, member_id: str) -> list[RawRecord]:
-        """A member sends a heartbeat: it has given up what was revoked, and gets its next assignment, if any."""
+        """Send a member's heartbeat: it confirms revoked partitions and gets its next assignment, if any."""
         self._reconcile(member_id)
         return self._written()
 
     def delete(self) -> list[RawRecord]:
-        """The group is gone, with whoever is in it."""
+        """Delete the group with its members."""
         for member_id in list(self.members):
             del self.members[member_id]
             for kind in (_CURRENT, _TARGET, _SAID):
@@ -116,19 +116,19 @@ class EpochLog:
         return self._written()
 
     def commit(self, place: Place, offset: int) -> list[RawRecord]:
-        """Somebody commits an offset."""
+        """Write an offset commit."""
         key = commit_key(self.group_id, *place)
         self._run.append(RawRecord(self._partition, self._offset, self.now, key, commit_value(self.now, offset=offset)))
         self._offset += 1
         return self._written()
 
     def settle(self) -> Iterator[RawRecord]:
-        """All members send heartbeats, in turn, until the group is stable."""
+        """Send heartbeats of all members in turn until the group is stable."""
         for run in self.beats():
             yield from run
 
     def beats(self) -> Iterator[list[RawRecord]]:
-        """The same, run by run."""
+        """Yield the records of these heartbeats, write by write."""
         while any(self._has_to_do(member) for member in self.members.values()):
             for member_id in list(self.members):
                 if run := self.beat(member_id):
@@ -138,7 +138,7 @@ class EpochLog:
         return one.epoch != self._epoch or one.state != _STABLE
 
     def _assign(self) -> None:
-        """A new epoch, and targets that move no more than they must."""
+        """Start a new epoch whose targets move as few partitions as possible."""
         self._epoch += 1
         self._put(_EPOCH, pack(">i", self._epoch))
         names = sorted(self.members)
@@ -217,7 +217,7 @@ def _assignment(places: set[Place]) -> bytes:
 
 
 def life(chance: Random, log: EpochLog, names: Sequence[str], steps: int) -> Iterator[RawRecord]:
-    """Members join, leave and send heartbeats at random; an empty group may be deleted."""
+    """Write random joins, leaves and heartbeats; delete the group sometimes while it is empty."""
     for _ in range(steps):
         here = sorted(log.members)
         away = [name for name in names if name not in log.members]
@@ -241,7 +241,7 @@ def _instance(name: str) -> str | None:
 
 
 def wave(log: EpochLog, member_ids: Sequence[str]) -> Iterator[list[RawRecord]]:
-    """These leave at once and rejoin under new ids; after each, all members send heartbeats."""
+    """Let these members leave at once and rejoin under new ids, with heartbeats of all members after each step."""
     for begun in (lambda: log.leave(*member_ids), lambda: log.join(*(f"{one}'" for one in member_ids))):
         yield begun()
         yield from log.beats()

@@ -1,4 +1,4 @@
-"""Views of one KIP-848 group as its collector sees it, by chance: who comes, goes, gives up and takes.
+"""Random snapshots of one KIP-848 group as its collector observes it.
 
 Mostly as the coordinator does it, and now and then against its rules, as nothing that comes over a topic can be
 trusted: partitions that two own, that nobody announced, or of topics that the member does not read.
@@ -28,7 +28,7 @@ SOURCE = "collector"
 
 
 class Epochs:
-    """One group that goes on by chance.
+    """One group with random steps.
 
     Args:
         members: how many it has at first.
@@ -48,7 +48,7 @@ class Epochs:
         self.assign()
 
     def log(self, steps: int) -> Iterator[Event]:
-        """Return its collector's events, and a snapshot of the group after each step."""
+        """Return its collector's events, with a snapshot of the group after each step."""
         yield self.announced()
         yield self.event(self.view())
         for _ in range(steps):
@@ -85,7 +85,7 @@ class Epochs:
                 )
 
     def view(self) -> GroupObserved:
-        """The group as it is."""
+        """Return a snapshot of the group."""
         behind = any(
             member.member_epoch != self.epoch or member.pending_revocation or member.target != member.assigned
             for member in self.members.values()
@@ -101,7 +101,7 @@ class Epochs:
         )
 
     def step(self) -> None:
-        """Apply the next step."""
+        """Apply the next random step."""
         chance = self.random.random()
         if chance < 0.08 or not self.members:
             self.join()
@@ -142,7 +142,7 @@ class Epochs:
         )
 
     def assign(self) -> None:
-        """A new epoch: partitions without a member to have them, and some others, are for other members."""
+        """Start a new epoch: assign unowned partitions, and some others, to other members."""
         self.epoch += 1
         names = sorted(self.members)
         left = [(topic, number) for topic, count in self.topics.items() for number in range(count)]
@@ -162,7 +162,7 @@ class Epochs:
         self.members[name] = structs.replace(self.members[name], **changes)
 
     def beat(self, name: str) -> None:
-        """A member goes one step towards its target."""
+        """Move a member one step towards its target."""
         member = self.members[name]
         target, now, pending = _set(member.target), _set(member.assigned), _set(member.pending_revocation)
         if pending:
@@ -193,7 +193,7 @@ class Epochs:
         self.epoch += self.random.random() < 0.8
 
     def come_back(self) -> None:
-        """A static member under another id, which keeps what it has."""
+        """Let a static member rejoin under another id and keep its partitions."""
         static = [member for member in self.members.values() if member.group_instance_id is not None]
         if static:
             old = self.random.choice(static)

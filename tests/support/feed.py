@@ -1,4 +1,4 @@
-"""A feed over a source in memory: the whole server without a broker."""
+"""A feed over a source in memory: the whole application without a broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ASSIGNMENTS = "rebalance.assignments"
 
 
 def diff_id(diff: Diff) -> str:
-    """A function of group, generation and round alone, as the job's ids are."""
+    """Return an id computed from group, generation and round alone, as the job does."""
     return f"{diff.group_id}:{diff.generation}:{diff.round}"
 
 
@@ -58,7 +58,7 @@ def message(diff: Diff) -> dict[str, object]:
 
 
 def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
-    """Return the record of an episode or incident; its id is a function of its content."""
+    """Return the record of an episode or incident; its id is computed from its content."""
     number, topic = (value.episode, EPISODES) if isinstance(value, Episode) else (value.incident, INCIDENTS)
     body = encode(value)
     made = f"{value.group_id}:{zlib.crc32(body)}"
@@ -66,13 +66,13 @@ def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
 
 
 def stories(teller: Teller, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
-    """Every update of every episode of a group, in their topic."""
+    """Return every update of every episode of a group, as records of the topic."""
     return [story(one, offset=offset) for offset, one in enumerate(updated(teller, over=over), start)]
 
 
 @dataclass
 class MemorySource:
-    """A source whose topics are lists; what is put in arrives with the next poll, positions are honoured."""
+    """A source whose topics are lists; published records arrive with the next poll, and positions are respected."""
 
     log: list[TopicRecord] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=lambda: {DIFFS: "t-1"})
@@ -87,7 +87,7 @@ class MemorySource:
         self.read = 0
 
     def remake(self, topic_id: str, *records: TopicRecord) -> None:
-        """The topic is deleted and made again."""
+        """Delete the topic and create it again."""
         self.log, self.read, self.positions = list(records), 0, {}
         self.ids = {DIFFS: topic_id}
 
@@ -116,7 +116,7 @@ class MemorySource:
         return len(self.log) - self.read
 
     def publish(self, event: Event) -> None:
-        """Pass an annotation on, as the stream would."""
+        """Forward an annotation, as the stream would."""
         for write in process(Bucket(), [Record.of(0, 0, *encode_event(event))], 0, SINKS):
             ce = ce_attributes(write.headers)
             self.put(TopicRecord(INCIDENTS, 0, len(self.log), write.key, write.value, ce["id"], 0, ce["type"]))
@@ -126,7 +126,7 @@ class MemorySource:
 
 
 def service(history: History, **options: Any) -> ASGIApp:
-    """The application over what a history holds now; nothing moves it."""
+    """Return the application over the current content of a history, which does not change."""
     board = Board(history.extent, history.groups, history.current_stories)
     board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())

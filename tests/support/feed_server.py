@@ -1,4 +1,4 @@
-"""A whole server over a source in memory, on a thread of the test."""
+"""A complete server over a source in memory, in a thread of the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.feed import MemorySource
 
 
 def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> socket.socket:
-    """A client that has requested ``path`` and reads, or not, into its ``buffer``."""
+    """Send a request for ``path`` and yield the client; it may read the response into its ``buffer``."""
     client = socket.socket()
     if buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -69,7 +69,7 @@ def running(
     freshness: Callable[[], Freshness] = Freshness,
     beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Running]:
-    """A server on its own thread; stopped as a signal would. ``freshness``: what the parts say of themselves."""
+    """Run a server in its own thread; stop it as a signal would. ``freshness``: heartbeats of the components."""
     source = source or MemorySource()
     feed = Running(source, FeedServer(source, options, cluster_id="c", freshness=lambda _: freshness(), beat=beat))
     thread = threading.Thread(target=feed.run, daemon=True)

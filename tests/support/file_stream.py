@@ -1,4 +1,4 @@
-"""The query over files in place of topics: every PySpark runs it, with or without a Kafka connector.
+"""Runs the query over files instead of topics, so that every PySpark can run it without a Kafka connector.
 
 ``python -m tests.support.file_stream --log log.pickle --folder DIR`` plays a log batch by batch and writes what the
 query gives to ``DIR/written.pickle``.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.support.histories import Topic
 
-#: A record as Spark's Kafka source gives it.
+#: Columns of a record in Spark's Kafka source.
 RECORD = pa.schema(
     [
         ("key", pa.binary()),
@@ -42,7 +42,7 @@ Written = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]
 
 
 def batches(log: Topic, records: int) -> list[pa.Table]:
-    """The log in batches of so many records of each partition, in no order within a batch."""
+    """Return the log in batches of ``size`` records of each partition, shuffled within a batch."""
     found = []
     for start in range(0, max(map(len, log)), records):
         rows = [
@@ -56,14 +56,14 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
 
 
 def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
-    """Return the query's output for a log, by topic and key, and how many diffs its buckets reported."""
+    """Return the query's output for a log by topic and key, and how many diffs its buckets reported."""
     source = folder / "source"
     for name in ("source", "ticks"):
         (folder / name).mkdir(parents=True)
     for number, table in enumerate(batches(log, records)):
         file = source / f"{number:04}.parquet"
         parquet.write_table(table, file)
-        os.utime(file, (number, number))  # Spark reads files in the order of their times, in ms
+        os.utime(file, (number, number))  # Spark reads files in the order of their modification times (ms)
     parquet.write_table(pa.table({"offset": pa.array([0], pa.int64())}), folder / "ticks" / "0.parquet")
     written: Written = defaultdict(list)
     with session(SessionOptions(log_file=folder / "spark.log", connector=False)) as spark:
@@ -91,7 +91,6 @@ def _files(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def main() -> None:
-    """Run what the arguments say."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)

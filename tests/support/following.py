@@ -1,4 +1,4 @@
-"""The stream without Spark: the pure monitor over a growing membership topic, timers included."""
+"""Runs the stream without Spark: the pure monitor over a growing membership topic, with timers."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from tests.support.members import Share
 from tests.support.pure_stream import SINKS
 from tests.support.wait import PATIENCE
 
-#: Decoders are built when they are first used, which msgspec does not bear in two threads at once.
+#: Decoders are built on first use, and msgspec does not support building one in two threads at once.
 _decoding = threading.Lock()
 _diffs = msgspec.json.Decoder(Diff)
 _latest = msgspec.json.Decoder(LatestAssignment)
 
 
 class Following:
-    """Follows a membership topic from its beginning, as a stream does; a context manager.
+    """A context manager that follows a membership topic from its beginning, as the stream does.
 
-    It reads in a thread of its own: a timer counts from the moment when a sign of life is read.
+    It reads in a thread of its own: a timer counts from the moment when a heartbeat is read.
 
     Attributes:
-        events: all that was read, and what timers wrote.
-        diffs: what came of them.
+        events: all events that were read or written by timers.
+        diffs: the resulting diffs.
         names: client ids by member id.
     """
 
@@ -68,7 +68,7 @@ class Following:
             self._round()
 
     def _round(self) -> None:
-        """Take in what has come."""
+        """Apply the events that have arrived."""
         now = time.time_ns() // 1_000_000
         records = [
             Record.of(one.partition(), one.offset(), one.key(), one.value(), one.headers())
@@ -76,7 +76,7 @@ class Following:
             if one.error() is None
         ]
         self._apply(records, now)
-        self._bucket = Bucket(self._bucket.pack())  # as between two batches; timers are found by it
+        self._bucket = Bucket(self._bucket.pack())  # as between two batches; timers use this time
         written = expire(self._bucket, now, SINKS)
         answers: list[tuple[Future[bool], bool]] = []
         with suppress(Empty):
@@ -125,33 +125,33 @@ class Following:
             self.names[data.member_id] = data.client_id or ""
 
     def rounds(self, group: str) -> list[Diff]:
-        """The diffs of a group so far."""
+        """Return the diffs of a group so far."""
         return [diff for diff in [*self.diffs] if diff.group_id == group]
 
     def holds(self, group: str) -> dict[str, Share]:
-        """Return a group's assignment, as far as it is read."""
+        """Return a group's current assignment by member id."""
         if self._read.done():
-            self._read.result()  # it ends early by an error alone
+            self._read.result()  # the thread ends early only after an error
         return self._latest.get(group, {})
 
     def shares(self, group: str) -> dict[str, Share]:
-        """The same by client id."""
+        """Return a group's current assignment by client id."""
         return {self.names.get(one, one): share for one, share in self.holds(group).items()}
 
     def ids(self, group: str) -> dict[str, str]:
-        """Member ids of those that are in a group, by client id."""
+        """Return the member ids of a group's current members by client id."""
         return {self.names.get(hold, hold): hold for hold in self.holds(group)}
 
     def episodes(self, group: str) -> list[Episode]:
-        """The episodes of a group so far, each as it was last."""
+        """Return the latest update of each episode of a group."""
         return [*self._episodes[group].values()]
 
     def incidents(self, group: str) -> list[Incident]:
-        """Its incidents so far, each as it was last."""
+        """Return the latest update of each incident of a group."""
         return [*self._incidents[group].values()]
 
     def rest(self, group: str) -> bool:
-        """Let a group's quiet time pass: its timer writes what it would write. False: it waits for something."""
+        """Let a group's quiet time pass and write its timer's records; return false if the group is still waiting."""
         asked: Future[bool] = Future()
         self._resting.put((group, asked))
         return asked.result(PATIENCE)

@@ -1,4 +1,4 @@
-"""Group records written straight into ``__consumer_offsets``, so that the collector's delay alone is measured."""
+"""Writes group records directly into ``__consumer_offsets``, to measure the collector's delay alone."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _EVERY_SECONDS = 0.2
 
 
 class GroupRecords:
-    """Writes generations of one classic group into each partition while its ``with`` block lasts.
+    """A context manager that writes generations of one classic group into each partition.
 
-    A coordinator whose partition others write to gives it up, so the collector's own group needs another partition.
+    A coordinator resigns from a partition that others write to, so the collector's own group needs another one.
 
     Attributes:
         written: group → generation → when its record was acknowledged, in seconds since the epoch.
@@ -33,7 +33,7 @@ class GroupRecords:
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
-                "client.id": "__admin_client",  # AdminUtils.ADMIN_CLIENT_ID may write to internal topics
+                "client.id": "__admin_client",  # only AdminUtils.ADMIN_CLIENT_ID may write to internal topics
                 "enable.idempotence": True,
                 "socket.timeout.ms": 3000,
                 "request.timeout.ms": 3000,
@@ -50,7 +50,7 @@ class GroupRecords:
         self._thread.join(60)
 
     def newest(self) -> dict[str, int]:
-        """The newest acknowledged generation of each group."""
+        """Return the newest acknowledged generation of each group."""
         return {group: max(self.written[group], default=0) for group in self.groups.values()}
 
     def _write(self) -> None:

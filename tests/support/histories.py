@@ -1,4 +1,4 @@
-"""Membership logs for tests, written by hand or by chance, and what the pure monitor makes of them.
+"""Membership logs for tests, handwritten or random, and the output of the pure monitor for them.
 
 :class:`Log` writes the events of one group. :class:`Group` is a group whose members come and go, with the diffs
 that the monitor gives for it. :mod:`tests.support.recorded` has the logs of many groups.
@@ -22,7 +22,7 @@ from streaming.records.events import Event, EventData, Partitions, TopicMetadata
 
 
 class Log:
-    """Makes the events of one group; the nth has id ``n`` and time ``1000·n``."""
+    """Builds the events of one group; the nth has id ``n`` and time ``1000·n``."""
 
     source = "test"
 
@@ -110,7 +110,7 @@ def play(happened: Iterable[Event], state: GroupState | None = None) -> tuple[Gr
 
 
 def diffs(outputs: Iterable[Output], listing: Listing = "all") -> list[Diff]:
-    """The diffs as they are written with this setting."""
+    """Return the diffs as the stream writes them with this setting."""
     written = (output.value(listing) for output in outputs if isinstance(output, DiffOutput))
     return [msgspec.json.decode(value, type=Diff) for value in written]
 
@@ -134,7 +134,7 @@ def change(
 
 
 def sample(**changes: Any) -> Diff:
-    """The first round of group ``g``, its one member ``c1`` given all three partitions of ``t``; or another."""
+    """Return the diff of a first round: by default member ``c1`` of group ``g`` gets the three partitions of ``t``."""
     first = Diff(
         group_id="g",
         protocol="classic",
@@ -164,7 +164,7 @@ def holds(diff: Diff) -> dict[str, Partitions]:
 
 
 def check_algebra(diff: Diff) -> None:
-    """The contract: kept = owned − revoked, revoked ∩ assigned = ∅, no partition in two afters."""
+    """Check the contract: kept = owned − revoked, revoked ∩ assigned = ∅, no partition with two owners after the round."""
     seen: set[tuple[str, int]] = set()
     for member in diff.members.values():
         sets = {
@@ -185,7 +185,7 @@ def check_algebra(diff: Diff) -> None:
 
 
 class Group(Log):
-    """A group whose members join, leave and crash by chance, and the diffs that the monitor gives for it."""
+    """A group whose members join, leave and crash at random, with the monitor's diffs."""
 
     def __init__(self, name: str, topics: dict[str, int], seed: int, assignor: str = "cooperative-sticky") -> None:
         super().__init__(name)
@@ -199,7 +199,7 @@ class Group(Log):
         return self.timestamp
 
     def change(self) -> Iterator[Diff]:
-        """One change of the membership; later rounds of a cooperative rebalance come a little after the first."""
+        """Apply one random change; later rounds of a cooperative rebalance follow shortly after the first."""
         self.timestamp += self.random.randrange(5_000, 180_000)
         names = list(self.members)
         kinds = ["join"] * (3 if len(names) < 3 else 1) * (len(names) < 9)
@@ -216,7 +216,7 @@ class Group(Log):
             yield msgspec.structs.replace(diff, timestamp=self.timestamp)
 
     def diffs(self, count: int) -> list[Diff]:
-        """The next ``count`` diffs; what is left of a rebalance is not given again."""
+        """Return the next ``count`` diffs; further diffs of the same rebalance are dropped."""
         found: list[Diff] = []
         while len(found) < count:
             found += self.change()
@@ -234,7 +234,7 @@ class Group(Log):
 
 
 def handed_on(log: Log | None = None) -> list[Event]:
-    """A group of six whose static member comes back under another id; then another member leaves."""
+    """Return a group of six whose static member rejoins under another id; then another member leaves."""
     log = Log() if log is None else log
     sticky = {"assignors": ["cooperative-sticky"]}
     return [
@@ -246,12 +246,12 @@ def handed_on(log: Log | None = None) -> list[Event]:
     ]
 
 
-#: A topic in memory, as its producer would have written it: records by partition.
+#: A topic in memory as its producer wrote it: records by partition.
 Topic = list[list[tuple[bytes, bytes, codec.Headers]]]
 
 
 def as_topic(log: Iterable[Event], partitions: int) -> Topic:
-    """The log as records."""
+    """Return the log as records by partition."""
     topic: Topic = [[] for _ in range(partitions)]
     for event in log:
         key, value, headers = codec.encode_event(event)

@@ -1,4 +1,4 @@
-"""An identity provider: tokens for client credentials, signed with RS256, over TLS."""
+"""An identity provider over TLS: issues tokens for client credentials, signed with RS256."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ISSUER, AUDIENCE, SCOPE = "https://identity.test", "kafka", "cluster"
 
 
 class IdentityProvider:
-    """Which clients there are, what it signs with, and whom it has given tokens.
+    """An identity provider's clients and keys, and the clients that received tokens.
 
     Args:
         secrets: of the clients, by their ids.
@@ -37,12 +37,12 @@ class IdentityProvider:
         self._key = RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"})
 
     def write_keys(self, file: Path) -> Path:
-        """The public keys, as a broker reads them (RFC 7517)."""
+        """Write the public keys in the format that brokers read (RFC 7517)."""
         file.write_text(json.dumps(KeySet([self._key]).as_dict(private=False)))
         return file
 
     def answer(self, authorization: str, body: str) -> tuple[int, dict[str, Any]]:
-        """Return the answer that RFC 6749, 4.4 and 5.2, require."""
+        """Return the response that RFC 6749, sections 4.4 and 5.2, requires."""
         client, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
         asked = parse_qs(body)
         if self.secrets.get(unquote(client)) != unquote(secret):
@@ -58,7 +58,7 @@ class IdentityProvider:
 
 @contextmanager
 def identity_provider(provider: IdentityProvider, keystore: Path) -> Iterator[IdentityProvider]:
-    """Serve it on 127.0.0.1, with key and certificate of this PEM file."""
+    """Run an identity provider on 127.0.0.1 with the key and certificate of this PEM file."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -74,7 +74,7 @@ def identity_provider(provider: IdentityProvider, keystore: Path) -> Iterator[Id
             self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
-            """Nothing: the tests look at what it gave."""
+            """Log nothing: tests check the issued tokens."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

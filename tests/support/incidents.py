@@ -1,4 +1,4 @@
-"""Incidents as their topic has them, made by hand."""
+"""Handmade incidents as records of their topic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streaming.records.episodes import Incident
 
 
 def incident(group_id: str, number: int = 1, *, closed_at: int | None = None, **fields: Any) -> Incident:
-    """An incident of a group; open where it is not said when it was over."""
+    """Return an incident of a group; it is open unless its end is given."""
     opened_at = fields.pop("opened_at", 100)
     given: dict[str, Any] = {
         "kind": "storm",

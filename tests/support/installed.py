@@ -1,4 +1,4 @@
-"""The project as ``pip install`` leaves it: built, and installed with what it asks for in an empty environment."""
+"""The project as ``pip install`` leaves it: built, and installed with its dependencies into an empty environment."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def build(folder: Path, kind: Literal["wheel", "sdist"]) -> Path:
-    """The file that is published."""
+    """Build the wheel and return its path."""
     _uv("build", "--quiet", f"--{kind}", "--out-dir", str(folder), str(ROOT))
     (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return built
 
 
 def install(built: Path, folder: Path) -> Path:
-    """Install it in an environment of its own; where its commands are.
+    """Install the wheel into a new environment and return the folder of its commands.
 
     ``uv pip`` does what pip does, with uv's cache of downloads.
     """
@@ -34,13 +34,13 @@ def install(built: Path, folder: Path) -> Path:
 
 
 def release(commands: Path, package: str) -> str:
-    """The installed version of a package."""
+    """Return the installed version of a package."""
     ask = f"from importlib.metadata import version; print(version({package!r}))"
     return subprocess.run([commands / "python", "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def environment(commands: Path, **others: str) -> dict[str, str]:
-    """The variables of whoever works in that environment: nothing of this repository is on a path.
+    """Return environment variables for that installation, without any path of this repository.
 
     The newest PySpark may be newer than the connectors that can be had.
     """
@@ -54,6 +54,6 @@ def environment(commands: Path, **others: str) -> dict[str, str]:
 
 def _uv(*arguments: str) -> None:
     uv = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
-    # Not in the repository: its settings are not those of whoever installs the package.
+    # Outside the repository, whose settings must not apply to an installed package.
     done = subprocess.run([uv, *arguments], cwd=ROOT.anchor, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The cluster under test: an embedded broker, or the same tests against a container.
+"""The cluster under test: an embedded broker or, for the same tests, a container.
 
 ``KAFKA_UNDER_TEST=container`` asks for the container (:mod:`tests.support.container`). Tests see no difference.
 """
@@ -36,7 +36,7 @@ class Kafka(Protocol):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients on this machine connect."""
+        """Return the address for clients on this machine."""
 
     def log_text(self) -> str:
         """Return the broker's log so far."""
@@ -55,7 +55,7 @@ class Embedded:
 
 @contextmanager
 def kafka_under_test() -> Iterator[Kafka]:
-    """The cluster that ``KAFKA_UNDER_TEST`` names: ``embedded`` (default) or ``container``."""
+    """Return the cluster that ``KAFKA_UNDER_TEST`` selects: ``embedded`` (default) or ``container``."""
     kind = os.environ.get("KAFKA_UNDER_TEST", "embedded")
     if kind == "container":
         from tests.support.container import kafka_container
@@ -69,7 +69,7 @@ def kafka_under_test() -> Iterator[Kafka]:
 
 
 def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list[Any]:
-    """Every message of a topic, in each partition's order; none where there is no such topic."""
+    """Return every message of a topic in partition order; an empty list if the topic does not exist."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
@@ -90,7 +90,7 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
             for message in consumer.consume(500, 0.2):
                 if message.error() is None:
                     found.append(message)
-                else:  # the partition's end
+                else:  # end of the partition
                     waiting.discard(message.partition())
     finally:
         consumer.close()
@@ -98,5 +98,5 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
 
 
 def unique(prefix: str) -> str:
-    """A topic or group name that no other test uses."""
+    """Return a topic or group name that no other test uses."""
     return f"{prefix}-{uuid.uuid4().hex[:8]}"

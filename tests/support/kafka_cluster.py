@@ -1,4 +1,4 @@
-"""A KRaft cluster of several embedded brokers, each of which can be killed, stopped, paused and started again."""
+"""A KRaft cluster of several embedded brokers, each of which can be killed, stopped, paused and restarted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streaming.process.children import SupervisedProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.wait import PATIENCE, eventually
 
-#: What a production cluster of three has, and short waits after a crash.
+#: Settings of a production cluster of three, with short timeouts after a crash.
 _COPIED = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
@@ -30,7 +30,7 @@ _COPIED = {
     "min.insync.replicas": "2",
     "num.partitions": "1",
     "replica.lag.time.max.ms": "5000",
-    # Shorter ones, and a busy machine elects controllers all the time.
+    # With shorter timeouts a busy machine elects controllers all the time.
     "controller.quorum.election.timeout.ms": "2000",
     "controller.quorum.fetch.timeout.ms": "4000",
 }
@@ -38,7 +38,7 @@ _JVM = ("-Xmx256m", "-Xms64m", "-XX:ActiveProcessorCount=2")
 
 
 class Node:
-    """One broker of a cluster; its port, identity and data stay across starts."""
+    """One broker of a cluster; it keeps its port, identity and data across restarts."""
 
     def __init__(self, number: int, port: int, folder: Path, command: list[str]) -> None:
         self.number = number
@@ -58,39 +58,39 @@ class Node:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it; returns before it answers."""
+        """Start the broker without waiting until it accepts requests."""
         if not self.running:
             self._process = SupervisedProcess(self._command, self.log_path)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would."""
+        """Kill the broker with SIGKILL, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def stop(self) -> None:
-        """A controlled shutdown: its leaders move first."""
+        """Shut the broker down cleanly: leadership moves first."""
         if self._process is not None:
             self._process.stop(20)
             self._process = None
 
     def pause(self) -> None:
-        """SIGSTOP: it keeps its connections and answers nothing."""
+        """Pause the broker with SIGSTOP: it keeps its connections and answers nothing."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Continue the broker with SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
 
     def log_text(self) -> str:
-        """Return its log so far."""
+        """Return the broker's log so far."""
         return self.log_path.read_text() if self.log_path.exists() else ""
 
 
 class KafkaCluster:
-    """Brokers 1 to ``size`` on 127.0.0.1; the first ``controllers`` of them are controllers too.
+    """Brokers 1 to ``size`` on 127.0.0.1; the first ``controllers`` of them are also controllers.
 
-    One controller that stays elects leaders at once, however busy the machine is.
+    With one permanent controller, leaders are elected at once even on a busy machine.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class KafkaCluster:
                 node.kill()
 
     def wait_for(self, brokers: int, timeout: float = PATIENCE) -> None:
-        """Wait until this many brokers are in the metadata that a new client gets."""
+        """Wait until the metadata lists this many brokers."""
         eventually(lambda: len(self.metadata().brokers) == brokers, timeout=timeout, every=0.1)
 
     def metadata(self, topic: str | None = None) -> Any:
-        """The cluster's metadata as a new client gets it."""
+        """Return the cluster's metadata as a new client receives it."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         found: list[Any] = []
 
@@ -151,17 +151,17 @@ class KafkaCluster:
         return found[0]
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The number of a partition's leader; -1 while there is none."""
+        """Return the broker id of a partition's leader; -1 if there is none."""
         partitions = self.metadata(topic).topics[topic].partitions
         return int(partitions[partition].leader) if partition in partitions else -1
 
     def expendable_leader(self, topic: str) -> int:
-        """The number of a broker that leads a partition of a topic and is no controller."""
+        """Return the id of a broker that leads a partition of the topic and is no controller."""
         partitions = self.metadata(topic).topics[topic].partitions.values()
         return int(next(one.leader for one in partitions if one.leader > self._controllers))
 
     def wait_for_leaders(self, topic: str, other_than: int = 0) -> None:
-        """Wait until every partition of a topic has a leader, and none has this one."""
+        """Wait until every partition of a topic has a leader other than this broker."""
 
         def led() -> bool:
             leaders[:] = [one.leader for one in self.metadata(topic).topics[topic].partitions.values()]
@@ -174,7 +174,7 @@ class KafkaCluster:
             raise AssertionError(f"leaders of {topic}: {leaders}, not {other_than}") from error
 
     def wait_for_isr(self, topic: str, size: int = 3) -> None:
-        """Wait until every partition of a topic has so many replicas in sync."""
+        """Wait until every partition of a topic has this many in-sync replicas."""
 
         def in_sync() -> bool:
             partitions = self.metadata(topic).topics[topic].partitions.values()
@@ -184,7 +184,7 @@ class KafkaCluster:
 
 
 def _format(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> None:
-    """The storage of one of a cluster's brokers, formatted and empty."""
+    """Format the empty storage of a broker and return its folder."""
     storage.mkdir(parents=True)
     for file in runtime.storage.iterdir():
         (storage / file.name).write_bytes(file.read_bytes())
@@ -194,7 +194,7 @@ def _format(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> No
 
 @contextmanager
 def kafka_cluster(**options: Any) -> Iterator[KafkaCluster]:
-    """A running cluster of three brokers with replication factor 3; nothing of it stays."""
+    """Run a cluster of three brokers with replication factor 3; remove it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="rebalance-monitor-cluster-"))
     cluster = KafkaCluster(folder, **options)
     try:

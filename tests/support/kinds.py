@@ -1,4 +1,4 @@
-"""Collectors' snapshots of groups that are not of consumers."""
+"""Collectors' snapshots of Connect, Streams and share groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def workers(
     protocol: str = "sessioned",
     evidence: list[Evidence] | None = None,
 ) -> Event:
-    """A generation of Connect: what each worker runs after it."""
+    """Return a snapshot of a Connect group: the tasks of each worker after this generation."""
     return log.event(
         GroupObserved,
         members=[
@@ -37,7 +37,7 @@ def workers(
 
 
 def streams(log: Log, epoch: int, members: dict[str, dict[str, Any]], state: str = "Stable") -> Event:
-    """An epoch of a streams group."""
+    """Return a snapshot of a streams group at this epoch."""
     return log.event(
         GroupObserved,
         members=[
@@ -53,7 +53,7 @@ def streams(log: Log, epoch: int, members: dict[str, dict[str, Any]], state: str
 
 
 def share(log: Log, epoch: int, members: dict[str, Holding]) -> Event:
-    """An epoch of a share group."""
+    """Return a snapshot of a share group at this epoch."""
     return log.event(
         GroupObserved,
         members=[ObservedMember(member_id=name, topics=["t"], assigned=held) for name, held in members.items()],

@@ -28,7 +28,7 @@ _EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{"id":"
 
 
 class FeedClient:
-    """A client of the feed that comes back where it was.
+    """A feed client that reconnects at its last position.
 
     Args:
         port: of the server.
@@ -78,7 +78,7 @@ class FeedClient:
 
 
 class _Client:
-    """One of the crowd, and what it was given."""
+    """One of the load's clients with the ids that it received."""
 
     def __init__(self, port: int, wanted: int) -> None:
         self.ids: Counter[bytes] = Counter()
@@ -124,7 +124,7 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """Measured load. Delays in ms, of diffs sent while the server was up; memory in MB."""
+    """Result of a load: delays in ms of diffs sent while the server was up; memory in MB."""
 
     events: int
     clients: int
@@ -140,20 +140,20 @@ class Load:
 
 
 def rss(pid: int) -> float:
-    """Resident memory of a process, MB."""
+    """Return the resident memory of a process in MB."""
     with open(f"/proc/{pid}/status") as status:  # noqa: PTH123 - a pseudo-file
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 
 def cpu(pid: int) -> float:
-    """CPU seconds of a process so far."""
+    """Return the CPU seconds that a process has used."""
     with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - same
         fields = stat.read().rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
 def _live(groups: int) -> Iterator[Diff]:
-    """Diffs of many groups in turn, each sent the moment it is taken."""
+    """Yield diffs of many groups in turn, each timestamped as it is sent."""
     made = [Group(f"load-{index}", {"t": 12}, index) for index in range(groups)]
     turns = [group.change() for group in made]
     while True:
@@ -168,7 +168,7 @@ def _live(groups: int) -> Iterator[Diff]:
 def run_load(
     serve: Serve, *, clients: int, rate: float, seconds: float, stuck: int, restart: Callable[[], None] | None
 ) -> Load:
-    """Publish at a rate while clients follow; ``restart`` is called half-way."""
+    """Publish at a rate while clients follow the feed; call ``restart`` half-way."""
     events = int(rate * seconds)
     publisher = Publisher(serve)
     command = [sys.executable, "-m", "tests.support.load", str(serve.port), str(clients), str(stuck), str(events)]
@@ -198,7 +198,7 @@ def run_load(
         spent += cpu(serve.process.pid) - started
         most = max(most, rss(serve.process.pid))
         result: dict[str, Any] = json.loads(crowd.stdout.readline())
-    # A client comes back after a pause of its own; what was sent until then is not the server's delay.
+    # A client waits before it reconnects; messages sent until then do not count as the server's delay.
     delays = sorted(delay for sent, delay in result["delays"] if not (away and away[0] - 200 <= sent <= away[1] + 1500))
     return Load(
         events=events,

@@ -1,4 +1,4 @@
-"""Plays machines in tests: scenarios as text to rounds as plain values, and a driver that steps one by one."""
+"""Runs protocol machines in tests: YAML scenarios to rounds as plain values, and a driver for single steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rounds = list[dict[str, Any]]
 
 
 def scenario(topics: str, *events: str, **settings: int) -> str:
-    """A scenario in YAML: ``scenario("p: 4", "at: 0, join: a", session_timeout_ms=10_000)``."""
+    """Return a YAML scenario: ``scenario("p: 4", "at: 0, join: a", session_timeout_ms=10_000)``."""
     lines = [
         f"topics: {{{topics}}}",
         *(f"{name}: {value}" for name, value in settings.items()),
@@ -28,12 +28,12 @@ def scenario(topics: str, *events: str, **settings: int) -> str:
 
 
 def played(text: str, protocol: str, assignor: str | None = None, **more: Any) -> dict[str, Any]:
-    """The JSON answer of one protocol for a scenario in YAML."""
+    """Return the JSON result of one protocol for a YAML scenario."""
     return as_json(run_scenario(load_scenario(text), protocol, assignor, **more))
 
 
 def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-    """Return the members' partitions after a round: kept + assigned."""
+    """Return the members' partitions after a round: kept and assigned ones."""
     return {
         name: {
             topic: sorted([*member["kept"].get(topic, []), *member["assigned"].get(topic, [])])
@@ -44,18 +44,18 @@ def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
 
 
 def told(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
-    """Generation or epoch, number of the round, and its cause."""
+    """Return the round's generation or epoch, its number, and its cause."""
     number = round_.get("generation", round_.get("groupEpoch"))
     return number, round_["round"], round_["cause"]["kind"], round_["cause"]["memberIds"]
 
 
 def topics(**counts: int) -> dict[str, Topic]:
-    """Topics with an id each."""
+    """Return topics, each with an id."""
     return {name: Topic(name, count, None, uuid_of(name)) for name, count in counts.items()}
 
 
 class Driver:
-    """A machine, its state, and the events that are due."""
+    """A machine with its state and its scheduled events."""
 
     def __init__(self, protocol: str, known: dict[str, Topic], **more: Any) -> None:
         assignor = more.pop("assignor", FAMILIES[protocol].default)
@@ -67,7 +67,7 @@ class Driver:
         self._number = 0
 
     def tell(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
-        """One event; what it schedules waits in the queue."""
+        """Apply one event; events that it schedules wait in the queue."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
         for output in outputs:
@@ -79,19 +79,19 @@ class Driver:
         return outputs
 
     def step(self) -> tuple[MachineOutput, ...]:
-        """The next event that is due."""
+        """Apply the next scheduled event."""
         at, _, event = heappop(self.queue)
         self.now = max(self.now, at)
         return self.tell(event)
 
     def until(self, at: int) -> None:
-        """Everything that is due before ``at``."""
+        """Apply all events that are scheduled before ``at``."""
         while self.queue and self.queue[0][0] < at:
             self.step()
         self.now = max(self.now, at)
 
     def settle(self, most: int = 20_000) -> None:
-        """Until nothing is due."""
+        """Apply events until none is scheduled."""
         while self.queue:
             assert most, "the group never comes to rest"
             most -= 1

@@ -1,4 +1,4 @@
-"""Real consumers, each in a process of its own, that report what they own after each rebalance callback."""
+"""Real consumers as child processes that report their partitions after each rebalance callback."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Self
 from tests.support.command import command
 from tests.support.wait import PATIENCE
 
-#: ``{topic: ascending partitions}``, topics without any left out.
+#: ``{topic: sorted partitions}``, without topics that have none.
 Share = dict[str, list[int]]
 _PROPERTIES = ("auto.commit.interval.ms=200", "topic.metadata.refresh.interval.ms=1000")
 _CLASSIC: dict[str, Any] = {"properties": (*_PROPERTIES, "heartbeat.interval.ms=200")}
-#: Options of members that commit and notice changes quickly.
+#: Options of members that commit and detect changes quickly.
 EAGER = _CLASSIC | {"protocol": "eager"}
 COOPERATIVE = _CLASSIC | {"protocol": "cooperative"}
 CONSUMER: dict[str, Any] = {"properties": _PROPERTIES, "protocol": "consumer"}
@@ -28,7 +28,7 @@ class Member:
     Args:
         options: of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
         properties: of the client itself.
-        host: the loopback address that its connections come from (kafka-python); None: that of everybody.
+        host: the loopback address that its connections come from (kafka-python); None: the default.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def reports(self) -> list[Share]:
-        """Return what it owned after each callback."""
+        """Return the partitions that the member owned after each callback."""
         return [line["owned"] for line in self.told]
 
     @property
@@ -82,7 +82,7 @@ class Member:
         self._reader.join(PATIENCE)
 
     def crash(self) -> None:
-        """End without a word (SIGKILL)."""
+        """Kill the process with SIGKILL, without a LeaveGroup."""
         self._process.kill()
         self._process.wait()
         self._reader.join(PATIENCE)
@@ -95,7 +95,7 @@ class Member:
 
 
 def spread(members: list[Member], partitions: int) -> bool:
-    """Return true if the members own all partitions, each some."""
+    """Return true if the members together own all partitions, and each owns some."""
     shares = [member.owned for member in members]
     given = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]
     return all(shares) and len(set(given)) == len(given) == partitions

@@ -1,4 +1,4 @@
-"""``python -m tests.support.memory_server``: the feed over made-up groups, to look at the page.
+"""``python -m tests.support.memory_server``: the feed over generated groups, to look at the page.
 
 ``--live RATE`` keeps diffs coming, ``--stories`` tells episodes and incidents of them.
 """
@@ -31,7 +31,7 @@ ASSIGNORS = ("cooperative-sticky", "range", "cooperative-sticky")
 
 
 class Deployed(Group):
-    """A group whose members are copies of one program, each on a host of its own."""
+    """A group whose members are copies of one program, each on its own host."""
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
         names = {"client_id": f"{self.group_id}-app", "client_host": f"/10.1.0.{self.count % 250}"}
@@ -39,7 +39,7 @@ class Deployed(Group):
 
 
 def made(number: int, partitions: int) -> Group:
-    """The nth group, of two topics."""
+    """Return the nth generated group, which has two topics."""
     round_, name = divmod(number, len(NAMES))
     group = f"{NAMES[name]}-{round_}" if round_ else NAMES[name]
     topics = {f"{group}.events": partitions, f"{group}.retries": max(1, partitions // 4)}
@@ -47,7 +47,7 @@ def made(number: int, partitions: int) -> Group:
 
 
 def shown(diff: Diff, timestamp: int) -> Diff:
-    """Return the diff with a time of its own; every eighth group is of another kind."""
+    """Return the diff with a timestamp of its own; every eighth group is of another kind."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
 

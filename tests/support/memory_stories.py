@@ -1,4 +1,4 @@
-"""Episodes and incidents of made-up groups, updated with each diff."""
+"""Episodes and incidents of generated groups, updated with each diff."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.incidents import incident
 
 
 class Storyteller:
-    """Tells one group: its newest episodes after each diff, and whether nobody owns some of its partitions."""
+    """Builds the records of one group: its newest episodes after each diff, and an incident for unassigned partitions."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -35,13 +35,13 @@ class Storyteller:
             self._open = None
 
     def rest(self, now: int) -> Iterator[Episode | Incident]:
-        """The group is quiet, where nothing has come for long enough."""
+        """Return the records for the end of the quiet time, if it has passed."""
         last = self._last
         if now - last.timestamp <= QUIET_MS or isinstance(self._told[-1], QuietNote):
             return
         self._told.append(QuietNote(diff_id(last)))
         yield from self._episodes()
-        # An empty group rests.
+        # An empty group is quiet.
         if last.unassigned and any(member.present for member in last.members.values()):
             self._incidents += 1
             self._open = last
@@ -67,19 +67,19 @@ class Storyteller:
 
 
 class Stories:
-    """The tellers of all groups, and their records, each with an offset of its own."""
+    """Episodes and incidents of all groups, and their records with offsets."""
 
     def __init__(self) -> None:
         self._tellers: dict[str, Storyteller] = {}
         self._offset = 0
 
     def of(self, diff: Diff) -> list[TopicRecord]:
-        """The records that a diff adds."""
+        """Return the records that a diff adds."""
         teller = self._tellers.setdefault(diff.group_id, Storyteller(diff.group_id))
         return self._records(teller.tell(diff))
 
     def rest(self, now: int) -> list[TopicRecord]:
-        """Those of the groups that are quiet by now."""
+        """Return the records of the groups whose quiet time has passed."""
         return [record for teller in self._tellers.values() for record in self._records(teller.rest(now))]
 
     def _records(self, found: Iterator[Episode | Incident]) -> list[TopicRecord]:

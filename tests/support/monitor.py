@@ -1,4 +1,4 @@
-"""A monitor as a person starts it (`collect`, `stream`, `serve`), and what each of its faces says."""
+"""Runs a monitor as users do (`collect`, `stream`, `serve`), and reads the status that each interface shows."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.support.serving import Serve
 
 #: Longer than the members' sessions.
 QUIET_SECONDS = 12.0
-#: What a busy machine may take for what is not bounded.
+#: Timeout for operations without a time limit, on a busy machine.
 PATIENCE = 240.0
 
 
 @dataclass
 class Monitor:
-    """The parts of a running monitor, and what each of its faces says.
+    """The components of a running monitor, and the status that each interface shows.
 
     Attributes:
         watched: the page in a browser, if one is open.
@@ -69,7 +69,7 @@ class Monitor:
 
     @property
     def common(self) -> tuple[str, ...]:
-        """The options that every command takes."""
+        """Return the options that every command takes."""
         prefix = self.serve.settings.topics.prefix
         return ("--bootstrap-servers", self.servers, "--topic-prefix", prefix)
 
@@ -77,7 +77,7 @@ class Monitor:
         return Member(self.servers, group, name, [topic], protocol="cooperative")
 
     def metrics(self) -> dict[tuple[str, str], float]:
-        """``(name, cause)`` → value, of the feed itself."""
+        """Return the feed's own metrics: ``(name, cause)`` → value."""
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
         return {
             (sample.name, sample.labels.get("cause", "")): sample.value
@@ -86,7 +86,7 @@ class Monitor:
         }
 
     def faces(self) -> dict[str, str | None]:
-        """Return the status in ``/ready``, metrics and an open page: None for all is well, else what is wrong."""
+        """Return the status in ``/ready``, metrics and an open page: None if all is well, else the problem."""
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
@@ -99,7 +99,7 @@ class Monitor:
         return faces if self.watched is None else {**faces, "page": _said_by(self.watched.page)}
 
     def says(self, kind: str | None, seconds: float = PATIENCE) -> None:
-        """All faces say this, in so long, and of one mind."""
+        """Wait until all interfaces show this status, within this time and without contradiction."""
         wanted = {"ready": kind, "metrics": kind}
         if self.watched is not None:
             wanted["page"] = kind and "stale"
@@ -109,19 +109,19 @@ class Monitor:
             raise AssertionError(f"wanted {wanted}, got {self.faces()}\n{self.serve.said()[-2000:]}") from error
 
     def ids(self) -> list[str]:
-        """The ids of the stream's diffs that the server has, oldest first."""
+        """Return the ids of the stream's diffs on the server, oldest first."""
         return [one for one in self.serve.ids() if one not in self.foreign]
 
     def log(self) -> list[Event]:
-        """The membership log, each group's events in their order."""
+        """Return the membership log: each group's events in order."""
         return events(self.servers, self.membership)
 
     def expected(self) -> list[str]:
-        """The ids of the diffs that follow from the membership log, as any replay has them."""
+        """Return the diff ids that a replay of the membership log gives."""
         return sorted(diff_ids(self.log()))
 
     def quiet(self) -> None:
-        """Nobody has joined or left for longer than a session lasts, from now on: nothing is on its way.
+        """Wait until no member has joined or left for longer than a session timeout, so that no event is pending.
 
         What was quiet before counts for nothing: the broker may have been away.
         """
@@ -133,10 +133,10 @@ class Monitor:
         eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
 
     def undisturbed_views(self, seconds: float = PATIENCE) -> list[Event]:
-        """Return the snapshots of an undisturbed collector for all of ``__consumer_offsets``."""
+        """Return the snapshots that an undisturbed collector takes of all of ``__consumer_offsets``."""
         prefix = f"{unique('undisturbed')}."
         command = [*self.collect.command]
-        if "--metrics-port" in command:  # it is the other's
+        if "--metrics-port" in command:  # this lock belongs to the other collector
             place = command.index("--metrics-port")
             del command[place : place + 2]
         command[command.index("--topic-prefix") + 1] = prefix
@@ -156,7 +156,7 @@ class Monitor:
         return views(self.servers, topic)
 
     def complete(self, more_than: int = 0) -> int:
-        """Return how many diffs there are, once there are more and the server has every one, each once."""
+        """Return how many diffs there are once their number has grown and the server has each exactly once."""
 
         def found() -> int:
             ids = self.ids()
@@ -177,18 +177,18 @@ def events(servers: str, topic: str) -> list[Event]:
 
 
 def views(servers: str, topic: str) -> list[Event]:
-    """The views of groups that a membership topic holds, each group's in their order, each once by its id."""
+    """Return the snapshots in a membership topic by group, in order, each id once."""
     found = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
     return sorted(found.values(), key=lambda event: event.data.group_id)
 
 
 def generations(log: Iterable[Event]) -> set[tuple[str, int]]:
-    """Group and generation of each view."""
+    """Return group and generation of each snapshot."""
     return {(event.data.group_id, event.data.generation or 0) for event in log if isinstance(event.data, GroupObserved)}
 
 
 def diff_ids(log: Iterable[Event]) -> list[str]:
-    """The ids of the diffs that the pure functions give for a membership log."""
+    """Return the ids of the diffs that the pure functions compute for a membership log."""
     groups: dict[str, list[Event]] = defaultdict(list)
     for event in log:
         groups[event.data.group_id].append(event)
@@ -197,7 +197,7 @@ def diff_ids(log: Iterable[Event]) -> list[str]:
 
 
 def _said_by(page: Any) -> str | None:
-    """Return the page's status: None for all is well, ``stale`` when it says since when."""
+    """Return the page's status: None if all is well, ``stale`` if it shows since when."""
     state = page.get_attribute("#live", "data-state")
     warning = "" if page.is_hidden("#stale") else page.inner_text("#stale")
     if state == "live" and not warning:
@@ -216,7 +216,7 @@ def running_monitor(
     checkpoint: Path | None = None,
     buckets: int = 4,
 ) -> Iterator[Monitor]:
-    """`collect` and `stream`, started, and a `serve` that may be; nothing of them stays.
+    """Run `collect` and `stream`, with a `serve` that a test may start; remove everything afterwards.
 
     Args:
         broker: is running.
@@ -233,7 +233,7 @@ def running_monitor(
         Running("collect", *common, log=folder / "collect.log") as collect,
         Serve(broker.bootstrap_servers, prefix, history or folder) as serve,
     ):
-        serve.log = folder / "serve.log"  # not on a disk that is filled
+        serve.log = folder / "serve.log"  # not on the disk that a test fills
         serve.command.remove("--verbose")
         stream.start()
         collect.start()

@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets``: captured from a real broker, and written by hand in Kafka's encoding."""
+"""Records of ``__consumer_offsets``: captured from a real broker, or written by hand in Kafka's encoding."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from streaming.collect.coordinator.records import RawRecord
 GOLDEN = Path(__file__).parents[1] / "golden/collect"
 
 
-#: Captured records of groups of other kinds.
+#: Captured records of Connect, Streams and share groups.
 KINDS = ("connect", "streams-classic", "streams", "share")
 
 
 def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecord]]:
-    """The captured records by partition (see ``tests/golden/collect/README.md``)."""
+    """Return the captured records by partition (see ``tests/golden/collect/README.md``)."""
     rows: dict[int, list[RawRecord]] = {}
     for line in (GOLDEN / name).read_text().splitlines():
         one = json.loads(line)
@@ -29,22 +29,22 @@ def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecor
 
 
 def captured_kind(kind: str) -> list[RawRecord]:
-    """The captured records of the one group of this kind, of :data:`KINDS`."""
+    """Return the captured records of one group of this kind of :data:`KINDS`."""
     return [row for rows in captured(f"{kind}-4.3.1.jsonl").values() for row in rows]
 
 
 def string(text: str | None) -> bytes:
-    """A nullable string of a version that is not flexible."""
+    """Encode a nullable string of a non-flexible version."""
     return b"\xff\xff" if text is None else pack(">h", len(text.encode())) + text.encode()
 
 
 def sized(data: bytes) -> bytes:
-    """Bytes of a version that is not flexible."""
+    """Encode bytes of a non-flexible version."""
     return pack(">i", len(data)) + data
 
 
 def compact(data: bytes | str | None) -> bytes:
-    """A short nullable string, or bytes, of a flexible version."""
+    """Encode a short nullable string, or bytes, of a flexible version."""
     if data is None:
         return b"\x00"
     raw = data.encode() if isinstance(data, str) else data
@@ -52,7 +52,7 @@ def compact(data: bytes | str | None) -> bytes:
 
 
 def elements(*items: bytes) -> bytes:
-    """An array of a flexible version, of elements that are written already."""
+    """Encode an array of a flexible version from encoded elements."""
     return _varint(len(items) + 1) + b"".join(items)
 
 
@@ -61,7 +61,7 @@ def _varint(value: int) -> bytes:
 
 
 def subscription(topics: list[str], owned: dict[str, list[int]] | None = None, **fields: object) -> bytes:
-    """A ConsumerProtocolSubscription v3."""
+    """Encode a ConsumerProtocolSubscription v3."""
     entry = ConsumerProtocolSubscription.TopicPartition
     return ConsumerProtocolSubscription(
         version=3,
@@ -74,7 +74,7 @@ def subscription(topics: list[str], owned: dict[str, list[int]] | None = None, *
 
 
 def assignment(partitions: dict[str, list[int]], user_data: bytes | None = None) -> bytes:
-    """A ConsumerProtocolAssignment v1."""
+    """Encode a ConsumerProtocolAssignment v1."""
     entry = ConsumerProtocolAssignment.TopicPartition
     return ConsumerProtocolAssignment(
         version=1,
@@ -84,13 +84,13 @@ def assignment(partitions: dict[str, list[int]], user_data: bytes | None = None)
 
 
 def worker(owned: dict[str, list[int]] | None, url: str = "http://w:8083/") -> bytes:
-    """Return a Connect worker's metadata under the incremental protocols; ``owned`` None: as at its first join."""
+    """Return a Connect worker's metadata under the incremental protocols; ``owned`` None: its first join."""
     allocation = pack(">i", -1) if owned is None else sized(work(owned))
     return pack(">h", 2) + string(url) + pack(">q", 5) + allocation
 
 
 def work(assigned: dict[str, list[int]], revoked: dict[str, list[int]] | None = None, delay_ms: int = 0) -> bytes:
-    """An assignment of Connect's incremental protocols."""
+    """Encode an assignment of Connect's incremental protocols."""
     leader = pack(">hh", 2, 0) + string("leader") + string("http://w:8083/") + pack(">q", 5)
     return leader + _tasks(assigned) + _tasks(revoked or {}) + pack(">i", delay_ms)
 
@@ -101,17 +101,17 @@ def _tasks(share: dict[str, list[int]]) -> bytes:
 
 
 def group_key(group_id: str) -> bytes:
-    """The key of a classic group's record."""
+    """Encode the key of a classic group's record."""
     return pack(">h", 2) + string(group_id)
 
 
 def commit_key(group_id: str, topic: str, partition: int) -> bytes:
-    """The key of an offset commit."""
+    """Encode the key of an offset commit."""
     return pack(">h", 1) + string(group_id) + string(topic) + pack(">i", partition)
 
 
 def commit_value(timestamp: int, version: int = 3, offset: int = 42) -> bytes:
-    """The value of an offset commit."""
+    """Encode the value of an offset commit."""
     leader_epoch = pack(">i", 5) if version >= 3 else b""
     if version >= 4:
         return pack(">hq", version, offset) + leader_epoch + compact("") + pack(">q", timestamp) + b"\x00"
@@ -128,7 +128,7 @@ def group_value(
     instances: dict[str, str] | None = None,
     protocol_type: str = "consumer",
 ) -> bytes:
-    """A GroupMetadataValue; ``members``: id → subscription and assignment bytes."""
+    """Encode a GroupMetadataValue; ``members``: id → subscription and assignment bytes."""
     flexible = version >= 4
     text = compact if flexible else string
     data = pack(">h", version) + text(protocol_type) + pack(">i", generation) + text(protocol)

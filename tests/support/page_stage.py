@@ -1,4 +1,4 @@
-"""All that the page shows, for real: broker, collector, Spark job, `serve`, and consumers that come and go."""
+"""Everything behind a live page: broker, collector, Spark job, `serve`, and consumers that join and leave."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from streaming.records.episodes import Episode, Incident, decode_episode, decode
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.serving import Serve
 
-#: Seconds for consumers to settle, for what a busy machine takes to start them.
+#: Seconds until consumers settle: the time that a busy machine takes to start them.
 PATIENCE = 240.0
-#: Seconds after which an episode is over: more than a consumer of a busy machine takes to start again.
+#: Quiet time in seconds: longer than a consumer takes to restart on a busy machine.
 QUIET = 15
 
-#: Groups that are there beside the one.
+#: Further groups beside the observed one.
 NEIGHBOURS = "pipeline"
 
 
 @dataclass
 class Arrivals(threading.Thread):
-    """Notes when each diff of the group could be read from the topic; the broker may hold others' groups."""
+    """Records when each diff of the group became readable from the topic; other groups' diffs are ignored."""
 
     serve: Serve
     group: str
@@ -52,7 +52,7 @@ class Arrivals(threading.Thread):
 
 @dataclass
 class Heard(threading.Thread):
-    """Notes when (by the clock, as the browser does) each episode and incident could be read from its topic."""
+    """Records when, by the clock that the browser uses, each episode and incident became readable from its topic."""
 
     serve: Serve
     seen: list[tuple[float, Episode | Incident]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Stage:
         )
 
     def bounce(self, name: str) -> None:
-        """A consumer leaves and comes back; until it has its share again."""
+        """Restart a consumer and wait until it has its partitions again."""
         before = self.ids(name)
         self.consumers[name].terminate()
         self.consumers[name].wait()
@@ -115,16 +115,16 @@ class Stage:
         eventually(lambda: self.settled() and not self.ids(name) & before, timeout=PATIENCE)
 
     def ids(self, name: str) -> set[str]:
-        """The member ids of a consumer that is in the group after the newest diff."""
+        """Return the member ids of a consumer in the group after the newest diff."""
         members = self.arrivals.seen[-1][1].members
         return {one for one, member in members.items() if member.present and member.client_id == name}
 
     def settle(self) -> None:
-        """Wait until every consumer owns something; one that ended by itself says why at once."""
+        """Wait until every consumer owns partitions; fail at once if a consumer has ended."""
         eventually(self.settled, timeout=PATIENCE)
 
     def settled(self) -> bool:
-        """Return true if each consumer is a member that owns something in the newest diff, and nothing is left."""
+        """Return true if, by the newest diff, each consumer owns partitions and none is unassigned."""
         self.children.check()
         for consumer in self.consumers.values():
             consumer.check()
@@ -137,7 +137,7 @@ class Stage:
 
 @contextmanager
 def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
-    """A broker with all that the page shows, and three consumers that have settled."""
+    """Run a broker with everything that the page shows, and three consumers that have settled."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topic, group = unique("orders"), unique("checkout")

@@ -1,4 +1,4 @@
-"""Certificates that nobody but a test trusts."""
+"""Self-made certificates that only tests trust."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def openssl(*arguments: str) -> None:
 
 
 def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> Path:
-    """A certificate that signs itself, ``name.pem``, and its PKCS#8 key, ``name.key``, encrypted or not."""
+    """Write a self-signed certificate, ``name.pem``, and its PKCS#8 key, ``name.key``, encrypted or not."""
     made = folder / f"{name}.pem"
     openssl(
         *("req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", f"/CN={name}"),
@@ -22,7 +22,7 @@ def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> P
 
 
 def signed(folder: Path, name: str, signer: str) -> Path:
-    """A certificate of ``name`` at 127.0.0.1 that ``signer`` vouches for, ``name.pem``; its key is ``name.key``."""
+    """Write a certificate of ``name`` at 127.0.0.1 that ``signer`` signs, ``name.pem``, and its key, ``name.key``."""
     made, request, names = (folder / f"{name}.{kind}" for kind in ("pem", "csr", "cnf"))
     names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     openssl(

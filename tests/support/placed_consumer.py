@@ -1,4 +1,4 @@
-"""The demo's kafka-python consumer on a host of its own: its connections come from the address in ``HOST_ADDRESS``."""
+"""The demo's kafka-python consumer with its own host address: it connects from the address in ``HOST_ADDRESS``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _connect = socket.socket.connect_ex
 
 
 def _connect_from_host(self: socket.socket, address: Any) -> int:
-    if self.family == socket.AF_INET and not self.getsockname()[1]:  # not tried before
+    if self.family == socket.AF_INET and not self.getsockname()[1]:  # first attempt
         self.bind((os.environ["HOST_ADDRESS"], 0))
     return _connect(self, address)
 

@@ -1,4 +1,4 @@
-"""A collector by polling at work, over a cluster in memory."""
+"""A polling collector over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.wait import eventually
 
-#: What a broker says of a group that nobody coordinates.
+#: A broker's description of a group without a coordinator.
 AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
-#: Who owns what of ``t``: one member, or two.
+#: Owners of the partitions of ``t``: one member, or two.
 ONE = {"a": [("t", 0), ("t", 1)]}
 TWO = {"a": [("t", 0)], "b": [("t", 1)]}
 
 
 class Polling:
-    """A collector at work in a thread; it ends in order when the block does."""
+    """A collector in a thread; it stops cleanly when the block ends."""
 
     def __init__(self, **collect: Any) -> None:
         quick = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
@@ -45,7 +45,7 @@ class Polling:
         return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
 
     def looks(self, times: int = 3) -> bool:
-        """Return true if so many more descriptions come, which takes as long as it takes."""
+        """Wait until this many more group descriptions are requested, and return true."""
         before = self.figure("answers_total")
         return bool(eventually(lambda: self.figure("answers_total") >= before + times))
 

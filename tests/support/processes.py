@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def alive(pid: int) -> bool:
-    """Return true if a process is there and has not ended (a zombie has)."""
+    """Return true if a process exists and has not ended (a zombie has)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -17,12 +17,12 @@ def alive(pid: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """The pids of a process's children."""
+    """Return the pids of a process's children."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended by now
             continue
         if parent == pid:
             found.append(int(stat.parent.name))

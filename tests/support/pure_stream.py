@@ -15,12 +15,12 @@ from streaming.records.events import Event
 from tests.support.histories import Topic
 
 SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 4)), episodes="e", incidents="i")
-#: Types of what is in compacted topics.
+#: Record types of the compacted topics.
 _LATEST = (b"rebalance.assignment", b"rebalance.episode", b"rebalance.incident")
 
 
 def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
-    """All writes, in order of their batches and buckets. ``batch``: records of each partition a batch."""
+    """Return all writes in the order of batches and buckets. ``batch``: records of each partition in a batch."""
     blobs: dict[int, bytes] = {}
     writes: list[Write] = []
     for start in range(0, max(map(len, topic)), batch):
@@ -38,7 +38,9 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
 
 
 def in_batches(log: Iterable[Event], chance: Random, ends: float, sinks: Sinks) -> tuple[Bucket, list[Write]]:
-    """Return one bucket's output for a log, packed after each batch; ``ends``: probability of a batch's end."""
+    """Return one bucket's output for a log; ``ends`` is the probability that a batch, after which state is packed,
+    ends.
+    """
     bucket, writes, batch = Bucket(), list[Write](), list[Record]()
     for offset, event in enumerate(log):
         batch.append(Record.of(0, offset, *encode_event(event)))
@@ -50,7 +52,7 @@ def in_batches(log: Iterable[Event], chance: Random, ends: float, sinks: Sinks) 
 
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
-    """The records of each topic and key in order, of compacted topics the last: what Kafka promises a reader."""
+    """Return the records of each topic and key in order; of compacted topics only the last, as Kafka guarantees."""
     found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:
         rows = found[write.topic, write.key]

@@ -1,4 +1,4 @@
-"""A group member that speaks the classic protocol byte by byte, so that it can say what no client would."""
+"""A group member that encodes the classic protocol itself, so that it can send what no client library would."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.support.wait import PATIENCE, eventually
 
 _FIND_COORDINATOR = 10
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = 11, 12, 13, 14
-#: Kafka's error codes while a coordinator is about to be there: loading, not available, another broker.
+#: Kafka's error codes while a coordinator starts: loading, not available, not coordinator.
 _NOT_YET = frozenset({14, 15, 16})
-#: And of a heartbeat while others wait for this member to join again.
+#: The same, and the code of a heartbeat while other members wait for this one to rejoin.
 REBALANCE_IN_PROGRESS = 27
 
 
 class Refused(Exception):  # noqa: N818 - what the coordinator does
-    """The coordinator answers with an error; ``code`` is Kafka's."""
+    """The coordinator responds with an error; ``code`` is Kafka's."""
 
     def __init__(self, request: str, code: int) -> None:
         super().__init__(f"{request}: error {code}")
@@ -28,7 +28,7 @@ class Refused(Exception):  # noqa: N818 - what the coordinator does
 
 
 class RawConnection:
-    """A connection to the coordinator of any number of groups; a context manager.
+    """A context manager for a connection to the coordinator of any number of groups.
 
     The broker answers one request after the other: one that has to wait holds up those behind it.
     """
@@ -38,7 +38,7 @@ class RawConnection:
         self._socket = socket.create_connection((host, int(port)), timeout=timeout)
 
     def await_coordinator(self, group: str) -> None:
-        """Wait until the group has a coordinator; the first question in a cluster has the offsets topic made."""
+        """Wait until the group has a coordinator; the first request in a cluster creates the offsets topic."""
 
         def there() -> bool:
             self._send(_FIND_COORDINATOR, 0, string(group))
@@ -56,7 +56,7 @@ class RawConnection:
         session_timeout_ms: int = 6000,
         rebalance_timeout_ms: int = 60_000,
     ) -> None:
-        """Ask to join; :meth:`joined` takes the answer, once all members are in."""
+        """Send a JoinGroup request; :meth:`joined` reads the response once all members have joined."""
         self._send(
             _JOIN_GROUP,
             2,
@@ -70,7 +70,7 @@ class RawConnection:
         )
 
     def joined(self) -> tuple[int, str, str]:
-        """Generation, the leader's id and this member's."""
+        """Return the generation, the leader's id and this member's id."""
         answer = self._answer()
         answer.int32("throttle")
         _check("JoinGroup", answer)
@@ -79,7 +79,7 @@ class RawConnection:
         return number, answer.string("leader") or "", answer.string("member") or ""
 
     def sync(self, group: str, generation: int, member_id: str, assignments: Mapping[str, bytes]) -> None:
-        """Take part in a generation; the leader brings every member's assignment."""
+        """Send SyncGroup; the leader includes every member's assignment."""
         given = b"".join(string(member) + sized(data) for member, data in assignments.items())
         asked = string(group) + pack(">i", generation) + string(member_id)
         self._send(_SYNC_GROUP, 0, asked + pack(">i", len(assignments)) + given)
@@ -143,7 +143,7 @@ class RawLeader(RawConnection):
         self._member_id = ""
 
     def generation(self, subscription: bytes, assignment: bytes, protocol: str = "range") -> int:
-        """Join and, as the leader, assign: both exactly as given. Returns the generation."""
+        """Join and, as the leader, assign, with exactly these bytes. Returns the generation."""
         timeout = self._session_timeout_ms
 
         def joined() -> tuple[int, str, str] | None:

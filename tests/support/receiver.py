@@ -1,4 +1,4 @@
-"""A receiver of notifications: a real HTTP server on loopback that answers as a test wants."""
+"""A receiver of notifications: a real HTTP server on loopback with responses that a test chooses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 @dataclass
 class Answer:
-    """One answer: a status with headers, or ``close``: the connection ends without one."""
+    """A response: a status with headers, or ``close``: the connection ends without a response."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Answer:
 
 @dataclass
 class Receiver:
-    """Received requests and the next answers; afterwards 200."""
+    """Received requests and the next responses; after those, 200."""
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)
@@ -32,13 +32,13 @@ class Receiver:
     down: threading.Event = field(default_factory=threading.Event)
 
     def ids(self) -> list[str]:
-        """The ids of accepted CloudEvents."""
+        """Return the ids of accepted CloudEvents."""
         return [body["id"] for body in self.accepted]
 
 
 @contextmanager
 def receiver(*answers: Answer) -> Iterator[Receiver]:
-    """A receiver that listens."""
+    """Run a receiver that listens."""
     received = Receiver(answers=list(answers))
 
     class Handler(BaseHTTPRequestHandler):

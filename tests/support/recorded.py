@@ -1,4 +1,4 @@
-"""Random membership logs of many groups: every protocol, assignor and disturbance, the same for the same seed."""
+"""Random membership logs of many groups with every protocol, assignor and disturbance; the seed fixes the log."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ASSIGNORS: tuple[dict[str, Any], ...] = (
     {"assignors": ["range"], "group_protocol": "consumer"},
     {"migrates": True},
 )
-#: What an observed group runs, and whether it counts epochs.
+#: Assignor of an observed group, and whether it counts epochs.
 OBSERVED = (("range", False), ("cooperative-sticky", False), ("uniform", True))
 KINDS = ("member.joined", "member.left", "member.fenced", "member.subscription_changed", "topic.partitions_changed")
 
 
 class AnyGroup(Log):
-    """One group by chance: of ``plain`` ones all members subscribe alike."""
+    """One random group; in ``plain`` groups all members subscribe alike."""
 
     session_timeout_ms = 45_000
 
@@ -85,7 +85,7 @@ class AnyGroup(Log):
     def _deleted(self) -> Event:
         self.members, self.shares, self.generation = {}, {}, 0
         forget = self.random.random() < 0.1
-        if forget:  # with the group goes the memory of its events
+        if forget:  # deleting a group also drops its stored events
             self.history = []
         return self.delete(forget=forget, reason=self.random.choice((None, "gone")))
 
@@ -151,7 +151,9 @@ class AnyGroup(Log):
         return self.join(self._someone(), *self.names)
 
     def _observe(self) -> Event:
-        """A new generation, or the same members (a further step, or an unrequested generation)."""
+        """Add a snapshot with a new generation, or with the same members (a further step, or an unrequested
+        generation).
+        """
         roll = self.random.random()
         self.generation += self.random.choice((0, 0, 1) if self.epoch else (0, 1, 1, 1, 2))
         if roll < 0.3 and len(self.members) < self.most:
@@ -194,7 +196,7 @@ class AnyGroup(Log):
 
 
 def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
-    """The log of a sort, its groups interleaved; one record of a hundred is spoiled."""
+    """Return the log of this kind with its groups interleaved; one record of a hundred is damaged."""
     rng = Random(f"{seed}/{sort}")
     groups = [AnyGroup(f"{sort}-{number}-ü", sort, number, seed) for number in range(max(12, count // 400))]
     for offset in range(count):
@@ -214,7 +216,7 @@ def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
 
 
 def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
-    """``count`` events over ``groups`` groups of all sorts, interleaved; no session ends while a test runs."""
+    """Return ``count`` events of ``groups`` groups of all kinds, interleaved; no session ends while a test runs."""
     rng = Random(seed)
     known = [AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)]
     for group in known:

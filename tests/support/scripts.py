@@ -1,4 +1,4 @@
-"""Scripts that write pages of the documentation."""
+"""Runs the scripts that write pages of the documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def check(script: str) -> tuple[int, str]:
-    """Exit status and complaints of a script's ``--check``: ``(0, "")`` when its pages are what it would write."""
+    """Return exit status and errors of a script's ``--check``: ``(0, "")`` when its pages are current."""
     answer = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / script), "--check"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A broker with a listener for each mechanism, made-up users and authorities, and ACLs that are enforced."""
+"""A broker with a listener for each mechanism, test users and certificate authorities, and enforced ACLs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.wait import PATIENCE
 
 _OPERATIONS = {"DescribeConfigs": "DESCRIBE_CONFIGS"}
 _SECURITY = "org.apache.kafka.common.security"
-#: SCRAM users; the identity provider's clients and the owners of certificates have the same names and secrets.
+#: SCRAM users; OAuth clients and certificate owners have the same names and secrets.
 PASSWORDS = {
     "monitor": 'correct horse "battery" staple',
     "stranger": "also-a-password",
@@ -44,7 +44,7 @@ MECHANISMS = tuple(_LISTENERS.values())
 
 @dataclass(frozen=True)
 class Secure:
-    """Where it listens, in the clear for the superuser and secured for the others, by mechanism."""
+    """The broker's addresses: plaintext for the superuser, and a secured one for the others by mechanism."""
 
     clear: str
     listeners: dict[str, str]
@@ -67,7 +67,7 @@ class Secure:
         return KafkaSettings.model_validate(self.values(user) | changes)
 
     def values(self, user: str = "monitor", mechanism: str = "SCRAM-SHA-512") -> dict[str, object]:
-        """Settings that prove to be the user."""
+        """Return settings that authenticate as the user."""
         common = {"bootstrap_servers": self.listeners[mechanism], "ssl_ca_file": str(self.authority)}
         if mechanism == "certificate":
             pem = self.certificate(user)
@@ -89,7 +89,7 @@ class Secure:
         return common | {"sasl_username": user, "sasl_password": PASSWORDS[user]}
 
     def certificate(self, user: str) -> Path:
-        """Return the user's certificate, made on first use, with its key beside it."""
+        """Return the user's certificate, created on first use, with its key beside it."""
         pem = self.folder / f"{user}.pem"
         return pem if pem.exists() else signed(self.folder, user, "authority")
 
@@ -98,7 +98,7 @@ class Secure:
 
 
 class _Broker(EmbeddedBroker):
-    """A broker with ports fixed before it starts, as its listeners contain them."""
+    """A broker whose ports are fixed before it starts, as its listeners contain them."""
 
     fixed: tuple[int, int] = (0, 0)
 
@@ -153,7 +153,7 @@ def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: s
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
-    # Since Kafka 4.0 keys are read from nowhere that this does not name.
+    # Since Kafka 4.0 keys are only read from locations that this setting names.
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"
     broker = _Broker(properties=properties, jvm_options=[allowed])
     broker.fixed = fixed
@@ -161,7 +161,7 @@ def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: s
 
 
 def give_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None:
-    """Make these SCRAM users' passwords: connections that are open go on with the old ones."""
+    """Set these SCRAM users' passwords; open connections keep working with the old ones."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     upsertions = [UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()]
@@ -170,21 +170,21 @@ def give_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None
 
 
 def allow(secure: Secure, principal: str, *permissions: Permission) -> None:
-    """Grant permissions, as the superuser."""
-    admin = AdminClient({"bootstrap.servers": secure.clear})  # held: answers come only while it lives
+    """Grant permissions as the superuser."""
+    admin = AdminClient({"bootstrap.servers": secure.clear})  # keep it: responses only arrive while it exists
     for future in admin.create_acls([_acl(principal, permission) for permission in permissions]).values():
         future.result(PATIENCE)
 
 
 def forbid(secure: Secure, principal: str, permission: Permission) -> None:
-    """Take one away again."""
+    """Revoke a permission."""
     admin = AdminClient({"bootstrap.servers": secure.clear})
     for future in admin.delete_acls([_acl(principal, permission, AclBindingFilter)]).values():
         assert len(future.result(PATIENCE)) == 1
 
 
 def new_topic(secure: Secure, partitions: int) -> str:
-    """The name of a topic that nobody else uses."""
+    """Return a topic name that no other test uses."""
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": secure.clear})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)

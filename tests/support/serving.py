@@ -1,4 +1,4 @@
-"""``rebalance-monitor serve`` as a process of its own, and clients that follow its feed."""
+"""``rebalance-monitor serve`` as a child process, and clients that follow its feed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.wait import PATIENCE, eventually
 
 
 class Serve(Running):
-    """One server over a cluster; may be killed and started again on its port and history."""
+    """A server over a cluster; a test may kill it and start it again with the same port and history."""
 
     def __init__(self, bootstrap_servers: str, prefix: str, folder: Path, *options: str) -> None:
         (self.port,) = free_ports(1)
@@ -33,7 +33,7 @@ class Serve(Running):
         )
 
     def connect_to(self, bootstrap_servers: str) -> None:
-        """Start it against another listener of the cluster from now on."""
+        """Use another listener of the cluster from the next start on."""
         self.command[self.command.index("--bootstrap-servers") + 1] = bootstrap_servers
 
     def start(self, *, wait: bool = True) -> Self:
@@ -43,7 +43,7 @@ class Serve(Running):
         return self
 
     def start_with(self, found: Iterable[Diff]) -> Self:
-        """Put diffs into its topic, start it, and wait until it has read them."""
+        """Publish diffs to its topic, start it, and wait until it has read them."""
         Publisher(self).put(found)
         self.start().await_status("/ready", 200)
         return self
@@ -59,7 +59,7 @@ class Serve(Running):
         eventually(answers, timeout=seconds)
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body of an answer."""
+        """Return status and body of a response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
@@ -69,12 +69,12 @@ class Serve(Running):
             connection.close()
 
     def ask(self, path: str) -> tuple[int, Any]:
-        """Status and JSON of an answer."""
+        """Return status and JSON of a response."""
         status, body = self.get(path)
         return status, json.loads(body)
 
     def ids(self, limit: int = 2000) -> list[str]:
-        """Ids of all stored rounds, oldest first."""
+        """Return the ids of all stored rounds, oldest first."""
         found: list[str] = []
         cursor = ""
         while True:
@@ -86,7 +86,7 @@ class Serve(Running):
 
 
 class Publisher:
-    """Puts diffs into the topic of a server's settings."""
+    """Publishes diffs to the topic of a server's settings."""
 
     def __init__(self, serve: Serve) -> None:
         from confluent_kafka import Producer
@@ -106,7 +106,7 @@ class Publisher:
 
 
 class Follower(threading.Thread):
-    """A client of the feed: remembers each id it was given, comes back where it was."""
+    """A feed client that records each received id and reconnects at its last position."""
 
     def __init__(self, port: int, query: str = "") -> None:
         super().__init__(daemon=True)
@@ -124,7 +124,7 @@ class Follower(threading.Thread):
             try:
                 self._follow()
             except (OSError, http.client.HTTPException, ValueError):
-                self.ending.wait(0.1)  # the server is away: that is what these tests do
+                self.ending.wait(0.1)  # the server is down, as these tests intend
 
     def _follow(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

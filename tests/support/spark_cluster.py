@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master, its workers, and their executors below them."""
+"""A standalone Spark cluster on this machine: a master, its workers, and their executors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LOOPBACK = ("--host", "127.0.0.1", "--webui-port", "0")
 
 @dataclass(frozen=True)
 class Worker:
-    """One machine of the cluster."""
+    """A worker of the cluster."""
 
     process: SupervisedProcess
 
     @property
     def executors(self) -> list[int]:
-        """The pids of its executors' JVMs. (Spark's script leaves a child that has ended.)"""
+        """Return the pids of its executors' JVMs. (Spark's script leaves a child that has ended.)"""
         return [pid for pid in children(self.process.pid) if alive(pid)]
 
     def gone(self) -> None:
-        """Kill worker, executors and their Python at once, as a power cut would."""
+        """Kill worker, executors and their Python processes at once, as a power failure would."""
         executors = self.executors
         pythons = [
             pid for executor in executors for daemon in children(executor) for pid in (daemon, *children(daemon))
@@ -41,26 +41,26 @@ class Worker:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where drivers find the master, and the workers."""
+    """The master's address and the workers."""
 
     url: str
     workers: list[Worker]
 
     @property
     def executors(self) -> list[int]:
-        """The pids of all executors' JVMs."""
+        """Return the pids of all executors' JVMs."""
         return [pid for worker in self.workers for pid in worker.executors]
 
 
 def kill(pid: int) -> None:
-    """SIGKILL, to a process that may have ended by itself."""
+    """Send SIGKILL to a process that may have ended already."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
 def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A cluster of the PySpark that ``python`` imports: workers of one core each, their work below ``folder``."""
+    """Run a cluster of the PySpark that ``python`` imports; workers have one core and write below ``folder``."""
     ask = "import pyspark; print(pyspark.__path__[0])"
     home = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -1,4 +1,4 @@
-"""The stream command as a child process over topics of its own, and what it left in them."""
+"""The stream command as a child process with its own topics, and the records that it wrote to them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tests.support.processes import children
 from tests.support.pure_stream import by_key, run
 from tests.support.wait import PATIENCE
 
-#: What a reader sees of a record: value and headers.
+#: A record as readers see it: value and headers.
 Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
 class Job:
-    """One membership log, its output topics and its checkpoint; under ``prefix``, else one of its own.
+    """One membership log, its output topics and its checkpoint, under ``prefix`` or a generated one.
 
     Attributes:
-        program: what `rebalance-monitor` is.
+        program: the command line of `rebalance-monitor`.
         options: of every start.
         environment: its variables; None for this process's own.
     """
@@ -44,7 +44,7 @@ class Job:
         self.program = command()
         self.options: tuple[str, ...] = ()
         self.environment: dict[str, str] | None = None
-        #: No timer of its own finds a group quiet while a test runs: the log alone is what the pure functions get.
+        #: No timer ends a quiet time while a test runs, as the pure functions get the log alone.
         self.quiet_seconds = 86_400
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
@@ -56,7 +56,7 @@ class Job:
 
     @property
     def sinks(self) -> Sinks:
-        """Where this job's outputs go."""
+        """Return the output topics of this job."""
         topics = self.settings.topics
         names = (*topics.names, topics.episodes, topics.incidents)
         return Sinks(
@@ -74,7 +74,7 @@ class Job:
         )
 
     def restore(self, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write records, as producers take them, into a topic of the job."""
+        """Write records, given as producer arguments, to a topic of the job."""
         producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
         for row in rows:
             producer.produce(topic, **row)
@@ -115,14 +115,14 @@ class Job:
         )
 
     def drain(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Process what is there."""
+        """Process all available records."""
         done = self.start("--available-now", *options)
         assert done.returncode == 0, done.stderr
         return done
 
     @contextmanager
     def running(self, *options: str, log: IO[str] | None = None) -> Iterator[subprocess.Popen[str]]:
-        """The job as a child, its standard error in ``log`` or a pipe; gone afterwards in any case."""
+        """Run the job as a child process, its standard error in ``log`` or a pipe; end it in any case."""
         child = subprocess.Popen(
             self.command(*options),
             stdout=subprocess.PIPE,
@@ -139,14 +139,14 @@ class Job:
             child.communicate()
 
     def rows(self, topic: str) -> dict[bytes | None, list[Row]]:
-        """Everything in a topic by key, in order."""
+        """Return all records of a topic by key, in order."""
         found: dict[bytes | None, list[Row]] = defaultdict(list)
         for message in read(self.settings.kafka.bootstrap_servers, topic):
             found[message.key()].append((message.value(), tuple(message.headers() or ())))
         return dict(found)
 
     def count(self, topic: str) -> int:
-        """Records in a topic."""
+        """Return the number of records in a topic."""
         consumer = Consumer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "group.id": unique("reader")})
 
         def ends() -> int | None:
@@ -156,7 +156,7 @@ class Job:
                     consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=PATIENCE)[1]
                     for number in partitions
                 )
-            except KafkaException:  # a topic made a moment ago has no leader yet; a broker may be away
+            except KafkaException:  # a new topic has no leader yet, or a broker is unavailable
                 return None
 
         try:
@@ -167,7 +167,7 @@ class Job:
 
 
 def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
-    """Return the pure functions' output, by topic and key."""
+    """Return the pure functions' output by topic and key."""
     sinks = job.sinks
     found: dict[str, dict[bytes | None, list[Row]]] = {
         name: {} for name in (*sinks[:4], sinks.episodes or "", sinks.incidents or "")
@@ -178,12 +178,12 @@ def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
 
 
 def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
-    """The last record of each key."""
+    """Return the last record of each key."""
     return {key: given[-1:] for key, given in rows.items()}
 
 
 def once(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
-    """Without repeats of a ``ce_id``; the same id must have the same bytes."""
+    """Remove repeats of a ``ce_id``, which must have the same bytes."""
     found: dict[bytes | None, list[Row]] = {}
     for key, given in rows.items():
         seen: dict[bytes | None, Row] = {}
@@ -200,7 +200,7 @@ def problems(errors: str) -> list[str]:
 
 
 def feed_slowly(job: Job, log: Topic, stop: threading.Event) -> None:
-    """The log in a hundred pieces, each partition in its order, until all is there; at once after ``stop``."""
+    """Write the log in a hundred pieces, each partition in order; after ``stop`` without pauses."""
     longest = max(map(len, log))
     step = max(1, longest // 100)
     for start in range(0, longest, step):
@@ -209,7 +209,7 @@ def feed_slowly(job: Job, log: Topic, stop: threading.Event) -> None:
 
 
 def behind(job: Job) -> int:
-    """Events beyond the checkpoint's newest batch."""
+    """Return the number of events beyond the checkpoint's newest batch."""
     offsets = {int(one.name): one for one in (job.checkpoint / "offsets").glob("[0-9]*")}
     membership = job.settings.topics.membership
     reached = 0
@@ -220,7 +220,7 @@ def behind(job: Job) -> int:
 
 
 def processes_of(driver: int) -> dict[str, list[int]]:
-    """The pids of a job: its driver, its JVM, and Python's daemon and workers (the workers first)."""
+    """Return the pids of a job: its driver, its JVM, and Python's daemon and workers (the workers first)."""
     jvms = children(driver)
     daemons = [pid for jvm in jvms for pid in children(jvm)]
     workers = [pid for daemon in daemons for pid in children(daemon)]

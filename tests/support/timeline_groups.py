@@ -1,4 +1,4 @@
-"""Groups of each protocol that draw a :class:`~tests.support.timelines.Timeline` by what members do."""
+"""Groups of each protocol that fill a :class:`~tests.support.timelines.Timeline` with their members' actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.timelines import SESSION_MS, TOPIC, Timeline
 
 
 def eager(chance: Random) -> Timeline:
-    """A classic group under ``range``, whose members stop everything in each round."""
+    """A classic group with ``range``, whose members stop consuming everything in each round."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Eager(line)
     group.join(chance.randint(1, 3))
@@ -32,7 +32,7 @@ class _Eager:
         self.generation, self.named = 0, 0
 
     def step(self) -> None:
-        """Something happens to the group."""
+        """Apply a random change to the group."""
         if not self.members:
             self.join(self.chance.randint(1, 3))
             return
@@ -56,7 +56,7 @@ class _Eager:
         self.round(at, gone=dict.fromkeys(gone, (at, at + 20, True)))
 
     def crash(self, begin: int | None = None) -> None:
-        """Members die; the coordinator removes them when their sessions are over."""
+        """Crash members; the coordinator removes them when their sessions end."""
         count = self.chance.choice([1, len(self.members)])
         died = self.line.now
         over = (died if begin is None else begin) + SESSION_MS
@@ -64,14 +64,14 @@ class _Eager:
         self.round(over, gone=gone)
 
     def restart(self) -> None:
-        """All members die and are back under new ids before their sessions are over."""
+        """Restart all members: they crash and rejoin under new ids before their sessions end."""
         died = self.line.now
         back = died + self.chance.randint(200, SESSION_MS - 1)
         gone = dict.fromkeys(self.members, (died, died + SESSION_MS, False))
         self.round(back, gone=gone, come=self.new(len(gone)), joined=died + SESSION_MS)
 
     def bounce(self) -> None:
-        """A static member is back within its session: the generation is written again, with its new id."""
+        """Restart a static member within its session: the generation is written again with its new id."""
         died = self.line.now
         old = self.chance.choice(self.members)
         held, at = self.line.held(old), self.line.wait(200, SESSION_MS - 1)
@@ -85,7 +85,7 @@ class _Eager:
         self.write(at)
 
     def away(self) -> None:
-        """The coordinator is away for a while; members may die meanwhile."""
+        """Make the coordinator unavailable for a while; members may crash meanwhile."""
         begin = self.line.now
         end = begin + self.chance.randint(500, 30_000)
         self.line.outages.append((begin, end))
@@ -102,7 +102,7 @@ class _Eager:
         gone: dict[str, tuple[int, int, bool]] | None = None,
         joined: int = 0,
     ) -> None:
-        """Members are asked to join again. ``gone``: when these stopped, and when they were removed."""
+        """Ask members to rejoin. ``gone``: when these members stopped, and when they were removed."""
         line, gone = self.line, gone or {}
         stays = [one for one in self.members if one not in gone]
         stops = {stay: asked + self.chance.randint(0, 3000) for stay in stays}
@@ -145,7 +145,7 @@ class _Eager:
 
 
 def cooperative(chance: Random) -> Timeline:
-    """A classic group under ``cooperative-sticky``, whose members stop what they are to give up."""
+    """A classic group with ``cooperative-sticky``, whose members stop consuming revoked partitions only."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Cooperative(line)
     group.join(chance.randint(1, 3))
@@ -157,7 +157,7 @@ def cooperative(chance: Random) -> Timeline:
 
 
 class _Cooperative(_Eager):
-    """A rebalance is one generation in which members learn what to give up, and one that gives it out."""
+    """A cooperative rebalance: one generation that revokes partitions, and one that assigns them."""
 
     assignor = "cooperative-sticky"
 
@@ -223,7 +223,7 @@ class _Cooperative(_Eager):
 
 
 def epochs(chance: Random) -> Timeline:
-    """A group under KIP-848, whose members give up and get partitions heartbeat by heartbeat."""
+    """A KIP-848 group, whose members give up and get partitions with their heartbeats."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Epochs(line)
     group.come()
@@ -276,7 +276,7 @@ class _Epochs:
             self.line.now = end
 
     def bounce(self) -> None:
-        """A static member leaves and is back under a new id before its session is over."""
+        """Let a static member leave and rejoin under a new id before its session ends."""
         resting = [name for name, one in sorted(self.log.members.items()) if not one.revoking]
         if not resting:
             return
@@ -295,7 +295,7 @@ class _Epochs:
             self.line.start(one, new, back + self.chance.choice([1, 500]))
 
     def beats(self, most: int) -> None:
-        """Members send heartbeats, one after the other, until nothing changes."""
+        """Send heartbeats of the members in turn until nothing changes."""
         for _ in range(most):
             for one in sorted(self.log.members):
                 self.line.wait(50, 600)
@@ -308,7 +308,7 @@ class _Epochs:
             self.line.stop(partition, at, fenced=self.line.now, commits=commits)
 
     def _follow(self, member: str, held: set[int]) -> None:
-        """A member does what the answer to its heartbeat says: within 50 ms, or a while later where it may."""
+        """Let a member apply its heartbeat response within 50 ms or, where allowed, later."""
         now = {number for _, number in self.log.members[member].held}
         for one in held - now:
             stopped = self.line.now + self.chance.randint(0, 49)

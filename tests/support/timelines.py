@@ -1,4 +1,4 @@
-"""Random lives of a group with the truth of when each partition had a consumer, and the evidence that follows.
+"""Random histories of a group with the true times of consumption, and the evidence that follows from them.
 
 A timeline is drawn first: members join, leave, crash and come back, alone or all at once, also while the
 coordinator is away. Then the evidence is derived from it: the coordinator's records, offset commits (each as late
@@ -21,7 +21,7 @@ from tests.support.offsets_topic import commit_key, commit_value
 TOPIC = "t"
 SESSION_MS = 10_000
 START = 1_700_000_000_000
-#: An offset is consumed each so many ms.
+#: Milliseconds between two consumed offsets.
 _RECORD_MS = 20
 
 
@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A commit, when it was sent and when it arrived."""
+    """A commit with the times when it was sent and when it arrived."""
 
     sent: int
     arrived: int
@@ -51,7 +51,7 @@ class Sent(NamedTuple):
 
 @dataclass
 class Timeline:
-    """Timeline of a group, in ms.
+    """Consumption of a group over time, in ms.
 
     Attributes:
         intervals: when each partition had a consumer.
@@ -74,16 +74,16 @@ class Timeline:
     _starts: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def wait(self, least: int, most: int) -> int:
-        """Time passes; the time after it."""
+        """Let time pass and return the time after it."""
         self.now += self.chance.randint(least, most)
         return self.now
 
     def start(self, partition: int, member: str, at: int) -> None:
-        """A member will consume a partition from ``at`` on, unless it is taken away before."""
+        """Let a member consume a partition from ``at`` on, unless it loses it before."""
         self._starts[partition] = member, at
 
     def stop(self, partition: int, at: int, *, fenced: int, commits: bool, taken: int | None = None) -> None:
-        """The holder of a partition stops."""
+        """Stop consumption of a partition."""
         member, start = self._starts.pop(partition, ("", at))
         if start < at:
             self.intervals.append(
@@ -91,11 +91,11 @@ class Timeline:
             )
 
     def held(self, member: str) -> list[int]:
-        """The partitions that a member has, or will have."""
+        """Return the partitions that a member owns or will own."""
         return sorted(one for one, (holder, _) in self._starts.items() if holder == member)
 
     def end(self) -> None:
-        """Let everybody consume for a while."""
+        """Let all members consume for a while."""
         self.now += 20_000
         for partition in [*self._starts]:
             self.stop(partition, self.now, fenced=self.now + 1, commits=True)
@@ -103,7 +103,7 @@ class Timeline:
         self.commits = self._sent()
 
     def _sent(self) -> list[Sent]:
-        """All commits that the coordinator takes, in the order of their arrival."""
+        """Return all commits that the coordinator accepts, in the order of arrival."""
         every = self.chance.choice([300, 1000, 5000])
         found = []
         for interval in self.intervals:
@@ -126,7 +126,7 @@ class Timeline:
         return sent + self.chance.randint(0, 15)
 
     def _offset(self, partition: int, at: int) -> int:
-        """Return the consumed offset of a partition by then."""
+        """Return the consumed offset of a partition at this time."""
         spent = sum(
             min(interval.end, at) - interval.start
             for interval in self.intervals
@@ -136,7 +136,7 @@ class Timeline:
 
 
 def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) -> list[Event]:
-    """The membership log of a timeline.
+    """Return the membership log of a timeline.
 
     Args:
         line: the timeline.
@@ -215,7 +215,9 @@ def _holding(partitions: list[int]) -> Holding:
 
 
 class Gap(NamedTuple):
-    """A partition had no consumer; ``end`` None: until the end. ``is_sure``: its consumption was proved before."""
+    """A time when a partition had no consumer; ``end`` None: until the end. ``is_sure``: commits prove earlier
+    consumption.
+    """
 
     start: int
     end: int | None
@@ -223,7 +225,7 @@ class Gap(NamedTuple):
 
 
 def gaps(line: Timeline, partition: int) -> list[Gap]:
-    """The truth about a partition: the times without a consumer after a commit has proved that it had one."""
+    """Return the true gaps of a partition: times without a consumer after a first commit."""
     offsets: list[Sent] = [commit for commit in line.commits if commit.partition == partition]
     proved = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
     mine = [interval for interval in line.intervals if interval.partition == partition]

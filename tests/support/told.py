@@ -1,4 +1,4 @@
-"""Diffs of one group as its topic has them, made by hand: who came, who went and what that moved."""
+"""Handmade diffs of one group as its topic has them: members that joined or left, and the moved partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streaming.records.events import Evidence, Holding
 
 Told = tuple[str, Diff]
 START = 1_700_000_000_000
-#: As brokers log a LeaveGroup of a Java client that is being closed, and of one that sends no reason.
+#: Reasons of a LeaveGroup as brokers log them: a Java client that is being closed, and a client that sends none.
 CLOSED = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
 NO_REASON = "explicit `LeaveGroup` request; client reason: not provided"
 
@@ -26,7 +26,7 @@ def named(member_id: str) -> tuple[str | None, str | None, str | None]:
 
 
 class Teller:
-    """A group whose members share ``partitions`` of the topic ``t`` in the order in which they came."""
+    """A group whose members share ``partitions`` of the topic ``t`` in the order in which they joined."""
 
     def __init__(self, partitions: int = 12, group_id: str = "g") -> None:
         self.partitions = partitions
@@ -53,7 +53,7 @@ class Teller:
         unassigned: Holding | None = None,
         delay_ms: int | None = None,
     ) -> Teller:
-        """One round ``after`` seconds; ``who``: those that the cause names, else those that came or went."""
+        """Add a round ``after`` seconds; ``who``: members that the cause names, by default those that joined or left."""
         self.now += round(after * 1000)
         before = {**self.members, **{one: {} for one in joined}}
         there = [one for one in before if one not in gone]
@@ -94,21 +94,21 @@ class Teller:
         return self
 
     def join(self, *ids: str, after: float = 1.0) -> Teller:
-        """These join, in one round."""
+        """Add a round in which these members join."""
         return self.round("member.joined", joined=ids, after=after)
 
     def leave(self, *ids: str, after: float = 1.0, reason: str = CLOSED) -> Teller:
-        """These leave by themselves, and a reason says so."""
+        """Add a round in which these members leave, with a logged reason."""
         said = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
         return self.round("member.left", gone=ids, after=after, evidence=(said,))
 
     def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> Teller:
-        """The sessions of these end."""
+        """Add a round in which the sessions of these members time out."""
         said = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
         return self.round("member.fenced", gone=ids, after=after, evidence=(said,) if reason else ())
 
     def vanish(self, *ids: str, after: float = 1.0) -> Teller:
-        """These are gone, and nobody knows how."""
+        """Add a round without these members and without evidence of their departure."""
         said = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
         return self.round("group.observed", gone=ids, after=after, evidence=(said,))
 

@@ -1,4 +1,4 @@
-"""Locks across processes for tests that disturb each other."""
+"""Locks between test processes, for tests that disturb each other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def turn(name: str, *, shared: bool = False) -> Iterator[None]:
-    """Only one process at a time is in here, or any number of those that share.
+    """Hold a lock between processes: exclusive, or shared with others that share.
 
-    ``crowd``: many consumers side by side starve each other, and their groups. ``network``: Chromium gives up its
+    ``crowd``: many consumers at the same time starve each other, and their groups. ``network``: Chromium gives up its
     connections when Docker makes a network or takes one away.
     """
     place = Path(tempfile.gettempdir()) / f"kafka-rebalance-monitor-{name}.lock"

@@ -1,4 +1,4 @@
-"""Wait on conditions, not for luck."""
+"""Waits for conditions instead of fixed times."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-#: Seconds that a busy machine may take for what the product does not bound.
+#: Timeout in seconds for operations without a time limit, on a busy machine.
 PATIENCE = 120.0
 
 
 def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, every: float = 0.02) -> object:
-    """The first true answer of ``condition``; AssertionError after ``timeout`` seconds without one."""
+    """Return the first true result of ``condition``; raise AssertionError after ``timeout`` seconds."""
     by = monotonic() + timeout
     while True:
         answer = condition()
@@ -25,7 +25,7 @@ def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, ev
 
 
 def unchanged(value: Callable[[], object], seconds: float, *, timeout: float = PATIENCE) -> object:
-    """Return the value once it has stayed the same for so many seconds."""
+    """Return the value once it has not changed for this many seconds."""
     by = monotonic() + timeout
     last, since = value(), monotonic()
     while monotonic() - since < seconds:

@@ -1,4 +1,4 @@
-"""Random groups of the old consumer, and what of two answers can be compared."""
+"""Random groups of the old consumer, and the comparable parts of two assignments."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ VERSIONS = {"zk082": "0.8.2", "zk011": "0.11", "zk11": "1.1"}
 
 
 class ZookeeperGroups:
-    """Seeded random groups; ``after`` is the same group after consumers came, went or changed their streams."""
+    """Seeded random groups; ``after`` is the same group after consumers joined, left or changed their streams."""
 
     def __init__(self, seed: int, *, equal: bool = False) -> None:
         self.random = random.Random(seed)
-        #: Most groups have the same threads for every topic: what round robin before 0.10.2 accepts.
+        #: Share of groups with the same threads for every topic, which round robin before 0.10.2 requires.
         self.equal = equal
 
     def cases(self, count: int) -> list[Case]:
-        """``count`` groups, in sequences of up to nine."""
+        """Return ``count`` groups in sequences of up to nine."""
         cases: list[Case] = []
         while len(cases) < count:
             cases.append(self.fresh())
@@ -79,14 +79,14 @@ class ZookeeperGroups:
 
 
 def _some_topic(rng: random.Random, case: Case) -> Case:
-    """0.8.2 fails without a message in a group that subscribes to nothing at all."""
+    """Add a topic if there is none: 0.8.2 fails without a message in a group without subscriptions."""
     if not any(member["streams"] for member in case["members"]):
         rng.choice(case["members"])["streams"] = {next(iter(case["topics"])): 1}
     return case
 
 
 def colliding(case: Case, version: str) -> set[tuple[str, int]]:
-    """Subscribed partitions whose text has another's hash code: Kafka gives them no order."""
+    """Return subscribed partitions whose text has the same hash code as another's: Kafka gives them no order."""
     texts = "{}-{}" if version == "1.1" else "[{},{}]"
     subscribed = {name for member in case["members"] for name in member["streams"]}
     hashes = {
@@ -100,13 +100,13 @@ def colliding(case: Case, version: str) -> set[tuple[str, int]]:
 
 
 def equal_streams(case: Case) -> bool:
-    """Return true if every topic has the same threads, so that equal hash codes swap two partitions and no more."""
+    """Return true if every topic has the same threads, so that equal hash codes swap only two partitions."""
     subscribed = {name for member in case["members"] for name in member["streams"]}
     return all(len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"])
 
 
 def comparable(answer: Answer, without: set[tuple[str, int]] = frozenset()) -> Answer:
-    """Threads and topics with something, but for the partitions ``without`` an order."""
+    """Return threads and topics that have partitions, except the partitions ``without`` an order."""
     shares = {
         thread: {
             name: kept

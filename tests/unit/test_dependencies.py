@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-#: Declared without an import: who needs it.
+#: Declared dependencies without an import, and why they are needed.
 UNSEEN = {
     "kafka-rebalance-monitor": "our own extras",
     "mypy": "a command",
@@ -31,12 +31,12 @@ def declared(requirements: Iterable[str]) -> set[str]:
 DEPENDENCIES = declared(PROJECT["project"]["dependencies"])
 OPTIONAL = {
     *declared(one for extra in PROJECT["project"]["optional-dependencies"].values() for one in extra),
-    *("botocore", "mcp-types", "opentelemetry-api"),  # what an extra's package is made of
+    *("botocore", "mcp-types", "opentelemetry-api"),  # modules of an extra's package
 }
 
 
 def imported(*folders: str) -> set[str]:
-    """The distributions that the code of these folders imports, wherever in a file."""
+    """Return the distributions that the code of these folders imports anywhere in a file."""
     modules = set()
     for folder in folders:
         for path in (ROOT / folder).rglob("*.py"):
@@ -47,7 +47,7 @@ def imported(*folders: str) -> set[str]:
                     modules.add(node.module.partition(".")[0])
     found = packages_distributions()
     foreign = modules - OURS - sys.stdlib_module_names
-    # rebalance_kernel may be missing; pydantic_core is pydantic's other half, pinned to it.
+    # rebalance_kernel may be missing; pydantic_core is part of pydantic, pinned to it.
     names = {found[name][0].lower().replace("_", "-") if name in found else name.replace("_", "-") for name in foreign}
     return names - {"rebalance-kernel", "rebalance_kernel", "pydantic-core"}
 
@@ -64,6 +64,6 @@ def test_the_tests_declare_what_they_import_besides() -> None:
 
 
 def test_no_bound_is_open() -> None:
-    """But that of py4j, which pyspark pins."""
+    """Except that of py4j, which pyspark pins."""
     bounds = [line for line in PROJECT["project"]["dependencies"] if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)]
     assert bounds == ["py4j"]

@@ -1,6 +1,6 @@
-"""A cluster in memory, behind the client classes of confluent-kafka, for fast tests.
+"""A Kafka cluster in memory behind the client classes of confluent-kafka, for fast tests.
 
-It keeps what the code rests on: offsets with gaps where markers of transactions stand, ends of partitions as
+It implements the behaviour that our code relies on: offset gaps at transaction markers, ends of partitions as
 events, ids of topics, deliveries that come with ``poll``, transactions that are there whole or not at all. What a
 broker decides by itself (elections, ACLs, timeouts) a test says: :attr:`MemoryKafka.away`,
 :meth:`MemoryKafka.deny`, :meth:`MemoryKafka.fail`. Real brokers answer the same in the integration tests.

@@ -1,4 +1,4 @@
-"""The admin client: topics, configurations, groups as their coordinators describe them."""
+"""The admin client in memory: topics, configurations, and groups as their coordinators describe them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Groups = Mapping[str, admin.ConsumerGroupDescription]
 
 
 def answered(make: Callable[[], Any], future: Future[Any] | None = None) -> Future[Any]:
-    """A future that is done: with what ``make()`` gives, or its error."""
+    """Return a completed future with the result of ``make()`` or its error."""
     future = future or Future()
     try:
         future.set_result(make())
     except KafkaException as error:
-        future.set_exception(error.with_traceback(None))  # as of another thread
+        future.set_exception(error.with_traceback(None))  # as if from another thread
     return future
 
 
@@ -35,7 +35,7 @@ def group(
     kind: ConsumerGroupType = ConsumerGroupType.CLASSIC,
     target: Mapping[str, Iterable[tuple[str, int]]] | None = None,
 ) -> admin.ConsumerGroupDescription:
-    """Add a group with member → partitions and, for consumer groups, the target."""
+    """Add a group with its members' partitions and, for consumer groups, the target."""
 
     def places(share: Iterable[tuple[str, int]]) -> admin.MemberAssignment:
         return admin.MemberAssignment([TopicPartition(*place) for place in share])
@@ -58,7 +58,7 @@ def group(
 
 
 class MemoryAdmin:
-    """AdminClient: every answer is there at once."""
+    """In-memory AdminClient: every future is already complete."""
 
     def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
         self._kafka = kafka
@@ -66,7 +66,7 @@ class MemoryAdmin:
         kafka.admins.append(self)
 
     def __len__(self) -> int:
-        return 0  # of the requests that wait, as the real one's: an idle client is false
+        return 0  # how many requests are waiting, as in the real client: an idle client is false
 
     def poll(self, timeout: float = 0) -> int:
         del timeout
@@ -141,7 +141,7 @@ class MemoryAdmin:
         return self._about_groups("list_consumer_groups", listed)
 
     def _about_groups(self, request: str, make: Callable[[Groups], Any]) -> Future[Any]:
-        """The answer, now or when the test lets it come."""
+        """Complete a request about groups now, or when the test allows it."""
         if request not in self._kafka.slow:
             return answered(partial(make, self._kafka.groups))
         late: Future[Any] = Future()
@@ -151,7 +151,7 @@ class MemoryAdmin:
     def describe_configs(self, resources: Sequence[Any], request_timeout: float = -1) -> dict[Any, Future[Any]]:
         del request_timeout
         brokers = [one for one in resources if one.restype == admin.ConfigResource.Type.BROKER]
-        if len(brokers) > 1:  # rd_kafka_DescribeConfigs: each broker has its own
+        if len(brokers) > 1:  # rd_kafka_DescribeConfigs: each broker has its own configuration
             raise KafkaException(KafkaError(KafkaError._CONFLICT, "Only one ConfigResource of type BROKER"))
 
         def describe(resource: Any) -> dict[str, Any]:

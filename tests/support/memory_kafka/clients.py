@@ -1,4 +1,4 @@
-"""The consumer, with events in place of records, and the producer, whose transactions are whole or not there."""
+"""The consumer, whose poll can also return events, and the producer with atomic transactions, both in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MemoryConsumer:
-    """Consumer, of partitions that it is assigned."""
+    """In-memory Consumer of assigned partitions."""
 
     def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
         self._kafka = kafka
@@ -106,7 +106,7 @@ class MemoryConsumer:
         return None
 
     def begin_anew(self, topic: str, partition: int, end: int) -> None:
-        """Continue at the beginning where the position is behind the end."""
+        """Reset the position to the beginning if it is beyond the end."""
         place = (topic, partition)
         if self._next.get(place, 0) > end:
             self._next[place] = self._kafka.topics[topic].logs[partition].begins
@@ -116,7 +116,7 @@ class MemoryConsumer:
 
 
 class MemoryProducer:
-    """Producer, with or without transactions."""
+    """In-memory Producer, with or without transactions."""
 
     def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
         self._kafka = kafka

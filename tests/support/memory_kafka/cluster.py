@@ -1,4 +1,4 @@
-"""The cluster: what a test does to it, and what its clients ask."""
+"""The cluster in memory: methods by which a test changes it, and requests of its clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.memory_kafka.log import DEFAULTS, Log, Message, Topic
 
 
 class MemoryKafka:
-    """The cluster; ``MemoryKafka(monkeypatch)`` takes the place of every real one."""
+    """The in-memory cluster; ``MemoryKafka(monkeypatch)`` replaces every real one."""
 
     cluster_id = "memory"
 
@@ -29,21 +29,21 @@ class MemoryKafka:
         self.requests: list[str] = []
         self.consumers: list[MemoryConsumer] = []
         self.away = False
-        #: When records are written whose time nobody gives.
+        #: Timestamp of records that are written without one.
         self.clock_ms: Callable[[], int] = lambda: 0
         self.brokers: dict[int, dict[str, str]] = {1: {}}
         self.denied: dict[str, set[str]] = {}
         self.epochs: dict[str, int] = defaultdict(int)
-        #: What coordinators say of their groups; and which of them no list names, and which brokers list none.
+        #: Groups as their coordinators describe them; groups that no list names; brokers that list no group.
         self.groups: dict[str, admin.ConsumerGroupDescription] = {}
         self.unlisted: set[str] = set()
         self.unlistable: list[KafkaError] = []
-        #: Admin clients, and those that wait for coordinators which are gone.
+        #: Admin clients, and those that still wait for coordinators that stopped.
         self.admins: list[MemoryAdmin] = []
         self.stale: set[MemoryAdmin] = set()
-        #: Whether no question about groups is answered.
+        #: True if no request about groups is answered.
         self.silent = False
-        #: Questions about groups whose answers wait until :meth:`answer`, and those that do.
+        #: Requests about groups that wait until :meth:`answer`, and the waiting ones.
         self.slow: set[str] = set()
         self.late: list[tuple[Future[Any], Callable[[Groups], Any]]] = []
         self._failing: dict[str, deque[KafkaError]] = defaultdict(deque)
@@ -53,7 +53,7 @@ class MemoryKafka:
             monkeypatch.setattr(confluent_kafka, "Producer", partial(MemoryProducer, self))
             monkeypatch.setattr(admin, "AdminClient", partial(MemoryAdmin, self))
 
-    # What a test does to it.
+    # Changes that a test makes.
 
     def create(self, name: str, partitions: int = 1, **config: str) -> Topic:
         self._made += 1
@@ -83,51 +83,51 @@ class MemoryKafka:
         return log.end - 1
 
     def cut(self, topic: str, partition: int, end: int) -> None:
-        """Lose the newest records; clients with a position behind them start again, as librdkafka does."""
+        """Remove the newest records; clients beyond the new end start again, as with librdkafka."""
         del self.topics[topic].logs[partition].entries[end:]
         for consumer in self.consumers:
             consumer.begin_anew(topic, partition, end)
 
     def mark(self, topic: str, partition: int = 0) -> None:
-        """The marker of a transaction's end: an offset without a record."""
+        """Append the marker of a transaction's end: an offset without a record."""
         self.topics[topic].logs[partition].entries.append(None)
 
     def records(self, topic: str) -> list[Message]:
         return [entry for log in self.topics[topic].logs for entry in log.entries[log.begins :] if entry is not None]
 
     def fail(self, request: str, *errors: KafkaError) -> None:
-        """The next requests of this name meet these errors, one each."""
+        """Let the next requests of this name fail with these errors, one each."""
         self._failing[request].extend(errors)
 
     def deny(self, topic: str, *operations: str) -> None:
-        """The user lacks these operations (as :class:`AclOperation` names them) on a topic."""
+        """Deny the user these operations (names of :class:`AclOperation`) on a topic."""
         self.denied[topic] = set(operations)
 
     def move_coordinators(self) -> None:
-        """The clients that there are keep to the coordinators before, as librdkafka's may when brokers restart."""
+        """Move coordinators; existing clients keep using the old ones, as librdkafka may after broker restarts."""
         self.stale = set(self.admins)
 
     def answer(self, groups: Groups) -> None:
-        """Answer waiting requests as of a moment when the groups were these; later ones at once."""
+        """Answer waiting requests with the groups of that moment, and later requests at once."""
         self.slow.clear()
         late, self.late = self.late, []
         for future, make in late:
             answered(partial(make, groups), future)
 
     def say(self, error: KafkaError, topic: str | None = None) -> None:
-        """Every consumer meets this event."""
+        """Deliver this event to every consumer."""
         for consumer in self.consumers:
             consumer.events.append(Message(topic, None, None, error=error))
 
-    # What clients ask.
+    # Requests of clients.
 
     def asked(self, request: str) -> None:
-        """Note a request; an error if there is one for it, or nobody answers."""
+        """Record a request; return its error if one was set or the cluster is unavailable."""
         self.requests.append(request)
         if self._failing[request]:
             raise KafkaException(self._failing[request].popleft())
         if self.away:
-            # As librdkafka has it, calls of transactions can be repeated, all others give up.
+            # As in librdkafka, transactional calls are retriable and all others are not.
             again = request in ("init_transactions", "send_offsets", "commit", "abort")
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker is away", False, again))
 

@@ -1,4 +1,4 @@
-"""Topics in memory: records, and the markers of transactions between them."""
+"""Topics in memory: records, and transaction markers between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Message:
-    """A record, or (``error``) what happened in its place."""
+    """A record or, with ``error``, an event in its place."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Message:
 
 @dataclass
 class Log:
-    """A partition: its records; None for a marker."""
+    """One partition's records; None for a transaction marker."""
 
     entries: list[Message | None] = field(default_factory=list)
     begins: int = 0

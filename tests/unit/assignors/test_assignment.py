@@ -1,4 +1,4 @@
-"""The algebra of shares, against sets of ``(topic, partition)``."""
+"""Set operations on assignments, compared with sets of ``(topic, partition)``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPICS = ("t0", "t1", "t2")
 
 
 def _share(numbers: dict[str, set[int]]) -> TopicPartitions:
-    """In lists, or in a range where there are no gaps: machines and assignors hand in either."""
+    """Return partitions as a list, or as a range if there are no gaps: machines and assignors use both."""
     share: dict[str, list[int] | range] = {}
     for topic, partitions in numbers.items():
         ascending = sorted(partitions)

@@ -1,4 +1,4 @@
-"""Vectors that the JVM answered; `tests/oracle/assignors/test_java.py` asks it again."""
+"""Results recorded from a JVM; `tests/oracle/assignors/test_java.py` compares them with a running one."""
 
 from __future__ import annotations
 

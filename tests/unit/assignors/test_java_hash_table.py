@@ -1,4 +1,4 @@
-"""The tree of a bin stays a red-black tree; that it is Java's very tree is for the oracle to say."""
+"""Checks that the tree of a bin stays a red-black tree; the oracle tests compare it with Java's tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ordered(node: Any) -> list[int]:
 
 
 def black_height(node: Any) -> int:
-    """Black nodes on each way down, the same on all: Cormen et al., 13.1."""
+    """Return the number of black nodes on each path down, which has to be the same (Cormen et al., 13.1)."""
     if node is None:
         return 1
     for child in node.kids:

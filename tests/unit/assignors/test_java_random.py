@@ -4,7 +4,7 @@ from assignors.java import JavaRandom, shuffle
 
 
 def test_the_documented_generator() -> None:
-    # new Random(42): the first draws of a JVM.
+    # The first numbers of new Random(42) in a JVM.
     assert [JavaRandom(42).next_signed()] == [-1170105035]
     random = JavaRandom(42)
     assert [random.next_int(10) for _ in range(5)] == [0, 3, 8, 4, 0]

@@ -1,4 +1,4 @@
-"""Members and topics at the edge: lists are taken as tuples are."""
+"""Members and topics as callers pass them: lists work like tuples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions another member gets than the last that owned them."""
+"""Moved partitions: those that another member owned before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The core can be used on its own: cheap to import, and without the clients and frameworks around it."""
+"""The package ``assignors`` works on its own: quick to import, and without clients and frameworks."""
 
 from __future__ import annotations
 

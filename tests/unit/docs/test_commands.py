@@ -1,4 +1,4 @@
-"""Every command line in the documents is one that the program takes."""
+"""Every command line in the documents is valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.settings.config import load
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-#: Up to what ends a command in a shell, or in Markdown.
+#: Matches up to the end of a command in a shell or in Markdown.
 LINE = re.compile(r"(?<![\w./-])rebalance-monitor ((?:'[^']*'|\"[^\"]*\"|[^'\"|&;<>`#\n\\…])+)")
 GENERATED = {"commands.md"}
 

@@ -1,4 +1,4 @@
-"""Each line of the audit names tests that exist."""
+"""Each line of the security audit names tests that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scripts/packages.sh``: native code is built where it can be, and a build that failed is tried again."""
+"""``scripts/packages.sh`` builds native code if it can, and retries a build that failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "packages.sh"
 
-#: Installs the native code where it is asked for, unless a file says that it can't be built.
+#: Installs the native code, unless a file makes the build fail.
 UV = r"""#!/bin/sh
 echo "$*" >>said
 case "$*" in
@@ -27,7 +27,7 @@ esac
 
 
 class House(NamedTuple):
-    """A folder with the script, beside a uv and a cargo of the test's own."""
+    """A folder with the script and stubs for uv and cargo."""
 
     folder: Path
 
@@ -73,7 +73,7 @@ def house(tmp_path: Path) -> House:
 
 @pytest.fixture
 def failed(house: House) -> House:
-    """The build has failed, for a reason that is gone now."""
+    """Simulate an earlier failed build whose reason no longer exists."""
     (house.folder / "broken").touch()
     house.packages()
     (house.folder / "broken").unlink()

@@ -24,7 +24,7 @@ def sbom() -> ModuleType:
 
 
 def deployed() -> set[str]:
-    """Names of the packages that the wheel needs, and what they need."""
+    """Return the names of the packages that the wheel needs, with their dependencies."""
     found: set[str] = set()
     pending = ["kafka-rebalance-monitor"]
     while pending:

@@ -34,7 +34,7 @@ from tests.support.compacted import checkout, told
 from tests.support.histories import change, sample
 
 ROOT = Path(streaming.__file__).parent
-#: Sets a title, clears the screen, forges a line, turns text round, and would be rich's markup and an emoji's name.
+#: Sets a title, clears the screen, fakes a line, reverses text, and resembles rich's markup and an emoji's name.
 HOSTILE = "a\x1b]0;owned\x07\x1b[2J\nerror: forged\r\x9b31m\u202e\u2028[red]b[/red]:smile:"
 
 
@@ -171,7 +171,7 @@ def test_a_hostile_name_looks_like_the_same_name_escaped(
     assert hostile == escaped
 
 
-#: Who writes to a terminal or a pipe beside ``process/plain.py`` and ``process/terminal.py``, and what.
+#: Modules besides ``process/plain.py`` and ``process/terminal.py`` that write to a terminal or a pipe.
 WRITERS = {
     "cli/output.py": "JSON Lines for programs; a count",
     "cli/main.py": "lets go of an output that is gone",

@@ -1,6 +1,6 @@
 """An hour in which nothing happens, and half a minute without one of the parts, on a clock that the test moves.
 
-What the collector and the stream leave as signs, what is heard of them, and what every surface makes of it:
+The heartbeats of the collector and the stream, and the status that every interface computes from them:
 `/ready`, `/api/v1/groups`, the feed that the page shows, `/metrics`, `watch`. With real processes, for seconds:
 ``tests/integration/streaming/serve/test_freshness.py``.
 """
@@ -48,12 +48,12 @@ from tests.support.memory_kafka import MemoryKafka
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.signs
 HOUR, HALF_A_MINUTE = 3600, 30
-#: Seconds between two looks of Spark's that find nothing (``spark.sql.streaming.noDataProgressEventInterval``).
+#: Seconds between two progress reports of an idle Spark query (``spark.sql.streaming.noDataProgressEventInterval``).
 SPARK_LOOKS = 10
 
 
 class Clock:
-    """In the place of the module ``time``."""
+    """A fake of the module ``time``."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -69,7 +69,7 @@ class Clock:
 
 
 class Stream:
-    """The stream's signs while Spark finds nothing new."""
+    """The stream's heartbeats while Spark finds no new records."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -96,7 +96,7 @@ class Stream:
 
 
 class Collector:
-    """The collector's signs while nothing is written to the offsets topic, which is read to its end."""
+    """The collector's heartbeats while the offsets topic, read to its end, gets no records."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -171,7 +171,7 @@ WELL = {
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     clock = Clock()
     told: list[str] = []
-    # Not what stands on standard error: what other tests have left running may write there.
+    # Standard error is not compared: threads of other tests may write to it.
     monkeypatch.setattr(stories, "warn", told.append)
 
     def printed() -> str:
@@ -197,7 +197,7 @@ def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
     shown = []
     for _ in range(HOUR):
         scene.second()
-        if scene.clock.passed % SPARK_LOOKS == SPARK_LOOKS - 1:  # the longest since Spark's last look
+        if scene.clock.passed % SPARK_LOOKS == SPARK_LOOKS - 1:  # the maximum since Spark's last check
             shown.append(scene.shown())
     assert shown == [WELL] * (HOUR // SPARK_LOOKS)
     late = [(part.last_heartbeat - part.up_to) / 1000 for part in scene.board.status.parts]
@@ -225,7 +225,7 @@ def test_component_gone_after_an_hour_is_reported_in_30_s(scene: Scene, part: st
 
 
 def test_the_page_waits_longer_for_the_server_than_that_is_quiet() -> None:
-    """Its only verdict of its own: no byte for so long is a server that is gone."""
+    """It only judges that the server is gone, after this time without any byte."""
     script = (Path(page.__path__[0]) / "core" / "stream.js").read_text()
     (silence_ms,) = re.findall(r"^const SILENCE_MS = ([\d_]+);", script, re.MULTILINE)
     assert int(silence_ms) / 1000 > 2 * FeedTimes().keep_alive

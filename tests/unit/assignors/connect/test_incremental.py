@@ -1,4 +1,4 @@
-"""The published walkthroughs (KIP-415), and one test a rule of IncrementalCooperativeAssignor."""
+"""The published walkthroughs (KIP-415), and one test for each rule of IncrementalCooperativeAssignor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = WorkChange()
 
 
 def settled(workers: dict[str, Work]) -> LeaderMemory:
-    """A leader that has just seen these workers run this, in balance."""
+    """Return a leader that has just seen these workers run these tasks, in balance."""
     return LeaderMemory(previous=Work(("p",), (P1, P2, P3, P4, P5, P6)), members=tuple(sorted(workers)), generation=7)
 
 
@@ -78,7 +78,7 @@ def test_a_second_revoking_round_backs_off() -> None:
     workers = {"c1": everything, "c2": Work()}
     first = incremental.assign(LeaderMemory(), workers, configured, 0)
     assert first.changes["c1"].revoked == Work(("p",), tuple(("p", number) for number in range(6)))
-    # c1 applies it, and c3 joins before the revoked work is back: another revocation would be due
+    # c1 applies it, and c3 joins before the revoked tasks are assigned again: another revocation would be due
     workers = {"c1": model.work_after(everything, first.changes["c1"]), "c2": Work(), "c3": Work()}
     second = incremental.assign(first.state, workers, configured, 10)
     assert second.delay_ms == 40

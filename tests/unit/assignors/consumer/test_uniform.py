@@ -1,4 +1,4 @@
-"""``uniform``: each rule of the two builders on a small group, whole answers compared."""
+"""``uniform``: each rule of the two builders on a small group, with whole assignments compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignors.registry import find
 
 
 def topic_id(number: int) -> str:
-    """A Uuid as Kafka prints it whose hash code is ``number``, so that HashSet<Uuid> order is plain."""
+    """Return a Uuid in Kafka's text format with hash code ``number``, so that the order of a HashSet<Uuid> is plain."""
     return base64.urlsafe_b64encode(number.to_bytes(16)).decode().rstrip("=")
 
 
@@ -36,7 +36,7 @@ def test_fresh_members_take_blocks_across_topics() -> None:
     assert uniform(topics(t=4, u=3), *(member(f"c{n}", "t", "u") for n in range(3))) == {
         "c0": {"t": [*range(2)]},
         "c1": {"t": [*range(2, 4)]},
-        "c2": {"u": [*range(3)]},  # the last of the HashMap's members must take the one more
+        "c2": {"u": [*range(3)]},  # the last member of the HashMap has to take the additional partition
     }
 
 
@@ -74,8 +74,8 @@ def test_unknown_topics_still_make_subscriptions_differ() -> None:
         owner = member("c0", *names, t=[0, 1, 16, 17, 32])
         return uniform(topics(t=33), owner, *(member(f"c{n}", "t", "gone") for n in range(1, 17)))["c0"]
 
-    assert first("t", "gone") == {"t": [0, 16]}  # all alike: the surplus is cut in HashSet order
-    assert first("t") == {"t": [0, 1]}  # subscriptions differ: the last partitions move
+    assert first("t", "gone") == {"t": [0, 16]}  # equal subscriptions: the surplus is cut in HashSet order
+    assert first("t") == {"t": [0, 1]}  # different subscriptions: the last partitions move
     assert uniform(topics(t=0), member("a", "t", "gone")) == {"a": {}}
 
 

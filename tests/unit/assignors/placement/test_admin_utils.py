@@ -1,4 +1,4 @@
-"""The worked examples of AdminUtils and its tests, and a few answered by the class itself."""
+"""The worked examples of AdminUtils and its tests, and a few results of the class itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The old consumer's assignors: the published examples, the order vectors, the eras, and what is refused."""
+"""The old consumer's assignors: published examples, ordering, Kafka releases, and rejected input."""
 
 from __future__ import annotations
 

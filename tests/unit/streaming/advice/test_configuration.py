@@ -1,4 +1,4 @@
-"""Client configuration files, and the rules that they alone break."""
+"""Client configuration files, and the rules that only concern them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_files_without_configuration() -> None:
         parse_configuration("a.yaml", "a: [")
 
 
-#: Rule → a file that breaks it alone, its severity and figures, and its twin.
+#: Rule → a file that breaks only this rule, its severity and figures, and a correct file.
 FILES = {
     "heartbeat-interval": (
         "session.timeout.ms=10000\nheartbeat.interval.ms=5000",

@@ -1,4 +1,4 @@
-"""Rules about members and partitions: each on a group that has the fault, and on its twin that has not."""
+"""Rules about members and partitions: each on a group with the fault, and on a similar group without it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_partitions_that_do_not_divide_by_members() -> None:
 
 @pytest.mark.parametrize(("same", "severity"), [(False, "warning"), (True, "info")])
 def test_range_over_several_topics(same: bool, severity: str) -> None:
-    """Topics that may be joined by partition have as many of them."""
+    """Topics that may be joined by partition have equal partition counts."""
     teller = Teller(3).join("a@h1#1", "b@h2#1")
     first: Holding = {"t": [0, 1], "u": [0, 1], "v": [0, 1] if same else [0, 1, 2]}
     second: Holding = {"t": [2], "u": [2], "v": [2] if same else [3, 4]}

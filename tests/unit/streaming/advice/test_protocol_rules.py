@@ -1,4 +1,4 @@
-"""Rules about the way to rebalance: each on a group that has the fault, and on its twin that has not."""
+"""Rules about the rebalance protocol: each on a group with the fault, and on a similar group without it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
 def ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> Teller:
-    """Ten members with sixty partitions."""
+    """Return a group of ten members with sixty partitions."""
     teller = Teller(60)
     teller.assignor = assignor
     return teller.join(*[client.format(number) for number in range(10)])
@@ -57,7 +57,7 @@ def test_eager_assignor_against_cooperative() -> None:
 
 
 def test_no_advice_for_cooperative_where_it_saves_nothing() -> None:
-    """Four members with three partitions each: two rounds a restart cost as much as what they spare."""
+    """Four members with three partitions each: a second round for each restart costs as much as it saves."""
     four = Teller(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
     assert rules(history(deploy(deploy(four)))) == {}
 
@@ -94,7 +94,7 @@ def test_classic_protocol_against_kip_848() -> None:
 
 
 def twelve() -> Teller:
-    """Twelve members that restart in two seconds, and take minutes to hand their partitions over."""
+    """Twelve members restart in two seconds, and take minutes to hand over their partitions."""
     return Teller(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
 
 

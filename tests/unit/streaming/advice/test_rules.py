@@ -1,4 +1,4 @@
-"""Advice for a group and for a fleet, and what followed advice brought."""
+"""Advice for a group and for all groups, and the measured effect of applied advice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_quiet_group_gets_no_advice() -> None:
     ],
 )
 def test_healthy_groups_get_nothing_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
-    """Two deploys in which every member leaves and comes back, each with a short stop."""
+    """Two deploys in which every member leaves and rejoins, each with a short downtime."""
     teller = Teller(60)
     teller.protocol, teller.assignor = protocol, assignor
     teller.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
@@ -65,7 +65,7 @@ def test_the_worst_group_comes_first() -> None:
 
 
 def test_episodes_beyond_the_budget_are_not_replayed() -> None:
-    """Ten restarts of ten members cost 140 units: once as they were, and once with each change."""
+    """Ten restarts of ten members cost 140 units: once unchanged, and once for each proposed change."""
     given = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
     found = advise_all(given, Budget(work=300))
     savings = {(one.group_id, one.rule): one.saving for one in found}

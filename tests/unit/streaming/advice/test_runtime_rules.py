@@ -1,4 +1,4 @@
-"""Rules about Kafka Streams and Kafka Connect: each on a group that has the fault, and on its twin."""
+"""Rules about Kafka Streams and Kafka Connect: each on a group with the fault, and on a similar group without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_probing_rebalances_of_streams() -> None:
 
 
 def workers(delay_ms: int) -> Teller:
-    """Worker ``b`` is gone for 20 s; its tasks wait for it for the whole delay."""
+    """Worker ``b`` is away for 20 s; its tasks wait for the whole scheduled delay."""
     teller = Teller(4)
     teller.kind, teller.assignor = "connect", "sessioned"
     teller.join("a@h1#1", "b@h2#1")

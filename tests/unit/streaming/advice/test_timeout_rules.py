@@ -1,4 +1,4 @@
-"""Rules about timeouts: each on a group that has the fault, and on its twin that has not."""
+"""Rules about timeouts: each on a group with the fault, and on a similar group without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def three(instances: bool = False) -> Teller:
 
 
 def paused(teller: Teller, times: int = 2) -> Teller:
-    """The first member's session ends, and the same client is back from the same host two seconds later."""
+    """The first member's session times out, and the same client rejoins from the same host two seconds later."""
     for number in range(1, times + 1):
         teller.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
     return teller
@@ -70,7 +70,7 @@ def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
 
 
 def replaced(teller: Teller, *, killed: bool) -> Teller:
-    """Each member is replaced by one on another host; killed ones send no LeaveGroup."""
+    """Each member is replaced by one on another host; killed members send no LeaveGroup."""
     wait = 3600.0
     for member_id in list(teller.members):
         if killed:
@@ -150,7 +150,7 @@ def test_rebalances_that_wait_for_a_slow_member() -> None:
 
 
 def started(spread_s: float) -> Teller:
-    """Two first starts of four members, each member in a rebalance of its own."""
+    """Return two first starts of four members, each member in a rebalance of its own."""
     teller = Teller(12)
     for start in range(2):
         for number in range(4):

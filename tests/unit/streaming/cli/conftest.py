@@ -1,4 +1,4 @@
-"""The command line, run in the test's own process."""
+"""Runs the command line in the test's own process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.told import Teller
 
 
 class Command:
-    """``rebalance-monitor`` with these words: its status, its output, its errors."""
+    """Result of ``rebalance-monitor`` with these arguments: exit status, output and errors."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
@@ -36,7 +36,7 @@ class Command:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Handlers of signals, and of the log, are as they were afterwards."""
+    """Restore the handlers of signals and of the log afterwards."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -47,7 +47,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     root.handlers[:], root.level = handlers, level
 
 
-#: The command line as a function: words and standard input in, status, output and errors out.
+#: The command line as a function: arguments and standard input to exit status, output and errors.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -61,7 +61,7 @@ def run(command: Command) -> Run:
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    """The only cluster there is."""
+    """Replace every Kafka client by an in-memory cluster."""
     return MemoryKafka(monkeypatch)
 
 

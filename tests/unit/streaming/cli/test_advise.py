@@ -1,4 +1,4 @@
-"""``advise``: for people and for programs, for a group, for all of them, and for a configuration file alone."""
+"""``advise`` in text and JSON: for one group, for all groups, and for a configuration file alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    """``checkout`` has been deployed twice with range, ``quiet`` never."""
+    """Groups: ``checkout`` was deployed twice with range, ``quiet`` never."""
     for topic in ("membership", "assignments", "episodes", "incidents", "diffs"):
         kafka.create(f"rebalance.{topic}", 1)
     large = Teller(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])

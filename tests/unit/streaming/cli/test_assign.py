@@ -1,4 +1,4 @@
-"""``assign`` as a program and a person run it: whole outputs and exit statuses."""
+"""``assign`` as programs and people run it: whole outputs and exit statuses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_bad_lines_are_answered_in_place_and_the_rest_too(run: Run) -> None:
         ),
         (
             {**base, "members": [{**member, "owned": {"t": [2]}}]},
-            {"assignment": {"a": {"t": [0, 1]}}},  # as of a topic made again with fewer: range looks at no claim
+            {"assignment": {"a": {"t": [0, 1]}}},  # topic created again: range ignores owned partitions
         ),
         (
             {**base, "assignor": "fair"},

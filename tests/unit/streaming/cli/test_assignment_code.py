@@ -16,7 +16,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
 
 
 def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No native code; where a build that failed is noted."""
+    """Hide native code; return the file that records a failed build."""
     monkeypatch.delitem(sys.modules, "rebalance_kernel", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setattr(doctor, "_FAILED", tmp_path / "without-kernel")

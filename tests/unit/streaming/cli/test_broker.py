@@ -1,4 +1,4 @@
-"""``broker``: what it is started with, what it says, and how it ends; brokers run in the integration tests."""
+"""``broker``: its arguments, output and end; integration tests run real brokers."""
 
 from __future__ import annotations
 

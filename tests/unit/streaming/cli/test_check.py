@@ -1,4 +1,4 @@
-"""``check`` as its user runs it."""
+"""``check`` as users run it."""
 
 from __future__ import annotations
 

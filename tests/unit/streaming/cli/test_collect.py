@@ -1,4 +1,4 @@
-"""``collect`` as it is started: its options reach the collector."""
+"""``collect`` passes its options to the collector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def recorded(kafka: MemoryKafka) -> MemoryKafka:
-    """The cluster whose offsets topic was recorded."""
+    """A cluster with the recorded offsets topic."""
     rows = captured()
     kafka.create("__consumer_offsets", max(rows) + 1)
     for partition, several in rows.items():
@@ -61,7 +61,7 @@ def test_groups_are_chosen_and_a_signal_ends_it_in_order(
         try:
             eventually(is_done)
         finally:
-            if callable(signal.getsignal(signal.SIGTERM)):  # else it would end the test's process
+            if callable(signal.getsignal(signal.SIGTERM)):  # otherwise it would end the test process
                 os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=later)
@@ -82,7 +82,7 @@ def test_polling_collector_filters_groups_and_stops(command: Command, kafka: Mem
         try:
             eventually(lambda: "rebalance.membership" in kafka.topics and kafka.records("rebalance.membership"))
         finally:
-            if callable(signal.getsignal(signal.SIGTERM)):  # else it would end the test's process
+            if callable(signal.getsignal(signal.SIGTERM)):  # otherwise it would end the test process
                 os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=later)

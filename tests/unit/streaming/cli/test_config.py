@@ -1,4 +1,4 @@
-"""``config``: what is in force, and whether it works."""
+"""``config``: shows the effective settings, and checks them."""
 
 from __future__ import annotations
 

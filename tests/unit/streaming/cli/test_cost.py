@@ -1,4 +1,4 @@
-"""``cost``: what rebalances cost, as a table, JSON Lines and CSV; unknown is not zero."""
+"""``cost``: the cost of rebalances as a table, JSON Lines and CSV; an unknown cost is not zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``demo``: its options reach the play, and its end has a status."""
+"""``demo`` passes its options on, and returns an exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dlt``: listed, and sent again."""
+"""``dlt`` lists dead letters and publishes them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``doctor``: a line a check, for people and programs, and a status."""
+"""``doctor``: a line for each check, in text and JSON, and an exit status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One with Java and everything that is downloaded."""
+    """A machine with Java and all downloads."""
     monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
     monkeypatch.setattr(doctor, "kafka_connector", lambda: [tmp_path] * 7)
     monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("native", is_intended=True))
@@ -56,8 +56,8 @@ def test_missing_parts_are_named_and_the_status_is_3(command: Command, kafka: Me
     assert (
         lacking
         == [
-            ("permissions", user[:60]),  # for collect
-            ("permissions", user[:60]),  # for stream
+            ("permissions", user[:60]),  # permissions of collect
+            ("permissions", user[:60]),  # permissions of stream
             ("topics", "topic rebalance.assignments: cleanup.policy is delete, compact"[:60]),
             ("topics", "missing, or hidden from this user: rebalance.diffs; `rebalanebalance"[:60]),
         ]

@@ -1,4 +1,4 @@
-"""Times and lengths of time on the command line."""
+"""Times and durations on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``explain``: files in, stories out, exit statuses."""
+"""``explain``: log files, the resulting stories, exit statuses."""
 
 from __future__ import annotations
 

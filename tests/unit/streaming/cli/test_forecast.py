@@ -1,4 +1,4 @@
-"""``forecast``: what a change of a live group will cost, for people and for programs."""
+"""``forecast``: the cost of a change of a live group, in text and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLLING = ("--rolling-restart", "--down", "5s", "--between", "20s", "--processin
 
 @pytest.fixture
 def live(kafka: MemoryKafka) -> MemoryKafka:
-    """``checkout``: three members as a collector sees them; ``sink``: a Connect group."""
+    """Live groups: ``checkout`` with three members from a collector's snapshot; ``sink``, a Connect group."""
     kafka.create("rebalance.membership", 1)
     kafka.create("rebalance.assignments", 1)
     log = Log("checkout")

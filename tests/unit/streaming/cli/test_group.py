@@ -1,4 +1,4 @@
-"""``group``: who owns what, by the names that people know, and the last episodes."""
+"""``group``: the owner of each partition by display name, and the last episodes."""
 
 from __future__ import annotations
 

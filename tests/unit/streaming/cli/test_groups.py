@@ -1,4 +1,4 @@
-"""``groups``: a line a group, for people and for programs."""
+"""``groups``: a line for each group, in text and JSON."""
 
 from __future__ import annotations
 

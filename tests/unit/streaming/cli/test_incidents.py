@@ -1,4 +1,4 @@
-"""``incidents``: what is wrong now, for people and for programs."""
+"""``incidents``: open incidents, in text and JSON."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from streaming.cli.json_lines import answer_lines, read_lines
 
 
 class Endless(io.RawIOBase):
-    """A line of ``size`` bytes and a short one after it, made as they are read; remembers the largest read."""
+    """A generated line of ``size`` bytes and a short one; records the largest read."""
 
     def __init__(self, size: int) -> None:
         self.left = size

@@ -30,13 +30,13 @@ SEEN = Summary(
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output and error are a terminal of 100 columns."""
+    """Make standard output and error a terminal of 100 columns."""
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "dumb"), ("COLUMNS", "100"), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, value)
 
 
 def view(*, as_json: bool) -> DemoView:
-    """A view whose clock advances by 2.5 s at each look."""
+    """Return a view whose clock advances by 2.5 s at each call."""
     return DemoView(as_json=as_json, clock=count(0.0, 2.5).__next__)
 
 

@@ -1,4 +1,4 @@
-"""`notify test`: a test incident to each receiver."""
+"""`notify test` sends a test incident to each receiver."""
 
 from __future__ import annotations
 

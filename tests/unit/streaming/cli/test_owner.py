@@ -1,4 +1,4 @@
-"""Who owns a partition, since when and why: from diffs."""
+"""The owner of a partition, since when and why, from diffs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def records(teller: Teller) -> list[DiffRecord]:
 
 
 def changed_only(record: DiffRecord) -> DiffRecord:
-    """The diff as it is written for large groups: members with a change alone."""
+    """Return the diff as written for large groups: only members with a change."""
     diff = record.diff
     changed = {name: one for name, one in diff.members.items() if one.revoked or one.assigned}
     unchanged = len(diff.members) - len(changed)

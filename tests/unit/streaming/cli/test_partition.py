@@ -1,4 +1,4 @@
-"""``partition`` as its user runs it."""
+"""``partition`` as users run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``place`` as its user runs it."""
+"""``place`` as users run it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_random_placements(placer: str, run: Run) -> None:
     placed = json.loads(run(*asked).stdout)
     assert list(placed) == [str(partition) for partition in range(6)]
     for replicas in placed.values():
-        assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # a rack each
+        assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # one rack for each broker
     assert run(*asked, "--seed", "4").stdout == run(*asked, "--seed", "4").stdout
 
 

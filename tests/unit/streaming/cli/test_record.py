@@ -1,4 +1,4 @@
-"""``record`` on one machine, ``replay FILE`` on another: no cluster, the same bytes."""
+"""``record`` on one machine and ``replay FILE`` on another without a cluster give the same bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Group ``orders``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s."""
+    """Return the log of group ``orders``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s."""
     ensure_topics(SETTINGS)
     for group in ("orders", "other"):
         g = Log(group)

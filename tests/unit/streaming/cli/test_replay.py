@@ -1,4 +1,4 @@
-"""``replay``: shown, or compared, with a status."""
+"""``replay`` prints diffs or compares them, with an exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay over a cluster in memory: what the pure functions say, and where a topic differs from it."""
+"""The replay over a cluster in memory: the pure functions' diffs, and differences of a topic from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    """Two groups, each in a partition of its own, and a record that is no event."""
+    """Return the log of two groups, each in its own partition, with one unusable record."""
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(SETTINGS)
     for partition, group in enumerate(("g", "h")):
@@ -97,7 +97,7 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 
 
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
-    """Whatever the settings are now, and were."""
+    """This holds for any current and earlier settings."""
     put(log, handed_on(Log("big")), 2)
     brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
     records = list(replayed_diffs(brief, "big"))

@@ -1,4 +1,4 @@
-"""``report``: one file, offline, with everything about an episode or the cluster."""
+"""``report``: one offline HTML file about an episode or the cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOSTILE = "c1<script>|`x`"
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Group ``pay``: its events, and all that the stream makes of them."""
+    """Fill the topics with events of group ``pay`` and the stream's output for them."""
     ensure_topics(SETTINGS)
     kafka.create(SETTINGS.topics.episodes)
     kafka.create(SETTINGS.topics.incidents)

@@ -1,4 +1,4 @@
-"""``run`` starts its three parts with the options that it was given, and ends them together."""
+"""``run`` starts its three components with its options, and ends them together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 class Part:
-    """In a child's place: notes what became of it."""
+    """A fake child process that records how it ended."""
 
     started: list[list[str]] = []  # noqa: RUF012 - emptied for each test
     ended: list[str] = []  # noqa: RUF012 - same

@@ -29,7 +29,7 @@ def test_half_a_proxy_is_refused_before_anything_starts(command: Any, option: st
 
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
-    """Each server that was started: the cluster it reads, and its options."""
+    """Record each started server: its cluster and its options."""
     started: list[tuple[str, ServeOptions]] = []
 
     class Source:

@@ -1,4 +1,4 @@
-"""``simulate`` as a person starts it: where the scenario comes from, and where its answer goes."""
+"""``simulate`` as users start it: the sources of a scenario, and the output formats."""
 
 from __future__ import annotations
 

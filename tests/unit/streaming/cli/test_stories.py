@@ -1,4 +1,4 @@
-"""``watch --stories``: each episode when it changes, above its diffs; the diffs alone where that can't be."""
+"""``watch --stories`` prints each episode when it changes, before its diffs; diffs alone if episodes are missing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = ("watch", "--stories", "--from-beginning", "--exit-at-end")
 
 @pytest.fixture
 def diffs(kafka: MemoryKafka) -> MemoryKafka:
-    """Two episodes' diffs."""
+    """Return two episodes' diffs."""
     kafka.create(DIFFS, 1)
     for ce_id, diff in checkout().told:
         kafka.append(DIFFS, encode(diff), key=GROUP.encode(), headers=[("ce_id", ce_id.encode())])
@@ -38,7 +38,7 @@ def diffs(kafka: MemoryKafka) -> MemoryKafka:
 
 @pytest.fixture
 def both(diffs: MemoryKafka) -> MemoryKafka:
-    """Those, and every update of the episodes."""
+    """Return these diffs and every update of the episodes."""
     diffs.create(EPISODES, 1)
     for one in updated(checkout()):
         diffs.append(EPISODES, encode(one), key=key(GROUP, one.episode))
@@ -46,12 +46,12 @@ def both(diffs: MemoryKafka) -> MemoryKafka:
 
 
 def heads(out: str) -> list[str]:
-    """Lines that begin with a time of day, without it."""
+    """Return the lines that begin with a time of day, without the time."""
     return [line.split(" ", 1)[1] for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
 
 
 def printed() -> list[str]:
-    """The lines of the group's stories: a closed episode has the status and story of before."""
+    """Return the lines of the group's stories; an episode that closes without a change keeps its line."""
     return list(dict.fromkeys(f"{GROUP}  {one.status}  {one.story}" for one in updated(checkout())))
 
 
@@ -121,7 +121,7 @@ def test_diffs_are_shown_while_the_episode_topic_is_missing(command: Command, di
 def test_story_published_with_a_diff_is_printed_above_it(
     both: MemoryKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stories, "_STORY_WAIT_SECONDS", 30.0)  # ended by what comes
+    monkeypatch.setattr(stories, "_STORY_WAIT_SECONDS", 30.0)  # ended by the next event
     first, last = updated(checkout())[0], updated(checkout())[-1]
     with StoryFollower(
         SETTINGS, as_json=False, group=None, from_beginning=False, follow=True, stopped=lambda: False
@@ -138,6 +138,6 @@ def test_story_published_with_a_diff_is_printed_above_it(
         for record in teller.above(["a diff", "another"]):
             shown.append(record)
             if record == "a diff":
-                assert first.story in capsys.readouterr().out  # the second waits for nothing
+                assert first.story in capsys.readouterr().out  # the second episode waits for nothing
         timer.join()
     assert shown == ["a diff", "another"]

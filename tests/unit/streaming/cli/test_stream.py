@@ -1,4 +1,4 @@
-"""``stream``: its options reach the job."""
+"""``stream`` passes its options to the job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_without_options_it_runs_with_its_defaults(
         available_now=False,
         max_offsets_per_trigger=50_000,
         trigger_interval=None,
-        buckets=None,  # those of the checkpoint; 16 in a new one
+        buckets=None,  # those of the checkpoint; 16 for a new one
         forget_after_ms=7 * 24 * 3600 * 1000,
         session=SessionOptions(master="local[2,4]", log_file=Path(folder) / "spark.log", verbose=False),
         metrics_host="127.0.0.1",
@@ -152,7 +152,7 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
     words = ("stream", "resize", "--checkpoint", str(tmp_path / "link"))
     status, out, _ = command(*words, "--buckets", "64", "--shuffle-partitions", "4", "--dry-run", "--json")
     assert (status, json.loads(out)) == (0, done.as_json())
-    real = str(tmp_path / "real")  # which is moved: neither a link to it, nor where this process stands
+    real = str(tmp_path / "real")  # the real folder is moved: neither a link to it nor the working directory
     assert asked == [(real, None, None, False), (real, 64, 4, True)]
 
 
@@ -174,7 +174,7 @@ def test_archive_is_written_and_reported(command: Command, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("words", [("stream",), ("stream", "resize"), ("stream", "inspect-state"), ("run",)])
 def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
-    """A shell's variable that is not set: it would be the folder that the command was started in."""
+    """As with an unset shell variable: the checkpoint would be the working directory."""
     status, _, said = command(*words, "--checkpoint", "")
     assert (status, said) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")
 

@@ -1,4 +1,4 @@
-"""``--at``, ``--from`` and ``--to``: groups as of a moment, from the membership log alone."""
+"""``--at``, ``--from`` and ``--to``: groups at a past moment, from the membership log alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Group ``g``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s, deleted at 5 s."""
+    """Return the log of group ``g``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s, deleted at 5 s."""
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
     ensure_topics(settings)
     g = Log("g")

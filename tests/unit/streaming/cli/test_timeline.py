@@ -1,4 +1,4 @@
-"""Timelines: what a row shows, that all share one scale, and the picture of them."""
+"""Timelines: the content of a row, the common scale, and the drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``top``: the groups in the worst status first."""
+"""``top`` lists the groups with the worst status first."""
 
 from __future__ import annotations
 

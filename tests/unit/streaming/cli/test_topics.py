@@ -1,4 +1,4 @@
-"""``topics``: shown, and made."""
+"""``topics`` lists and creates the monitor's topics."""
 
 from __future__ import annotations
 

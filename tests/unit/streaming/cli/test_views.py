@@ -1,6 +1,5 @@
-"""Complete output of commands for people: ``tests/golden/streaming/cli`` holds it as it was looked at.
-
-``WRITE_RECORDED=1`` writes it anew.
+"""Complete text output of commands, compared with reviewed files in ``tests/golden/streaming/cli``.
+``WRITE_RECORDED=1`` writes these files again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``watch``: diffs for people and for programs."""
+"""``watch`` prints diffs in text and JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_from_now_on_nothing_old_is_shown(command: Command, diffs: MemoryKafka) 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_follows_until_it_is_stopped(command: Command, diffs: MemoryKafka, number: signal.Signals) -> None:
     def later() -> None:
-        eventually(lambda: any((TOPIC, 0) in consumer._told for consumer in diffs.consumers))  # it has come to the end
+        eventually(lambda: any((TOPIC, 0) in consumer._told for consumer in diffs.consumers))  # it has reached the end
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=later)

@@ -1,4 +1,4 @@
-"""``what-if``: for people, for programs, for pipelines, and what is refused."""
+"""``what-if``: text, JSON and pipelines, and rejected questions."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_the_last_64_mib_of_an_existing_log_are_read_in_chunks(tmp_path: Path) -
     log = tmp_path / "server.log"
     with log.open("wb") as file:
         file.write(b"long ago\n")
-        file.seek(64 * 2**20 - 1, os.SEEK_CUR)  # a hole: no disk is filled
+        file.seek(64 * 2**20 - 1, os.SEEK_CUR)  # a sparse file: no disk is filled
         file.write(b"\n")
     tail = LogTail(log)
     sizes = [len(chunk) for chunk in tail.chunks()]
@@ -173,7 +173,7 @@ def test_a_closed_tail_keeps_no_file_open(tmp_path: Path) -> None:
     assert not file.closed
     tail.close()
     assert file.closed
-    tail.close()  # again: nothing is open
+    tail.close()  # again: no file is open
 
 
 def test_a_directory_is_no_log(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def topics(kafka: MemoryKafka) -> ClusterTopics:
     [
         ([bounds("45000", "15000")], 30_000),
         ([bounds("45000", "15000"), bounds("20000", "15000"), bounds("60000", "5000")], 5000),
-        ([bounds("45000", "15000"), {}], 30_000),  # of an older version
+        ([bounds("45000", "15000"), {}], 30_000),  # from an older version
         ([bounds("15000", "15000")], None),
         ([bounds("1000", "15000")], None),
         ([{}], None),
@@ -131,13 +131,13 @@ def test_an_id_has_the_name_of_its_topic_also_when_it_is_gone(
     assert topics.name("id-1") == "t"
     kafka.delete("t")
     assert topics.name("id-1") == "t"
-    kafka.create("t")  # made anew: the same name and count, another id
+    kafka.create("t")  # created again: the same name and count, another id
     topics.fetched(past=False)
     assert topics.name("id-2") == "t"
     topics.fetched(past=False)
     kafka.requests.clear()
     assert [topics.name("never"), topics.name("never")] == ["never", "never"]
-    assert kafka.requests.count("list_topics") == 1  # what is unknown is asked once
+    assert kafka.requests.count("list_topics") == 1  # an unknown topic is requested once
     assert caplog.messages == ["topic id never has no topic any more; the id stands for its name"]
 
 

@@ -1,4 +1,4 @@
-"""The collector's whole way, from the recorded offsets topic to the membership topic, over a cluster in memory."""
+"""The collector as a whole, from the recorded offsets topic to the membership topic, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STATE_TYPES = ("group.progress", "group.rebalancing")
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     made = MemoryKafka(monkeypatch)
     made.cluster_id = "c"
-    made.create("t", 6).id = IDS["t"] + "=="  # as the client prints an id
+    made.create("t", 6).id = IDS["t"] + "=="  # as the client formats an id
     made.create("u", 3).id = IDS["u"].replace("-", "+")
     rows = captured()
     made.create(OFFSETS_TOPIC, max(rows) + 1)
@@ -56,7 +56,7 @@ def settings(**collect: Any) -> Settings:
 
 
 class Collecting:
-    """A collector at work in a thread; it ends in order when the block does."""
+    """A collector in a thread; it stops cleanly when the block ends."""
 
     def __init__(self, made: Settings, *logs: Path) -> None:
         self._stop, self._registry = threading.Event(), CollectorRegistry()
@@ -81,7 +81,7 @@ class Collecting:
 
 
 def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
-    """Type and value of each membership event, group after group, each in order."""
+    """Return type and value of each membership event, group after group, each in order."""
     found = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         headers = dict(message.headers() or [])
@@ -150,7 +150,7 @@ def test_a_second_start_publishes_nothing_again_and_goes_on(kafka: MemoryKafka) 
 
 
 def living(kafka: MemoryKafka) -> None:
-    """Only the beginning of the record: A is in ``g-classic``, and nobody else anywhere."""
+    """Write only the first part of the recording: member A in ``g-classic`` is the only member of any group."""
     for log in kafka.topics[OFFSETS_TOPIC].logs:
         del log.entries[2 if any(entry and b"g-classic" in (entry.key() or b"") for entry in log.entries) else 0 :]
 
@@ -181,7 +181,7 @@ def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplo
 
 
 def counts(kafka: MemoryKafka) -> list[int]:
-    """Return how many partitions ``t`` has, each time that its group was told."""
+    """Return the partition count of ``t`` at each time that an event with its group's counts was published."""
     return [value["topics"]["t"]["partitions"] for kind, value in published_events(kafka) if "partitions" in kind]
 
 
@@ -239,7 +239,7 @@ def test_absent_cluster_is_not_awaited_again_and_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(ProgressSampler, "sample", lambda *_: [])  # so that no transaction meets the outage
+    monkeypatch.setattr(ProgressSampler, "sample", lambda *_: [])  # so that no transaction coincides with the outage
     living(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and published_events(kafka))
@@ -338,7 +338,7 @@ def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> 
     thread = threading.Thread(target=run)
     thread.start()
     eventually(lambda: kafka.committed)
-    kafka.epochs["rebalance-monitor-collector"] += 1  # another one came, and maybe went; no group has changed
+    kafka.epochs["rebalance-monitor-collector"] += 1  # another member joined, and maybe left; no group has changed
     eventually(lambda: not thread.is_alive(), timeout=20)
     stop.set()
     thread.join()

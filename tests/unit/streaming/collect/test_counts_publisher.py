@@ -46,7 +46,7 @@ def counts(item: object) -> dict[str, int] | None:
 
 
 def snapshots(subscriptions: Mapping[str, AbstractSet[str]]) -> dict[str, GroupObserved]:
-    """Snapshots of groups of one member each."""
+    """Return snapshots of groups with one member each."""
     return {
         group: GroupObserved(
             group_id=group,
@@ -63,7 +63,7 @@ def published_counts(
     subscriptions: Callable[[], Mapping[str, AbstractSet[str]]] | None = None,
     away: bool = False,
 ) -> list[Any]:
-    """Counts as they are, everything else as it came; without events of the cluster."""
+    """Return partition counts, and all other events as they arrived, without events of the cluster."""
     groups = None if subscriptions is None else snapshots(subscriptions())
     found = made.with_counts(items, None if groups is None else lambda: groups, away=away)
     return [
@@ -74,7 +74,7 @@ def published_counts(
 
 
 def cluster_changes(made: CountsPublisher, *, away: bool = False) -> list[tuple[str, str, list[str]]]:
-    """Kind, subject and groups of each change of the cluster."""
+    """Return kind, subject and groups of each change of the cluster."""
     events = made.with_counts((), lambda: snapshots({"g": {"t"}}), away=away)
     return [
         (change.kind, change.subject, change.groups)
@@ -104,7 +104,7 @@ def test_all_groups_when_it_is_time(kafka: MemoryKafka) -> None:
     assert published_counts(made, subscriptions=lambda: groups) == []
     kafka.topics["t"].logs.append(Log())
     assert published_counts(made, subscriptions=lambda: groups) == [{"t": 3}]
-    # Who subscribes to nothing for a while is told everything again.
+    # A group without subscriptions for a while gets all counts again.
     assert published_counts(made, subscriptions=lambda: {"g": frozenset[str]()}) == []
     assert published_counts(made, subscriptions=lambda: groups) == [{"t": 3}]
 

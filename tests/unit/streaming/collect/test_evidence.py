@@ -1,4 +1,4 @@
-"""Evidence from offset commits, and of probing rebalances."""
+"""Evidence from offset commits, and about probing rebalances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streaming.collect.evidence import UNSURE, departure_evidence, probing_rebal
 from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import Evidence, GroupObserved, ObservedMember
 
-#: As the brokers' defaults have it: sessions of 45 s at least, heartbeats 15 s apart at most.
+#: With the brokers' defaults sessions are at least 45 s, and heartbeats at most 15 s apart.
 DEFAULTS = 30_000
 
 
@@ -36,7 +36,7 @@ def view(
 def ended(
     last_commit: int, gone_at: int, surely_alive_ms: int | None = DEFAULTS, **fields: Any
 ) -> tuple[str | None, str] | None:
-    """Kind and reason of what is said of member b, which held a partition since 1000."""
+    """Return kind and reason for the departure of member b, which owned a partition since 1000."""
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(gone_at, {"a": [0, 1]}, 2, **fields)
     holdings = PartitionOwners()
     holdings.observe(before)
@@ -57,7 +57,7 @@ def kind(*times: int, **fields: Any) -> str | None:
     [
         (0, "member.left"),
         (6666, "member.left"),
-        (6667, UNSURE),  # a third of the session timeout may lie between the last heartbeat and the commit
+        (6667, UNSURE),  # the last heartbeat may be up to a third of the session timeout before the commit
         (9999, UNSURE),
         (10_000, "member.fenced"),
         (20_000, "member.fenced"),
@@ -76,7 +76,7 @@ def test_a_consumer_that_was_idle_for_long() -> None:
     [
         (29_999, "member.left"),
         (30_000, UNSURE),
-        (44_917, UNSURE),  # seen: a killed member, its last heartbeat a little before its last commit
+        (44_917, UNSURE),  # observed: a killed member whose last heartbeat was a little before its last commit
         (45_100, UNSURE),
         (500_000, UNSURE),
     ],
@@ -123,11 +123,11 @@ def test_the_latest_of_its_commits_counts() -> None:
 
 def test_only_commits_by_the_holder_count() -> None:
     holdings = PartitionOwners()
-    holdings.commit("t", 0, 500, 7)  # nobody holds it
+    holdings.commit("t", 0, 500, 7)  # no member owns it
     holdings.observe(view(1000, {"a": [0]}))
     [a] = view(1000, {"a": [0]}).members
     assert holdings.last_commit(a) is None
-    holdings.commit("t", 0, 999, 7)  # by who held it before
+    holdings.commit("t", 0, 999, 7)  # by its previous owner
     assert holdings.last_commit(a) is None
     holdings.commit("t", 0, 1500, 7)
     holdings.observe(view(2000, {"a": [0]}, 2))  # kept

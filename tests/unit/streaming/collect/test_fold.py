@@ -30,7 +30,7 @@ def fold(rows: list[RawRecord], partition: int = 4) -> list[Outcome]:
 
 
 def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
-    """A reader that stopped there, and what it had found."""
+    """Return a reader that stopped there, and the events that it read."""
     one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     return one, [item for row in rows[:stop] for item in one.add(row)]
 
@@ -100,7 +100,7 @@ def test_captured_classic_generations_are_published_once() -> None:
 
     assert [view.generation for view in views if isinstance(view, GroupObserved)] == [
         *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-        11,  # the static member came back under a new member id: same generation, written again
+        11,  # the static member rejoined under a new member id: same generation, written again
         12,
     ]
     assert isinstance(views[-1], GroupDeleted)
@@ -193,7 +193,7 @@ def test_a_truncated_value_is_handed_out_and_reading_goes_on(cut: int) -> None:
 
 
 def refused_assignment(offset: int, number: int) -> RawRecord:
-    """A leader that sends null in place of partitions."""
+    """Return an assignment of a leader that sends null instead of partitions."""
     null = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
     return RawRecord(
         4, offset, offset * 1000, log.group_key("g"), log.group_value(number, {"m": (log.subscription(["t"]), null)})
@@ -229,7 +229,7 @@ def test_bad_assignment_costs_only_its_record() -> None:
         (7, "g", 4),
         (9, "g", 5),
     ]
-    # It may have gone in the generation that can't be read: when, and so why, nobody can say.
+    # The member may have left in the unreadable generation, so the time and reason are unknown.
     assert views[6].evidence == []
 
 
@@ -314,7 +314,7 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
             generation=3,
         ),
     ]
-    for stop in range(len(rows)):  # who goes on at the open offset tells the same
+    for stop in range(len(rows)):  # a reader that resumes at the open offset publishes the same
         one, before = stopped(rows, stop)
         place = one.open_offset
         again = [item for item in fold(rows) if place is None or item.record.offset >= place]
@@ -337,7 +337,7 @@ def test_a_share_group_from_its_first_member_to_its_end() -> None:
         row(5, 3000, 14, "m", value=None),
         row(6, 3000, 10, "m", value=None),
         row(7, 3000, 11, value="00000003 0000000000000000 00"),
-        row(8, 4000, 15, value="00"),  # share state: passed over
+        row(8, 4000, 15, value="00"),  # share state: skipped
         row(9, 4000, 11, value=None),
         row(10, 5000, 11, value="01"),
     ]
@@ -381,7 +381,7 @@ def test_overtaken_first_generation_is_that_of_a_new_group() -> None:
         ((4, 5, 5), 31_000, True),
         ((4, 4, 4), 31_000, False),
         ((4, 5, 5), 120_000, False),
-        ((4, 4, 5), 31_000, False),  # when the leader changed is not known
+        ((4, 4, 5), 31_000, False),  # the time of the leader change is unknown
         ((-1, 5, 5), 31_000, False),
     ],
 )

@@ -1,4 +1,4 @@
-"""The list of groups that rebalance: requests to each broker, failures, and groups that nobody may see."""
+"""The list of rebalancing groups: requests to each broker, failures, and groups without permission."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ START_MS = 1_700_000_000_000
 
 
 class Restart:
-    """One member of a group restarts: a write of the coordinator each ``every_ms``.
+    """A restart of one member: the coordinator writes every ``every_ms``.
 
     Args:
         members: how many the group has.
@@ -65,7 +65,7 @@ def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms
     first, *rounds = Restart(members, every_ms).diffs()
     assert (len(first.members), first.unassigned) == (members, {})
     moved = [size for diff in rounds for member in diff.members.values() for size in map(len, member.assigned.values())]
-    assert sum(moved) == 2 * SHARE  # to those that take over, and to the one that comes back
+    assert sum(moved) == 2 * SHARE  # to the members that take over, and to the one that rejoins
     assert len(rounds) <= 2 + 2 * SHARE + 1
     assert [len(share) for share in holds(rounds[-1]).values()] == [SHARE] * members
 
@@ -88,7 +88,7 @@ def test_snapshots_depend_on_the_times_of_records_alone() -> None:
     whole = restart.published(restart.fold())
     for row, after in zip(restart.rows, [*restart.rows[1:], None], strict=True):
         found += fold.add(row)
-        if after is None or after.timestamp != row.timestamp:  # the source saw the end of the partition
+        if after is None or after.timestamp != row.timestamp:  # the source reached the end of the partition
             found += fold.settle()
     assert events([*found, *fold.flush()]) == whole
 

@@ -22,7 +22,7 @@ from tests.support.memory_kafka import MemoryKafka
         ([".*"], [], "any", True),
         ([".*"], [], "", True),
         ([".*"], [], "with\na line break", True),
-        (["orders"], [], "orders-2", False),  # as a whole
+        (["orders"], [], "orders-2", False),  # atomically
         (["orders.*", "bills"], [], "bills", True),
         (["orders.*", "bills"], [], "other", False),
         ([".*"], ["tmp-.*"], "tmp-1", False),
@@ -86,7 +86,7 @@ TOPIC = SETTINGS.topics.membership
 
 
 def looks(watch: MembershipTopicWatch, start: float) -> list[bool]:
-    """The first call sends the request; a later one has the answer."""
+    """Call twice: the first call sends the request, the second returns the answer."""
     return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
 
 

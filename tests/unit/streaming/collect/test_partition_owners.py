@@ -1,4 +1,4 @@
-"""Downtime by commits: partitions that a round took away. Which members commits prove alive is in test_commits."""
+"""Downtime of moved partitions from commits. Members that commits prove alive are in test_commits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stop(partitions: list[int], before: int, **after: Any) -> Stop:
 
 
 def committed(known: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
-    """Partition, time and offset of each commit; it was sent as it arrived."""
+    """Return partition, time and offset of each commit; commits arrive when they are sent."""
     return [
         known.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
         for partition, at, offset in commits
@@ -40,7 +40,7 @@ def committed(known: PartitionOwners, *commits: tuple[int, int, int]) -> list[bo
 
 
 def holding(protocol: str | None = "range") -> PartitionOwners:
-    """Two members with a partition each, which have committed twice, the last time with what came since."""
+    """Return two members with a partition each, which have committed twice, the second time new progress."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
     assert committed(partition_owners, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [
@@ -67,7 +67,7 @@ def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
 def test_other_protocols_use_the_next_members_partitions(protocol: str) -> None:
     known = holding(protocol)
     known.observe(view(4000, 2, {"a": [], "b": [1]}, protocol))
-    assert committed(known, (0, 4010, 22)) == [False]  # what its last holder did when it gave it up
+    assert committed(known, (0, 4010, 22)) == [False]  # the last owner's commit when it gave the partition up
     known.observe(view(4100, 3, {"a": [], "b": [1, 0]}, protocol))
     assert committed(known, (1, 5000, 90), (0, 5000, 25)) == [False, True]
     assert known.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}

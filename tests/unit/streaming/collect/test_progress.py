@@ -1,4 +1,4 @@
-"""Progress of groups: which partitions, how often, and what the events hold."""
+"""Progress of groups: which partitions are sampled, how often, and the content of the events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_event_holds_offsets_and_lost_records() -> None:
 
 
 def times(schedule: SampleSchedule, committed: dict[Any, int], ends: dict[Any, int], until: int) -> list[int]:
-    """The seconds in which the group is sampled."""
+    """Return the seconds in which the group is sampled."""
     found = []
     for now in range(until):
         if schedule.due(lambda: ["g"], now):

@@ -86,7 +86,7 @@ def test_transaction_to_abort_is_written_again_once(
 def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.cluster_id = "other"
-    kafka.fail("send_offsets", ABORT)  # it knows nothing of the producer
+    kafka.fail("send_offsets", ABORT)  # it has no state of the producer
     with pytest.raises(AnotherCluster, match=r"another cluster answers now \(other, before memory\)"):
         taking.publish([event(1)], place(10))
     assert ids(kafka) == []
@@ -173,7 +173,7 @@ def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka) -
     taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
     kafka.fail("commit", AWAY, AWAY)
-    # It reached the cluster all the same.
+    # The record reached the cluster anyway.
     kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
     kafka.append(TOPIC, b"{}", headers=[("ce_id", b"2")])
     taking.publish([event(2)], place(10))
@@ -230,7 +230,7 @@ def test_unrepairable_error_ends_the_collector(
 def test_a_topic_that_lost_records_gets_a_new_producer(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, *, first: bool
 ) -> None:
-    """After an unclean leader election the broker has other sequence numbers."""
+    """After an unclean leader election the broker expects other sequence numbers."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
     lost = KafkaError(KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True)
@@ -266,7 +266,7 @@ def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: Kafka
 
 
 def test_limits_that_changed_meanwhile_are_taken_note_of(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    """A topic takes less than when the collector started: what the broker refuses is dead-lettered."""
+    """A topic's size limit shrinks after the collector's start: events that the broker rejects are dead-lettered."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     assert taking._producer.client.config["batch.size"] == 1_000_000
     kafka.topics[TOPIC].config["max.message.bytes"] = "50"

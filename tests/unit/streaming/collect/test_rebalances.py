@@ -1,4 +1,4 @@
-"""Rebalances in progress: begin, members, changes and end, from lists, log lines and records."""
+"""Rebalances in progress: begin, members, changes and end, from group lists, log lines and records."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
         )
     ]
     rebalances.listed({}, NOW + 1500)
-    rebalances.listed({}, NOW + 2500)  # the records decide
+    rebalances.listed({}, NOW + 2500)  # records take precedence
     assert rebalances.events(group, NOW + 2500) == []
     rebalances.observed(modern(state="Stable", at=NOW + 3000))
     (last,) = rebalances.events(group, NOW + 3000)

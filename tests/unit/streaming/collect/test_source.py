@@ -1,4 +1,4 @@
-"""Where a partition goes on, and what the source makes of what it reads."""
+"""The position at which the source resumes a partition, and the events that it reads."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
         first = one.read(settle_seconds=60)
         assert (first.records, first.behind, first.lag) == (3, 0, 0)
         assert [item.record.offset for item in first.outcomes] == [0]
-        # The last of each partition is kept back until its millisecond is over.
+        # The last record of each partition is kept back until its millisecond is over.
         assert first.place == ResumePoint(OFFSETS_TOPIC, {0: 1, 2: 0}, "group")
         second = one.read(settle_seconds=0)
         assert (second.records, second.place.offsets) == (0, {0: 2, 2: 1})
@@ -224,7 +224,7 @@ def test_loading_coordinator_is_awaited(kafka: MemoryKafka, code: int) -> None:
     stop = threading.Event()
     stop.set()
     kafka.fail("committed", KafkaError(code, "loading"))
-    with reading(stop) as other:  # nothing was assigned: it asks for no place
+    with reading(stop) as other:  # without assigned partitions it looks up no position
         assert other.read(0).records == 0
 
 

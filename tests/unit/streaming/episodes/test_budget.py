@@ -1,4 +1,4 @@
-"""What a service level's budget has left, with bounds."""
+"""The rest of a service level's error budget, with bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certainty: what a kind is proven by, and that stories show what is not."""
+"""Certainty: the evidence that proves a kind, and stories that say what is not proven."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind
 
 
 def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> Teller:
-    """The sessions of all members end at once, and these are back."""
+    """End the sessions of all members at once, and let these members rejoin."""
     said = Evidence(
         source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
     )

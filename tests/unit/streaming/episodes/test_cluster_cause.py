@@ -1,4 +1,4 @@
-"""Episodes that an incident of the cluster explains name it, and do not claim a crash."""
+"""Episodes that a cluster incident explains name the incident and claim no crash."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_each_kind_explains_what_it_brings_about(about: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("about", "told"),
     [
-        ("broker-restart", episode("restart")),  # its members closed: a deploy at the same time
+        ("broker-restart", episode("restart")),  # its members left cleanly: a deploy at the same time
         ("broker-restart", episode("scale-out")),
         ("broker-restart", episode(at=-31_000)),
         ("broker-restart", episode(at=96_000)),

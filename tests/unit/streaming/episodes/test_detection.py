@@ -1,4 +1,4 @@
-"""Incidents of episodes: what is opened for storms that name somebody, nobody, or an instance id."""
+"""Incidents of episodes: those of storms with a triggering member, without one, or with an instance id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.streaming.episodes.test_storms import rejoin
 
 
 def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
-    """The incidents of a group in the end, also those that are over."""
+    """Return the final incidents of a group, closed ones included."""
     reader, state, found = GroupReader(), None, IncidentState()
     notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in teller.told]
     for note in [*notes, *bounces]:

@@ -1,4 +1,4 @@
-"""Downtime: what each piece of evidence bounds, what several prove together, and what stays unknown."""
+"""Downtime: the bounds from each kind of evidence, from combined evidence, and unknown bounds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def witness(source: str, number: int, *stops: Stop) -> PartitionsStopped:
 
 
 def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
-    """A round that stops partitions of members that stay, and gives them out again."""
+    """Return a round that stops partitions of members that stay, and assigns them again."""
     return change(number, at, taken=of, assigned=of)
 
 
@@ -248,7 +248,7 @@ class TestGroupStart:
 
 
 class TestEpisodeCut:
-    """Another episode may begin without a quiet time in between."""
+    """A new episode may begin without a quiet time after the previous one."""
 
     def test_a_group_that_has_not_consumed_yet_is_still_starting(self) -> None:
         known = downtime.cut(after(starts(1, 1000), eager(2, 4000)))

@@ -1,4 +1,4 @@
-"""When an episode begins, what belongs to it, and when it is over."""
+"""The begin, the rounds and the end of an episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incidents of a group as stored: opened, updated, closed."""
+"""Stored incidents of a group: opened, updated, closed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from streaming.episodes.incidents import IncidentState, StoredIncident, close_in
 
 
 def test_an_update_is_never_older_than_the_one_before() -> None:
-    """A rebalance is reported by the collector's clock, and its end has the broker's."""
+    """A rebalance is reported with the collector's clock, and its end with the broker's."""
     opened = open_incident(IncidentState(), StoredIncident("rebalance-stuck", "for a"), 1000, reopen_ms=0)
     updated = open_incident(opened, StoredIncident("rebalance-stuck", "for b"), 900, reopen_ms=0)
     closed = close_incidents(updated, ["rebalance-stuck"], 950)

@@ -13,7 +13,7 @@ THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
 
 
 def started(*ids: str, **options: object) -> Teller:
-    """A group whose first episode, in which these joined, is over."""
+    """Return a group whose first episode, in which these members joined, has ended."""
     teller = Teller(**options)  # type: ignore[arg-type]
     teller.join(*(ids or THREE))
     teller.now += 3_600_000
@@ -38,14 +38,14 @@ def vanishing(teller: Teller, *ids: str) -> Teller:
 
 
 def reported(teller: Teller) -> Teller:
-    """All leave, as they say themselves; no collector sees the group."""
+    """Let all members of a group without a collector report that they leave."""
     said = tuple(Evidence(source="listener", reason="closed", kind="member.left", member_ids=[one]) for one in THREE)
     alone = Evidence(source="listener", reason="as its members report it themselves")
     return teller.round("member.left", gone=THREE, evidence=(alone, *said))
 
 
 def modern() -> Teller:
-    """A group under KIP-848, its first episode over."""
+    """Return a KIP-848 group whose first episode has ended."""
     teller = Teller()
     teller.protocol = "consumer"
     teller.join(*THREE)
@@ -76,7 +76,7 @@ def connectors(teller: Teller) -> Teller:
 
 
 def removed(teller: Teller) -> Teller:
-    """A connector that is deleted: its tasks are taken away, and in the next round nobody waits for them."""
+    """Delete a connector: its tasks are revoked, and in the next round no worker waits for them."""
     teller.kind = "connect"
     shares = {**teller.members, THREE[2]: {"t": [8, 9, 10]}}
     teller.round("group.observed", who=(), shares=shares, unassigned={"t": [11]})
@@ -199,7 +199,7 @@ def test_kind(make: Callable[[], Teller], kind: str, sure: bool) -> None:
 
 
 def pods(replica_set: str, *names: str) -> tuple[str, ...]:
-    """Members of one Deployment, each in a pod of its own."""
+    """Return members of one Deployment, each in its own pod."""
     return tuple(f"pay-{replica_set}-{name}@h{name}#1" for name in names)
 
 

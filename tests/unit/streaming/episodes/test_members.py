@@ -90,7 +90,7 @@ def replaced(teller: Teller) -> list[tuple[str, str]]:
 
 
 def test_new_pod_takes_no_place_of_a_returning_one() -> None:
-    """Pods that come back under their own names find their places, whatever came before them."""
+    """Pods that rejoin under their own names keep their identities, whichever member joined before."""
     old = [f"pay-7f9c6d5b8-{pod}@h{number}#1" for number, pod in enumerate(("x2x9z", "bbbbb", "q8r7t"))]
     new = ["pay-7f9c6d5b8-r2x2z@h9#2", old[0].replace("#1", "#2"), old[1].replace("#1", "#2")]
     for arrivals in ([new], [[new[0]], [new[1]], [new[2]]]):

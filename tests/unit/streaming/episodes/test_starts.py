@@ -1,4 +1,4 @@
-"""Starts and ends of groups: what is proven of groups that were first seen in the middle, or empty."""
+"""Starts and ends of groups that were first observed while running, or empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.streaming.episodes.test_kinds import THREE, rolling
 
 
 def first_seen(generation: int, *ids: str, created: bool = False) -> Teller:
-    """A group that is observed for the first time at this generation."""
+    """Return a group that is first observed at this generation."""
     why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
     made = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
     teller = Teller().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))

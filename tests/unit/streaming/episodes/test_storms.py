@@ -1,4 +1,4 @@
-"""Storms: rebalances without progress, who triggers them, and what is none."""
+"""Storms: rebalances without progress, the members that trigger them, and similar cases that are no storms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, start
 
 
 def rejoin(teller: Teller, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> Teller:
-    """A member joins again while nobody comes or goes, as the coordinator's log has it."""
+    """Let a member rejoin while the members stay the same, as the coordinator's log shows it."""
     said = f"Updating metadata for member {member_id} during Stable; client reason: {reason}"
     item = Evidence(source="coordinator-log", reason=said, member_ids=[member_id])
     for _ in range(times):
@@ -194,7 +194,7 @@ def test_crash_loop_in_a_migration_stays_a_migration() -> None:
 
 
 def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episode:
-    """Static members of a group of three rejoin from these hosts, in turn."""
+    """Let static members of a group of three rejoin from these hosts, in turn."""
     teller = Teller().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
     teller.now += 3_600_000
     now = {number: f"x@h{number}#0=i{number}" for number in range(instances)}

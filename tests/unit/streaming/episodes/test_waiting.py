@@ -204,7 +204,7 @@ def test_waits_are_remembered_within_bounds() -> None:
     for number in range(MOST_TOOK + 5):
         state.awaited = (A,)
         measure(state, 1000 * number + 1)
-        measure(state, 1000 * number + 500)  # it goes on
+        measure(state, 1000 * number + 500)  # the group is still waiting
         state.awaited = ()
         measure(state, 1000 * number + 1 + number)
     assert state.took == tuple(range(5, MOST_TOOK + 5))

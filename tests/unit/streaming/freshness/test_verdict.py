@@ -7,7 +7,7 @@ from msgspec import structs
 
 from streaming.freshness import Freshness, LastSign, Late, Limits, Part, Sign, judge, unreachable
 
-#: When the sign was heard: by the reader's clock, and in ms.
+#: When the heartbeat arrived: by the reader's clock, and in ms.
 AT, MS = 1000.0, 1_700_000_000_000
 SIGN = Sign(part="collector", id="c", state="running", timestamp=50_000, up_to=49_900, every_ms=5000)
 LIMITS = Limits()
@@ -44,7 +44,7 @@ def test_slow_heartbeats_allow_longer_silence() -> None:
 
 
 def test_new_listener_has_no_verdict_yet() -> None:
-    """An old sign may be the last one, or the next is about to come; a host's clock may be wrong, too."""
+    """An old heartbeat may be the last one, or the next may be about to arrive; a host's clock may be wrong, too."""
     old = heartbeat(AT - 3600)
     assert judge([old], AT, AT, LIMITS) == Freshness(known=False)
     assert judge([old], AT + 20, AT, LIMITS) == Freshness(known=False)

@@ -31,7 +31,7 @@ SETTINGS = Settings(
 )
 DOCS = Path(__file__).parents[4] / "docs/how-to/secure.md"
 _ROW = re.compile(r"^\| (?:`([\w-]+)`)? ?\| (topic|group|transactional-id) `([\w.-]+)` \| ([\w, ]+) \|$", re.MULTILINE)
-#: As the client names the operations.
+#: The client's names of the operations.
 OPERATIONS = {"Read": "READ", "Write": "WRITE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
 
 

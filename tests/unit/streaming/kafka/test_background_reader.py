@@ -1,4 +1,4 @@
-"""A topic that is read beside others, over a cluster in memory."""
+"""A topic that is read in the background, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Taken:
 
 @pytest.fixture
 def taken() -> Iterator[Taken]:
-    """Not yet begun where a test makes its topic first."""
+    """Return a reader that has not started, so that a test can create its topic first."""
     made = Taken()
     yield made
     made.aside.__exit__()

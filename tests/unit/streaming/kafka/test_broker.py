@@ -1,4 +1,4 @@
-"""The embedded broker's life, with a script in the JVM's place; a real one starts in the integration tests."""
+"""The embedded broker's start and end, with a script instead of the JVM; integration tests start a real one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.kafka.runtime import Runtime, free_ports
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.processes import alive
 
-#: Opens the port that its configuration names, and stays; or says something and ends.
+#: Opens the port that its configuration names and keeps running, or prints something and ends.
 LISTENS = """
 import socket, sys, time
 lines = dict(line.rstrip().split("=", 1) for line in open(sys.argv[1]))
@@ -26,7 +26,7 @@ server.listen(); time.sleep(100)
 
 
 class Script(Runtime):
-    """A runtime whose broker is a script of Python."""
+    """A runtime whose broker is a Python script."""
 
     text = LISTENS
     starts: list[list[str]] = []  # noqa: RUF012 - emptied for each test
@@ -64,7 +64,7 @@ def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
         assert listens(embedded_broker.port)
         folder, port, pid = embedded_broker.data_dir, embedded_broker.port, embedded_broker.pid
         assert "started with yes" in embedded_broker.log_path.read_text()
-        assert embedded_broker.start() is embedded_broker  # it is running already
+        assert embedded_broker.start() is embedded_broker  # it is already running
     assert script.starts == [["kafka.Kafka", str(folder / "server.properties"), "-Xmx300m", "-Xms64m"]]
     assert (folder.exists(), listens(port), alive(pid or 0), embedded_broker.running, embedded_broker.pid) == (
         False,

@@ -1,4 +1,4 @@
-"""Where downloads are kept, and who waits for whom there."""
+"""The folder of downloads, and locks between processes that use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.kafka.jars import CacheUnusable, cache_dir, locked
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own, and no variable that says another place."""
+    """Set a home folder, and unset the variables that name another cache."""
     for name in ("REBALANCE_MONITOR_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -81,5 +81,5 @@ def test_lock_is_awaited_until_its_holder_ends(tmp_path: Path) -> None:
         other.kill()
     waiting.join(60)
     assert entered.is_set()
-    with locked(lock):  # and was let go
+    with locked(lock):  # and the lock was released
         pass

@@ -64,7 +64,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
     assert check_reachable(SETTINGS) == "memory"
     kafka.fail("list_topics", *[KafkaError(KafkaError._TRANSPORT, "away")] * 3)
-    assert check_reachable(SETTINGS) == "memory"  # it came while it was asked
+    assert check_reachable(SETTINGS) == "memory"  # it arrived during the request
 
 
 def test_silent_cluster_is_reported_with_its_address(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_answer_is_returned_and_error_raised_again() -> None:
 
 
 def left_to_the_collector(ask: Callable[[], object]) -> list[str]:
-    """Our functions whose frames, with all they hold, are in cycles after a question."""
+    """Return our functions whose frames are in reference cycles after a request."""
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
@@ -154,7 +154,7 @@ def left_to_the_collector(ask: Callable[[], object]) -> list[str]:
     ],
 )
 def test_refused_client_leaves_no_reference_cycle(kafka: MemoryKafka, request_: str, ask: Callable[[], object]) -> None:
-    """Python may free a cycle on a thread of librdkafka's, which then ends the process."""
+    """Python may free a cycle in a thread of librdkafka, which then aborts the process."""
     kafka.create("t")
     kafka.fail(request_, *[KafkaError(KafkaError.INVALID_REQUEST, "no")] * 20)
     assert left_to_the_collector(ask) == []

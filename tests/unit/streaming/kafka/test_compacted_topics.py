@@ -1,4 +1,4 @@
-"""The compacted topics over a cluster in memory: the newest record of each key, to the end."""
+"""Reading compacted topics over a cluster in memory: the newest record of each key, to the end."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_newest_records_of_a_topic_that_got_more_partitions() -> None:
     newest = NewestRecords()
     newest.take(b"a", b"new", 90, 4)
     newest.take(b"a", b"old", 10, 0)
-    newest.take(b"a", b"newer", 20, 4)  # in one partition the order counts, whatever the clock said
+    newest.take(b"a", b"newer", 20, 4)  # in one partition offsets decide, not timestamps
     newest.take(b"b", None, 90, 5)
     newest.take(b"b", b"old", 10, 1)
     newest.take(b"c", b"old", 10, 1)

@@ -14,12 +14,12 @@ from tests.support.pem import certificate
 
 @pytest.fixture
 def later() -> Iterator[float]:
-    """Times of looks, as far apart as looks are."""
+    """Yield the times of checks, at the interval of checks."""
     return (number * LOOK_SECONDS for number in count())
 
 
 def put(folder: Path, name: str, *kinds: str) -> None:
-    """A certificate (``pem``) or its key (``key``) in place."""
+    """Write a certificate (``pem``) or its key (``key``)."""
     for kind in kinds:
         shutil.copy(folder / f"{name}.{kind}", folder / f"own.{kind}")
 

@@ -1,4 +1,4 @@
-"""Dead letters over a cluster in memory: what is listed, and what is sent again."""
+"""Dead letters over a cluster in memory: listed, and published again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, m
     monkeypatch.setattr(MemoryProducer, "flush", lambda _, timeout: delivered.append(timeout) or 0)
     with pytest.raises(DeadLetterCut) as refused:
         dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
-    assert len(delivered) == 1  # else the process would end with the first still on its way
+    assert len(delivered) == 1  # otherwise the process would end before the first record is delivered
     assert str(refused.value) == ("1:3: only a part of the record; the whole one is at m 6:9; 1 sent before it")
     assert [message.key() for message in kafka.records(MEMBERSHIP)] == [b"k"]
 

@@ -47,7 +47,7 @@ def test_a_diff_with_its_id_its_bytes_and_its_place(kafka: MemoryKafka) -> None:
 def test_rewritten_batch_is_returned_once(kafka: MemoryKafka) -> None:
     for number in (1, 2, 1, 2, 3):
         put(kafka, number)
-    kafka.append(TOPIC, b"{}", key=b"g")  # without an id it is nobody's diff
+    kafka.append(TOPIC, b"{}", key=b"g")  # a record without an id is no diff
     assert ids(from_beginning=True) == ["1", "2", "3"]
 
 

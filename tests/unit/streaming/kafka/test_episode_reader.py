@@ -28,7 +28,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:
-    """Every update of two episodes of a group; the last of each."""
+    """Write every update of two episodes of a group, and return the last update of each."""
     told = list(updates(group_id, Teller(group_id=group_id).join("a").join("b").join("c", after=500).told))
     for one in told:
         headers = [("ce_type", b"rebalance.episode")]

@@ -42,7 +42,7 @@ def tracked_freshness(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
 
 
 def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
-    """A sign that the broker took at this time (ms)."""
+    """Write a heartbeat that the broker stored at this time (ms)."""
     written = now_ms() if at is None else at
     given = {"part": "collector", "state": "running", "timestamp": written, "up_to": written - 1000, "every_ms": 5000}
     key, value, headers = encoded(Sign(id=part_id, **{**given, **fields}))
@@ -79,7 +79,7 @@ def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
         assert 3660 <= time.monotonic() - heard["collector/old"].at < 3720
         assert 0 <= time.monotonic() - heard["collector/new"].at < 60
         found = tracker.freshness(time.monotonic())
-        assert (found.known, parts(found)) == (False, {"new": "alive"})  # it has not listened for an hour
+        assert (found.known, parts(found)) == (False, {"new": "alive"})  # it has not read for an hour
 
 
 def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:

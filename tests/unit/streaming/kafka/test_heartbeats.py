@@ -1,4 +1,4 @@
-"""Signs of life over a cluster in memory: what is left, and what a part goes on without."""
+"""Component heartbeats over a cluster in memory: written records, and failures that a component survives."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def left(kafka: MemoryKafka) -> list[Sign]:
 
 
 def now(writer: HeartbeatWriter, **told: Any) -> None:
-    """A sign is due, whatever the time, and the topic is looked for, as after many calls."""
+    """Publish a due heartbeat; the topic is looked up as after many calls."""
     writer._watch._next = 0.0
-    for _ in range(4):  # asked for, missing and made, asked for again, there
+    for _ in range(4):  # requested, missing and created, requested again, present
         writer._next = 0.0
         writer.write(**{"up_to": None, **told})
         writer._watch._next = 0.0
@@ -94,7 +94,7 @@ def test_without_right_it_goes_on_and_reports_once(kafka: MemoryKafka, caplog: p
 
 
 def test_invisible_topic_is_reported_once_and_used_later(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "streaming.kafka.heartbeats")  # whatever level other tests have left
+    caplog.set_level(logging.WARNING, "streaming.kafka.heartbeats")  # whatever log level other tests have set
     kafka.create(TOPIC)
     kafka.deny(TOPIC, "DESCRIBE")
     writer = HeartbeatWriter(SETTINGS, "collector", "c")

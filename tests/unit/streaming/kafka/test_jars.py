@@ -139,7 +139,7 @@ def test_java_17_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 class Ivy:
-    """A ``java`` of a few lines of shell that answers as Ivy does; what it was given is kept."""
+    """A fake ``java`` in shell that answers as Ivy does, and records its arguments."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.told = folder, list[str]()
@@ -208,7 +208,7 @@ def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch
     assert [one.attrib["{http://ant.apache.org/ivy/maven}classifier"] for one in classified] == ["test"]
     assert "root=" not in ivy.read("settings.xml")
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror/?a&b")
-    ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set
+    ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set of jars
     assert [dependency["transitive"] for dependency in dependencies(ivy)] == ["false", "false"]
     (resolver,) = ET.fromstring(ivy.read("settings.xml")).iter("ibiblio")  # noqa: S314 - our own
     assert resolver.attrib["root"] == "https://mirror/?a&b"

@@ -49,7 +49,7 @@ def test_answer_comes_with_the_next_poll(kafka: MemoryKafka) -> None:
     assert watch.trouble is None
     assert watch.look(11.9) is None
     assert kafka.requests.count("describe_topics") == 1
-    assert watch.look(12.0) is None  # asked now
+    assert watch.look(12.0) is None  # requested now
     assert watch.look(12.1) == {"a": Identity("id-1", 3)}
     assert kafka.requests.count("describe_topics") == 2
 
@@ -98,7 +98,7 @@ PLACE = ("t", 0)
 
 
 def fail_requests(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
-    """The cluster refuses with each code in turn, then answers; what is left of the codes."""
+    """Let the cluster reject requests with each code in turn; return the list of remaining codes."""
     left = [*codes]
 
     def answer_or_fail(_: Any, places: list[Any], __: Any) -> dict[Any, int]:

@@ -44,7 +44,7 @@ def test_group_goes_to_the_partition_of_its_key(kafka: MemoryKafka) -> None:
     assert places(kafka) == {group.encode(): partition_for_key(group.encode(), 5) for group in groups}
     (first,) = (message for message in kafka.records(TOPIC) if message.key() == b"g0")
     assert first.record == tuple(codec.encode_event(event("g0")))
-    assert kafka.requests.count("list_topics") == 1  # the count is asked now and then, not each time
+    assert kafka.requests.count("list_topics") == 1  # the partition count is not requested for each record
 
 
 def test_another_topic_and_a_record_without_a_key(kafka: MemoryKafka) -> None:

@@ -20,7 +20,7 @@ from streaming.kafka.runtime import (
 
 
 class Tool:
-    """A ``java`` of a few lines of shell, that keeps what it was called with."""
+    """A fake ``java`` in shell that records its arguments."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._calls = folder / "java", folder / "calls"
@@ -61,7 +61,7 @@ def test_failing_storage_tool_is_reported_and_tried_again(tool: Tool, tmp_path: 
     assert [name for name in left if not name.endswith(".lock")] == []
 
 
-#: Formats, or plays a broker that ends at once, without writing the classes.
+#: Formats storage, or acts as a broker that ends at once, without writing the class archive.
 FORMATS = """
 case "$*" in
   *StorageTool*)
@@ -112,7 +112,7 @@ def test_ports_are_free_and_different() -> None:
 
 
 def test_generated_id_is_valid_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = iter([b"\xfb" + b"\0" * 15, b"\0" * 16])  # "-wAA…" would be read as an option
+    drawn = iter([b"\xfb" + b"\0" * 15, b"\0" * 16])  # "-wAA…" would be parsed as an option
     monkeypatch.setattr(runtime.uuid, "uuid4", lambda: type("Uuid", (), {"bytes": next(drawn)}))
     assert new_uuid() == "A" * 22
 

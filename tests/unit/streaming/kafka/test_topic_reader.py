@@ -1,4 +1,4 @@
-"""Reading topics over a cluster in memory: what a reader does of everything that can become of a topic."""
+"""Reading topics over a cluster in memory, through every change that a topic can undergo."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def to_the_end(*readers: TopicReader) -> list[bytes | None]:
 
 
 def ends(reader: TopicReader, says: str) -> None:
-    """The reader ends with this error, soon."""
+    """Wait until the reader ends with this error."""
     with pytest.raises(TopicUnreadable, match=says):
         eventually(lambda: reader.poll(0.01))
 
@@ -272,7 +272,7 @@ def test_silent_cluster_recovers(kafka: MemoryKafka, code: int) -> None:
         assert first.silent_since == since
         kafka.away = False
         eventually(lambda: first.poll(0.01) or first.silent_since is None)
-        kafka.away = True  # nothing is said, and nothing is answered
+        kafka.away = True  # no event, and no answer
         eventually(lambda: first.poll(0.01) or first.silent_since)
         assert (first.silent_since or 0) >= (since or 0)
 

@@ -175,7 +175,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
         *[("compact,delete", str(90 * 86_400_000))] * 2,
     ]
     kafka.topics[topics.episodes].config["cleanup.policy"] = "delete,compact"
-    kafka.topics[topics.incidents].config["cleanup.policy"] = "compact"  # grows for ever
+    kafka.topics[topics.incidents].config["cleanup.policy"] = "compact"  # grows forever
     episodes, incidents = describe_topics(SETTINGS, [topics.episodes, topics.incidents])
     assert episodes.problem is None
     assert incidents.problem is not None
@@ -184,7 +184,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
 
 def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) -> None:
     for _ in range(2):
-        create_signs(SETTINGS)  # somebody else may make it at the same time
+        create_signs(SETTINGS)  # another process may create it at the same time
     made = kafka.topics[SETTINGS.topics.signs]
     names = ("cleanup.policy", "segment.ms", "message.timestamp.type")
     assert (len(made.logs), *(made.config[name] for name in names)) == (*(1, "compact", "21600000", "LogAppendTime"),)

@@ -21,7 +21,7 @@ NOWHERE = "127.0.0.1:1"
 
 
 class RecordingReporter:
-    """Takes what a reporter would."""
+    """A reporter that records its calls."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -58,7 +58,7 @@ def test_a_confluent_consumer_stays_one() -> None:
 
 def test_a_consumer_in_no_group_is_not_listened_to() -> None:
     listener = Listener(NOWHERE)
-    with pytest.raises(ValueError, match=r"group\.id"):  # as the client itself has it
+    with pytest.raises(ValueError, match=r"group\.id"):  # the client's own value
         listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": NOWHERE})
     assert confluent_module.about({}) is None
     listener.close(0)
@@ -123,7 +123,7 @@ def test_configuration_of_kafka_python() -> None:
 
 
 class Own(kafka.ConsumerRebalanceListener):
-    """An application's listener; it takes note after itself."""
+    """An application's own listener; it is called after the library's."""
 
     def __init__(self, heard: RecordingReporter) -> None:
         self.heard = heard
@@ -136,7 +136,7 @@ class Own(kafka.ConsumerRebalanceListener):
 
 
 class OwnAsync(AsyncConsumerRebalanceListener):
-    """The same, waited for."""
+    """The same as an async listener."""
 
     def __init__(self, heard: RecordingReporter) -> None:
         self.heard = heard

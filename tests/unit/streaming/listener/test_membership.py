@@ -22,7 +22,7 @@ COOPERATIVE = replace(EAGER, assignors=("cooperative-sticky",), incremental=True
 
 
 def at(tick: int) -> ClockReading:
-    """This many ms after the beginning; calendars began a second earlier."""
+    """Return the clock values this many ms after the start; wall clocks are a second ahead."""
     return ClockReading(1000 + tick, tick)
 
 
@@ -78,7 +78,7 @@ def member(about: About = EAGER) -> Membership:
 
 
 def holding(about: About = EAGER) -> Membership:
-    """It was given two partitions in generation 3, at the beginning."""
+    """Return a membership that got two partitions in generation 3 at the start."""
     made = member(about)
     made.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
     return made

@@ -1,4 +1,4 @@
-"""Bounded, and never in the way."""
+"""The outbox is bounded and never blocks the application."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_a_client_that_does_not_answer_is_logged(caplog: pytest.LogCaptureFixtur
 
 
 def test_poll_without_news_wakes_no_waiter() -> None:
-    """It is the outbox's own thread that looks: woken by its own looks, it would never sleep."""
+    """The outbox's own thread polls: if its own polls woke it, it would never sleep."""
     box = outbox()
     made = Reporter(box, About("g"), broken, lambda: ("m", 1))
     made.look()

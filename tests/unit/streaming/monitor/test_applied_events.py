@@ -1,4 +1,4 @@
-"""Repeats change nothing, decided by the log alone."""
+"""Repeated events change nothing, decided by the log alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One record is one atomic step: whichever function fails, all of it is kept or it is a dead letter."""
+"""Each record is one atomic step: if any function fails, the record becomes a dead letter and changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, GroupQuiet
 from tests.support.histories import Log
 
-#: Without the advisory check of assignments, which fails by itself and leaves a round as it is.
+#: Without the advisory check of assignments, whose failure leaves a round unchanged.
 SINKS = Sinks(
     *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)),
     episodes="e",
@@ -24,12 +24,12 @@ SINKS = Sinks(
 )
 #: A generator that fails while it is closed can't raise.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-#: What hands records to steps, and steps to the bucket: they hold no rule that could fail.
+#: Functions that pass records to steps, and steps to the bucket: they contain no rule that could fail.
 _AROUND = {"process", "_apply_run", "_Step.__init__"}
 
 
 class DefectError(Exception):
-    """An error injected in the place of a function."""
+    """An error injected into a function."""
 
 
 def record(event: Event, offset: int) -> Record:
@@ -43,9 +43,8 @@ def before(*events: Event) -> bytes:
 
 
 def played(blob: bytes, records: list[Record], fails_at: int = 0) -> tuple[list[Write], bytes, int]:
-    """The records to write, the bucket after them, and how many functions were called.
-
-    ``fails_at``: the call that fails; 0: none.
+    """Return written records, the bucket after them, and the number of function calls; call ``fails_at`` fails (0:
+    none).
     """
     bucket, calls = Bucket(blob), 0
 

@@ -1,4 +1,4 @@
-"""Plain rows in, plain rows and a blob out: the job without Spark."""
+"""The bucket without Spark: plain rows as input, plain rows and a state blob as output."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
         (bad(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
         (bad(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
         (bad(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
-        # Beyond INT32 nothing in Kafka goes; beyond 64 bits the state could not be written.
+        # No number in Kafka exceeds INT32; beyond 64 bits the state could not be written.
         (bad(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
         (bad(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
         (bad(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS), b"ContradictoryTopic", b"topics.t.racks"),
@@ -182,11 +182,11 @@ def test_a_timer_that_comes_too_late_is_not_trusted() -> None:
     assert expire(bucket, late, SINKS) == []
     assert len(expire(bucket, late + 10_000, SINKS)) == 2
     _, other = beating()
-    assert len(expire(other, 20_000, SINKS)) == 2  # ten seconds, and no more
+    assert len(expire(other, 20_000, SINKS)) == 2  # exactly ten seconds
 
 
 def test_clocks_of_members_are_not_read() -> None:
-    """A host a day ahead and a host a day behind: both live by when their heartbeats arrive."""
+    """A host a day ahead and a host a day behind: for both only the arrival of heartbeats counts."""
     log, bucket = Log(), Bucket()
     run(
         bucket,
@@ -215,7 +215,7 @@ def test_retention_of_empty_groups_is_a_setting() -> None:
     assert bucket.due == {"g": 105}
     assert len(expire(bucket, 105, sinks)) == 1
     bucket.pack()
-    assert bucket.due == {"g": 205}  # written again should that event be lost
+    assert bucket.due == {"g": 205}  # written again in case that event is lost
 
 
 def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
@@ -246,7 +246,7 @@ def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
 @pytest.mark.parametrize("tight", ["d", "a"])
 @pytest.mark.parametrize("group", ["g", "g" * 3000])
 def test_diff_of_exactly_the_topic_limit_is_written(tight: str, group: str) -> None:
-    """The latest assignment goes to a topic of its own, so the narrower of the two counts."""
+    """The latest assignment goes to its own topic, so the smaller of the two limits applies."""
     log = Log(group)
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
@@ -275,7 +275,7 @@ def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
 
 
 def rolling(log: Log, generations: int) -> Iterator[Event]:
-    """A group that a collector sees; in every second generation a new member has come."""
+    """Return events of an observed group; in every second generation a new member joins."""
     yield log.topics(t=4)
     for number in range(1, generations):
         resident = {"resident": {"t": [0, 1] if number % 2 else [0, 1, 2, 3]}}
@@ -283,7 +283,7 @@ def rolling(log: Log, generations: int) -> Iterator[Event]:
 
 
 def churning(log: Log, members: int) -> Iterator[Event]:
-    """A derived group that members with heartbeats come to and leave."""
+    """Return events of a derived group with heartbeats that members join and leave."""
     yield log.topics(t=4)
     yield log.join("resident", session_timeout_ms=10_000)
     for number in range(members):
@@ -300,7 +300,7 @@ def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
 
 @pytest.mark.parametrize("events", [rolling, churning, leaves_log])
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
-    """Whatever comes and goes: once it remembers all that it ever does, a group takes no byte more."""
+    """Once a group remembers as many events as it ever does, its state does not grow by a byte."""
     bucket = Bucket()
     log = list(events(Log(), 2 * REMEMBERED))
     sizes = []
@@ -323,7 +323,7 @@ def test_records_of_types_that_are_gone_are_passed_over(kind: str) -> None:
 
 
 def acknowledging(log: Log, generations: int) -> Iterator[Event]:
-    """A group whose members report themselves, without a word of how long they have held what they hold."""
+    """Return events of a group whose members report themselves without the time since they own partitions."""
     for name in ("c1", "c2"):
         yield log.join(name, acknowledges=True)
     for number in range(1, generations):
@@ -331,7 +331,7 @@ def acknowledging(log: Log, generations: int) -> Iterator[Event]:
 
 
 def renaming(log: Log, topics: int) -> Iterator[Event]:
-    """An observed group whose topics have short lives."""
+    """Return events of an observed group whose topics are short-lived."""
     yield log.observe(1, {"resident": {"t": [0]}})
     for number in range(topics):
         yield log.topics(**{f"topic-{number:06}": 3})

@@ -1,4 +1,4 @@
-"""A bucket's bytes: compact and versioned."""
+"""The stored state of a bucket: compact and versioned."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_several_undelivered_generations_in_a_row() -> None:
 
 
 def test_partitions_of_a_member_that_left_stay_its_own() -> None:
-    """The leave happened, the hand-over of its partitions did not."""
+    """The member left, but its partitions were not handed over."""
     log = Log()
     _, outputs = play(
         [
@@ -164,7 +164,7 @@ def test_other_owned_partitions_are_no_evidence(
 
 
 def test_a_member_that_lost_its_first_share_is_no_evidence() -> None:
-    """With onPartitionsLost a client forgets its generation as well."""
+    """After onPartitionsLost a client forgets its generation as well."""
     log = Log()
     events = [
         log.observe(1, shares(c1=[0]), protocol=COOP),

@@ -1,4 +1,4 @@
-"""Diffs beside the callbacks of simulated consumers whose coordinator fails to deliver some generations."""
+"""Diffs compared with callbacks of simulated consumers that miss some generations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Owned = dict[str, set[int]]
 
 
 class Consumers:
-    """Members of a classic group and what each really owns.
+    """Members of a classic group and the partitions that each really owns.
 
     Attributes:
         owned: by member.
@@ -39,7 +39,7 @@ class Consumers:
         self.missed: set[str] = set()
 
     def play(self, generations: int) -> list[Diff]:
-        """Return the diffs of so many generations, the last of them delivered."""
+        """Return the diffs of this many generations, the last of them delivered."""
         events = [self.log.topics(t=len(PARTITIONS))]
         events += [self._generation(number, is_last=number == generations) for number in range(1, generations + 1)]
         return diffs(play(events)[1])
@@ -77,7 +77,7 @@ class Consumers:
             del self.owned[self.random.choice([*self.owned])]
 
     def _assign(self) -> Owned:
-        """Return a random assignment; under the cooperative protocol nobody gets what another member owns."""
+        """Return a random assignment; under the cooperative protocol no member gets what another owns."""
         members = [*self.owned]
         wanted = {number: self.random.choice(members) for number in PARTITIONS}
         owners = {number: one for one, held in self.owned.items() for number in held}

@@ -66,7 +66,7 @@ def test_first_member_of_an_empty_group_moves_partitions() -> None:
 
 
 def test_cooperative_rounds_follow_until_none_revokes() -> None:
-    """The walkthrough of p(6): consumer 3 joins two that hold three each."""
+    """The walkthrough of p(6): consumer 3 joins two members that own three partitions each."""
     log = Log()
     events = [log.topics(p=6), log.join("c1", "p", **COOPERATIVE), log.join("c2", "p", **COOPERATIVE)]
     state, _ = play(events)
@@ -83,7 +83,7 @@ def test_cooperative_rounds_follow_until_none_revokes() -> None:
 
 
 def test_eager_client_with_cooperative_sticky_gives_up_all() -> None:
-    """[cooperative-sticky, range]: the client runs EAGER, so its JoinGroup names nothing as owned."""
+    """[cooperative-sticky, range]: the client runs EAGER, so its JoinGroup lists no owned partitions."""
     mixed = {"assignors": ["cooperative-sticky", "range"]}
     log = Log()
     _, outputs = play([log.topics(t=4), log.join("c1", **mixed), log.join("c2", **mixed)])
@@ -216,7 +216,7 @@ def test_claims_of_a_new_member_exclude_owned_partitions() -> None:
     _, outputs = play([log.join("c2", owned={"t": [1, 2]}, generation=4)], state)
     (only,) = diffs(outputs)
     assert only.generation == 6
-    # c1 was given all three, so c2's claim is empty before the round.
+    # c1 got all three, so c2's claim is empty before the round.
     assert only.members["c2"] == change(assigned={"t": [2]})
 
 
@@ -264,7 +264,7 @@ def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, 
     assert sorted(p for share in after.values() for p in share.get("t", ())) == [0, 1]
     for diff in diffs(given):
         check_algebra(diff)
-    # What somebody claims that is not there, or is another's, counts for nothing.
+    # A claim for a partition that does not exist or has another owner is ignored.
     state, given = play([log.join("c3", owned={"t": [0, 5]}, generation=99, **fields)], state)
     assert diffs(given)
     for diff in diffs(given):

@@ -1,4 +1,4 @@
-"""Episodes of the stream's groups: their records, their timer, and what is kept."""
+"""Episodes of the stream's groups: their records, their timer, and the stored state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fed(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks =
 
 
 def timed(bucket: Bucket, now_ms: int) -> list[Write]:
-    bucket.pack()  # which finds out what is due
+    bucket.pack()  # which applies due timers
     return expire(bucket, now_ms, SINKS)
 
 
@@ -182,7 +182,7 @@ PROTOCOLS = (
 
 
 class Deployed(Log):
-    """A group of ten members that come under new ids, ten seconds between two events."""
+    """A group of ten members that rejoin under new ids, ten seconds between two events."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         super().__init__()

@@ -137,7 +137,7 @@ def _split(count: int, members: int, start: Callable[[int], int]) -> list[list[i
 
 
 class TestOtherClients:
-    """Clients that name their assignor as Java does and share out by another rule."""
+    """Clients whose assignor has the name of Java's but another rule."""
 
     @pytest.mark.parametrize(
         ("name", "shares"),
@@ -162,7 +162,7 @@ class TestOtherClients:
         [
             ("range", [[0, 2, 4], [1, 3]]),  # not consecutive
             ("range", [[0, 1, 2, 3], [4]]),
-            ("range", [[0, 1], [3, 4]]),  # nobody has 2
+            ("range", [[0, 1], [3, 4]]),  # partition 2 has no owner
             ("roundrobin", [[0, 1, 2, 3], [4]]),
             ("roundrobin", [[0, 2, 4], [1, 3, 4]]),
         ],
@@ -192,7 +192,7 @@ def test_an_error_in_the_check_does_not_cost_the_round(monkeypatch: pytest.Monke
 
 
 class TestConsumerProtocol:
-    """KIP-848: from the target before, when an epoch begins."""
+    """KIP-848: computed from the previous target when an epoch begins."""
 
     @staticmethod
     def verdicts_with_ids(*views: Event, log: Log) -> list[Expected | Any]:
@@ -291,7 +291,7 @@ class TestConsumerProtocol:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_any_group_of_kafka_s_assignors_is_as_expected(seed: int) -> None:
-    """Members come and go, each declaring what it owned: what the assignor gives is equal; two swapped are not."""
+    """Members join and leave, each declaring its partitions; the assignor's result matches, a swapped one does not."""
     random = Random(seed)
     name = random.choice(registry.names("classic"))
     assign = registry.find("classic", name).assign

@@ -24,14 +24,14 @@ SINKS = Sinks("m", "d", "a", "dlt", TOPICS, episodes="e", incidents="i", quiet_m
 
 
 class Watched:
-    """A group whose events are applied one by one, ten seconds apart unless time passes."""
+    """A group whose events are applied one by one, ten seconds apart by default."""
 
     def __init__(self, sinks: Sinks = SINKS, **fields: Any) -> None:
         self.log, self.bucket, self.sinks, self.fields = _Log(), Bucket(), sinks, fields
         self.writes: list[Write] = []
 
     def apply(self, *events: Event) -> list[Incident]:
-        """The incidents that these events changed, each time that they did."""
+        """Return the incidents that these events changed, once for each change."""
         found = []
         for event in events:
             record = Record.of(0, len(self.writes), *codec.encode_event(event))
@@ -45,8 +45,8 @@ class Watched:
         return self.log.join(f"pay-{number}-{life}", **{**names, **self.fields, **fields})
 
     def rest(self) -> list[Incident]:
-        """The timer finds the group quiet."""
-        self.bucket.pack()  # which finds out what is due
+        """Let the timer end the group's quiet time."""
+        self.bucket.pack()  # which applies due timers
         due = [one for one in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(one.headers)["ce_id"]]
         self.log.count += 13
         return self.apply(*(decode_event(one.key, one.value, ce_attributes(one.headers)) for one in due))
@@ -68,7 +68,7 @@ def started(members: int = 4, partitions: int = 12, **given: Any) -> Watched:
 
 
 def killed(group: Watched, times: int, first: int = 0) -> list[Incident]:
-    """Member 1 runs out of its session again and again, and comes back."""
+    """Let member 1's session time out and the member rejoin, again and again."""
     return [
         incident
         for life in range(first, first + times)
@@ -247,7 +247,7 @@ def test_too_long_incident_is_written_without_members(limit: int) -> None:
 
 
 def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event:
-    """A collector's view of the group, whose members subscribe to ``t``."""
+    """Return a collector's snapshot of the group, whose members subscribe to ``t``."""
     members = [
         ObservedMember(member_id=one, topics=["t"], assigned={"t": list(share)} if share else {})
         for one, share in shares.items()

@@ -1,4 +1,4 @@
-"""Groups that are not of consumers: Connect, Kafka Streams, share groups."""
+"""Groups other than consumer groups: Connect, Kafka Streams, share groups."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class TestStreams:
         ]
 
     def test_standby_tasks_of_others_are_not_remembered(self) -> None:
-        """The checkpoint would not keep them, and what follows would depend on when it was written."""
+        """The checkpoint does not store them, so later output would depend on when it was written."""
         member = ObservedMember(member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]})
         state, outputs = play([Log().event(GroupObserved, members=[member], generation=1)])
 

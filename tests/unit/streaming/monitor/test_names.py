@@ -16,7 +16,7 @@ SAID_A, SAID_B = MemberNames(**A), MemberNames(**B)
 
 
 def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
-    """The names in each diff."""
+    """Return the names in each diff."""
     return [
         {
             name: MemberNames(
@@ -29,7 +29,7 @@ def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
 
 
 def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
-    """The names in each latest assignment."""
+    """Return the names in each latest assignment."""
     found = [output.assignment for output in assignments(outputs)]
     return [{} if one is None else one.names for one in found]
 

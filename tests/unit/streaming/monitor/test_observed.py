@@ -1,4 +1,4 @@
-"""Observed groups: the assignment is read, the difference and the cause are found."""
+"""Observed groups: assignments are read from snapshots; diff and cause are computed."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_topic_of_which_a_member_has_nothing_is_not_named() -> None:
 
 @pytest.mark.parametrize("logged_leave", [False, True])
 def test_visitors_do_not_name_the_cause_of_a_shutdown(logged_leave: bool) -> None:
-    """A member that was joining when everybody left is not why the group is empty."""
+    """A member that was joining when all others left is not the reason why the group is empty."""
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c3": {"t": [1]}})])
     evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]

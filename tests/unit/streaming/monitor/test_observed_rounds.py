@@ -1,4 +1,4 @@
-"""Observed groups: which rounds are of one rebalance, and what caused it."""
+"""Observed groups: which rounds belong to one rebalance, and their causes."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:
     [
         ([(2, 0)], True),
         ([(2, 0), (2, 0)], True),
-        ([(1, 0)], True),  # of a streams group, before its target is there
+        ([(1, 0)], True),  # snapshot of a streams group before its target is written
         ([(2, 0), (2, 1)], False),
         ([(None, None)], False),  # by polling
         ([], False),

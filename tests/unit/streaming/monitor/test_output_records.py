@@ -1,4 +1,4 @@
-"""Where records go, under which headers, and how long they may be."""
+"""Topics, headers and size limits of written records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = list(codec.HEADER_NAMES)
 
 @pytest.fixture
 def joined() -> tuple[Event, list[Output]]:
-    """The join of a first member, and what it gave."""
+    """Return the records written for the join of a first member."""
     log = Log("group")
     state, _ = apply(None, log.topics(t=1))
     join = log.join("c1")
@@ -68,7 +68,7 @@ def test_timer_event_is_written_under_its_own_name() -> None:
 def test_the_longest_record_passes_and_one_byte_more_is_refused(
     joined: tuple[Event, list[Output]], topic: str, kept: slice
 ) -> None:
-    """Neither topic takes what the other refuses: whoever reads one has the other's record too."""
+    """Neither topic accepts a record that the other rejects, so readers of one have the other's record too."""
     event, outputs = joined[0], joined[1][kept]
     one = write(event, outputs[0], SINKS)
     size = record_bytes(one.key, one.value, one.headers)
@@ -78,7 +78,7 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
 
 
 def test_assignment_longer_than_the_diff_is_measured_too() -> None:
-    """It names a member twice, and an id may be long."""
+    """It contains a member twice, and an id may be long."""
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000)])
     event = log.topics(t=2)

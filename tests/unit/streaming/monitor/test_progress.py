@@ -16,7 +16,7 @@ from tests.support.pure_stream import SINKS
 
 
 class Group:
-    """An observed group whose two partitions move from one member to two at 20 s; they stopped at 18 s."""
+    """An observed group whose two partitions move to a second member at 20 s; their consumption stopped at 18 s."""
 
     def __init__(self) -> None:
         self.log, self.bucket = Log(), Bucket()

@@ -1,4 +1,4 @@
-"""Rebalances in progress: the episode's status, when it ends, and the incident of episode that is stuck."""
+"""Rebalances in progress: the episode's status, its end, and the incident of a stuck episode."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_rebalance_that_began_with_an_epoch_is_reported_later() -> None:
 
 
 def members_at(view: Event, epoch: int) -> list[ObservedMember]:
-    """The members of a view at an epoch of their own."""
+    """Return the members of a snapshot, each at this epoch."""
     assert isinstance(view.data, GroupObserved)
     return [structs.replace(member, member_epoch=epoch) for member in view.data.members]
 

@@ -1,4 +1,4 @@
-"""Reported groups: what each member says of itself, put together."""
+"""Reported groups: computed from each member's own reports."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class ReportedGroup(Log):
         return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOP]} | fields)
 
     def acks(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Each holds these partitions of ``t`` from now on."""
+        """Report that each member owns these partitions of ``t`` from now on."""
         return [self.ack(generation, name, {"t": numbers}) for name, numbers in owned.items()]
 
     def ack(self, generation: int, name: str, owned: Partitions, **fields: Any) -> Event:
         return self.acknowledge(name, generation=generation, owned=owned, **fields)
 
     def settled(self, generation: int, **owned: list[int]) -> list[Event]:
-        """The same, a while later."""
+        """Report the same a while later."""
         return [self.ack(generation, name, {"t": numbers}, held_ms=2000) for name, numbers in owned.items()]
 
     def two(self, **fields: Any) -> list[Event]:
-        """Generation 3: c1 and c2 share four partitions."""
+        """Return a group at generation 3 in which c1 and c2 share four partitions."""
         first = [self.join("c1", **fields), *self.acks(3, c1=[0, 1]), self.join("c2", **fields)]
         return [*first, *self.acks(3, c2=[2, 3]), *self.settled(3, c1=[0, 1], c2=[2, 3])]
 
@@ -96,7 +96,7 @@ def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
 def test_both_cooperative_rounds_in_any_log_order() -> None:
     log = ReportedGroup()
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
-    # c1 is through both generations before anything of c2 has come.
+    # c1 has reported both generations before c2's first event.
     later = [*log.acks(2, c1=[0]), *log.acks(3, c1=[0]), log.join("c2"), log.ack(2, "c2", {}), *log.acks(3, c2=[1])]
     found = diffs(play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1])
     assert [(one.generation, one.round, one.cause.kind, one.moved, one.unassigned) for one in found] == [
@@ -233,7 +233,7 @@ def test_the_steps_of_an_epoch() -> None:
     log, modern = ReportedGroup(), {"group_protocol": "consumer", "assignors": []}
     events = [log.join("c1", **modern), *log.acks(2, c1=[0, 1]), *log.settled(2, c1=[0, 1])]
     events += [log.join("c2", **modern), log.ack(3, "c2", {}), log.ack(3, "c2", {}, held_ms=2000)]
-    # What c2 was given comes before c1 has told that it gave it up.
+    # c2's new partitions are reported before c1 reports giving them up.
     events += [*log.acks(3, c2=[1]), *log.settled(3, c2=[1]), *log.acks(2, c1=[0]), *log.settled(3, c1=[0])]
     found = diffs(play(events)[1])
     assert [(one.group_epoch, one.round, holds(one)) for one in found] == [
@@ -258,7 +258,7 @@ def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
 def test_a_collector_decides_from_its_first_view_on() -> None:
     log = ReportedGroup()
     state = after(log.two())
-    # The same generation, then the next one: members that tell of it are evidence, early or late.
+    # Members that report the same or the next generation are evidence, early or late.
     seen = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOP)
     state, outputs = play([seen, *log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1]), log.leave("c2")], state)
     assert diffs(outputs) == []

@@ -4,7 +4,7 @@ from streaming.monitor.state import TopicState, prune
 
 
 def test_last_owners_of_deleted_partitions_are_forgotten() -> None:
-    """A topic was made again with fewer: one that comes later under their numbers was nobody's."""
+    """A topic was created again with fewer partitions: partitions added later have no last owner."""
     last = {"t": {0: "a", 3: "b"}, "gone": {2: "a"}, "unheard-of": {7: "c"}}
     topics = {"t": TopicState(3), "gone": TopicState(1)}
     assert prune(last, topics) == {"t": {0: "a"}, "unheard-of": {7: "c"}}

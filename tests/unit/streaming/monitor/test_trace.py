@@ -24,7 +24,7 @@ def record(event: Event, offset: int) -> Record:
 
 
 def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]]:
-    """The modules that an event visits, its moves (calls and returns into another module), what is written."""
+    """Return the modules that an event passes, the calls and returns between them, and the written records."""
     bucket = Bucket()
     process(bucket, [record(one, offset) for offset, one in enumerate(before)], 0, SINKS)
     bucket, records = Bucket(bucket.pack()), [record(event, len(before))]
@@ -49,13 +49,13 @@ def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]
 
 
 def joined() -> tuple[list[Event], Event]:
-    """A third member joins a derived group."""
+    """Let a third member join a derived group."""
     log = Log()
     return [log.topics(t=6), log.join("c1"), log.join("c2")], log.join("c3")
 
 
 def observed() -> tuple[list[Event], Event]:
-    """A third member joins an observed classic group."""
+    """Let a third member join an observed classic group."""
     log = Log()
     first = log.observe(1, {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3, 4, 5]}})
     return [log.topics(t=6), first], log.observe(2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "c3": {"t": [4, 5]}})

@@ -1,4 +1,4 @@
-"""Which notifications a target is sent, and when none."""
+"""Notifications that a target gets, and cases without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of each receiver's API."""
+"""Requests to each receiver's API."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_killed_child_is_gone_without_a_word(module: str, tmp_path: Path) -> N
     eventually(lambda: "ready" in log.read_text())
     child.kill()
     assert (child.is_running, log.read_text()) == (False, "ready\n")
-    child.kill()  # there is nobody to kill
+    child.kill()  # there is no process to kill
 
 
 def test_a_child_that_does_not_drain_is_killed_with_its_session(

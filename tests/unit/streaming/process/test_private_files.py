@@ -1,4 +1,4 @@
-"""Files that may hold a secret are for one user."""
+"""Files that may contain a secret are readable by one user only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.process.children import make_private, open_private
 
 @pytest.fixture(autouse=True)
 def _generous() -> Iterator[None]:
-    """Whatever the user's umask allows."""
+    """Set the most permissive umask."""
     before = os.umask(0)
     yield
     os.umask(before)

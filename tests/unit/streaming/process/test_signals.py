@@ -1,4 +1,4 @@
-"""The first signal asks, the second does not wait."""
+"""The first signal requests a clean stop, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_second_signal_ends_the_process_at_once(first: signal.Signals, second:
     assert child.returncode == 128 + second
 
 
-#: The signal arrives between taking the event's lock and waiting, as one in some hundreds does by chance.
+#: The signal arrives between acquiring the event's lock and waiting, as one of some hundred signals does.
 BETWEEN = """
 import os, signal, sys
 from streaming.process.service import stop_on_signals

@@ -27,10 +27,10 @@ def test_stop_and_status(tmp_path: Path) -> None:
 
 
 def open_files() -> set[str]:
-    """Return what this process's file descriptors point to: paths, and pipes by their inode."""
+    """Return the targets of this process's file descriptors: paths, and pipes by their inode."""
     links = set()
     for descriptor in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # another thread closed it meanwhile
+        with contextlib.suppress(OSError):  # another thread has closed it
             links.add(str(descriptor.readlink()))
     return links
 

@@ -11,7 +11,7 @@ import pytest
 from streaming.process.watchdog import Watchdog
 from tests.support.wait import eventually
 
-#: Beats for a second; then does what is asked of it.
+#: Program that beats for a second, then executes its argument.
 SCRIPT = """
 import ctypes, faulthandler, sys, time
 from streaming.process.watchdog import Watchdog
@@ -47,7 +47,7 @@ def test_frozen_process_is_killed_with_its_stack() -> None:
     assert child.returncode == -signal.SIGABRT
     assert time.monotonic() - began < 10
     assert f"error: no progress for 1 s: process {child.pid} is killed; start it again" in told
-    assert 'File "<string>"' in told  # the fault handler's account of the threads
+    assert 'File "<string>"' in told  # the fault handler's thread dump
 
 
 @pytest.mark.parametrize("what", ["beat", "leave"])
@@ -60,9 +60,9 @@ def test_running_or_ended_process_is_left_alone(what: str) -> None:
 
 
 def test_paused_process_is_left_alone() -> None:
-    child = start("beat", 4.0)  # a busy machine may keep it waiting for a second or two
+    child = start("beat", 4.0)  # a busy machine may delay it by a second or two
     os.kill(child.pid, signal.SIGSTOP)
-    time.sleep(6)  # what is tried: a pause longer than the watchdog allows
+    time.sleep(6)  # the tested condition: a pause longer than the watchdog allows
     os.kill(child.pid, signal.SIGCONT)
     out, told = child.communicate(timeout=20)
     assert (child.returncode, out, told) == (0, "ended\n", "")

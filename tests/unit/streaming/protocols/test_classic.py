@@ -1,4 +1,4 @@
-"""The JoinGroup protocols' finer points, each from a scenario: requests by kind, timeouts, who is out when."""
+"""The JoinGroup protocols in detail, each from a scenario: requests by kind, timeouts, removed members."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.machines import Driver, after, played, scenario, told, topics
 def test_dynamic_member_receives_its_id_first(instance: str, joins: int) -> None:
     text = f"topics: {{p: 4}}\nevents: [{{at: 0, join: a{instance}}}]"
     assert played(text, "eager")["requests"] == {"FindCoordinator": 1, "JoinGroup": joins, "SyncGroup": 1}
-    # The first version knows neither member ids in advance nor SyncGroup.
+    # The first version has neither member ids in advance nor SyncGroup.
     assert played(text, "eager-v1")["requests"] == {"FindCoordinator": 1, "JoinGroup": 1}
 
 
@@ -45,7 +45,7 @@ def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
     rounds = played(text, "cooperative")["rounds"]
     assert [(told(one), after(one)) for one in rounds] == [
         ((1, 1, "member.joined", ["a", "b"]), {"a": {"p": [0, 2]}, "b": {"p": [1, 3]}}),
-        # The join phase waits for b until its session is over; its partitions are free at once.
+        # The join phase waits for b until its session ends; its partitions are unowned at once.
         ((2, 1, "member.joined", ["c"]), {"a": {"p": [0, 2]}, "c": {"p": [1, 3]}, "b": {}}),
         ((3, 1, "member.joined", ["b"]), {"a": {"p": [0, 2]}, "c": {"p": [1]}, "b": {}}),
         ((4, 2, "member.joined", ["b"]), {"a": {"p": [0, 2]}, "c": {"p": [1]}, "b": {"p": [3]}}),
@@ -111,7 +111,7 @@ def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
     frozen = driver.state.members["b"]
     assert (frozen.is_member, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
     driver.until(45_000)
-    assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # nobody waits for its session
+    assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # no member waits for its session
     driver.tell(Thaw(45_000, ("b",)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"p": [0]}, "b": {"p": [1]}}
@@ -132,7 +132,7 @@ def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_leader_stays_until_it_goes_and_a_later_joiner_leads(protocol: str) -> None:
-    """It is the leader alone that looks at partition counts and asks for a rebalance when they change."""
+    """Only the leader checks partition counts and requests a rebalance when they change."""
     driver = Driver(protocol, topics(p=4))
     leaders = []
     for at, name in enumerate("abc"):
@@ -171,9 +171,9 @@ def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, 
 @pytest.mark.parametrize(
     ("protocol", "ways"),
     [
-        ("eager", [2, 2, 1, 3000, 1, 2]),  # finds the coordinator, is told its id, joins; the delay; and syncs
+        ("eager", [2, 2, 1, 3000, 1, 2]),  # finds the coordinator, gets its id, joins; the delay; and syncs
         ("eager-v1", [2, 1, 3000, 1]),
-        ("consumer", [2, 1]),  # the coordinator knows at once
+        ("consumer", [2, 1]),  # the coordinator is informed at once
     ],
 )
 def test_every_message_takes_its_time(protocol: str, ways: list[int]) -> None:
@@ -201,7 +201,9 @@ def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", [name for name in FAMILIES if name != "consumer"])
 def test_members_starting_together_are_one_round(protocol: str) -> None:
-    """A millisecond apart, as two processes of one deployment; KIP-848's coordinator alone answers each at once."""
+    """They join a millisecond apart, as two processes of one deployment; only KIP-848's coordinator answers each at
+    once.
+    """
     (first,) = played(scenario("p: 4", "at: 0, join: a", "at: 1, join: b"), protocol)["rounds"]
     assert first["cause"]["memberIds"] == ["a", "b"]
     assert sorted(p for share in after(first).values() for p in share["p"]) == [0, 1, 2, 3]
@@ -213,7 +215,7 @@ STATIC = [f"at: 0, join: {name}, instance_id: i-{name}" for name in "abc"]
 
 @pytest.mark.parametrize(("protocol", "its"), [("eager", "23"), ("cooperative", "14")])
 def test_partitions_of_static_member_wait_for_its_return(protocol: str, its: str) -> None:
-    """It is given what it had without a round: down for 500 ms, and a few for the messages."""
+    """It gets its old assignment without a round: 500 ms of downtime, and a few for the messages."""
     text = scenario("p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", session_timeout_ms=10_000)
     answer = played(text, protocol)
     still = answer["unavailableMs"]["p"]
@@ -245,7 +247,7 @@ def test_consumer_paused_during_a_rebalance_catches_up(paused: int) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
-    """Its process has ended: partitions that no one reads then are no gap of the group's."""
+    """Its process has ended: partitions that no member subscribes to are no gap of the group's."""
     driver = Driver(protocol, topics(p=2, q=2))
     driver.tell(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
     driver.settle()

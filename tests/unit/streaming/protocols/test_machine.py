@@ -37,7 +37,7 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_state_kept_by_name_follows_the_restarted_name(protocol: str) -> None:
-    """A process that crashed is back while the group still counts it: nothing of the old one is the new one's."""
+    """A crashed process restarts while the group still counts it: the new process inherits no state of the old one."""
     driver = Driver(protocol, topics(t=4))
     for at, name in ((0, "a"), (60_000, "b")):
         driver.tell(Start(at, (Client(name, ("t",)),)))

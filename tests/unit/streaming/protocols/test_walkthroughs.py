@@ -21,7 +21,7 @@ def test_a_third_consumer_gets_what_two_give_up_first() -> None:
     answer = played(text, "cooperative")
     first, revoke, assign = answer["rounds"]
     held = after(first)
-    # Which member holds which three follows from Java's order of their names; the sizes don't.
+    # Which member owns which three partitions follows from Java's order of their names; the sizes don't.
     assert {name: len(share["p"]) for name, share in held.items()} == {"consumer1": 3, "consumer2": 3}
     assert told(revoke) == (2, 1, "member.joined", ["consumer3"])
     gave_up = {name: member["revoked"] for name, member in revoke["members"].items()}
@@ -40,7 +40,7 @@ def test_a_third_consumer_gets_what_two_give_up_first() -> None:
         "consumer3": {"p": given},
     }
     assert after(assign)["consumer3"] == {"p": given}
-    # Only what moves ever stands still; under eager everything does.
+    # Only moved partitions are without a consumer; under eager all are.
     initial = min(answer["unavailableMs"]["p"].values())
     still = {int(p) for p, ms in answer["unavailableMs"]["p"].items() if ms > initial}
     assert still == set(given)
@@ -51,7 +51,7 @@ def test_a_third_consumer_gets_what_two_give_up_first() -> None:
 
 
 def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
-    # The same with a state as the walkthrough draws it, P1–P3 and P4–P6 (0–2 and 3–5).
+    # The same from the walkthrough's drawn state, P1–P3 and P4–P6 (0–2 and 3–5).
     from streaming.protocols import families
     from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState
     from streaming.protocols.group import Stage
@@ -133,7 +133,7 @@ def test_tasks_of_a_gone_worker_spread_after_the_delay() -> None:
     assert told(given)[:2] == (3, 2)
     assert given["at"] >= lost["at"] + 300_000 - 10
     assert after(given) == owns(c1=[0, 1, 3], c3=[2, 4, 5])
-    # The others never stop.
+    # The other members never stop.
     unavailable = answer["unavailableMs"]["p"]
     assert {p for p, ms in unavailable.items() if ms > 7000} == {"1", "4"}
 
@@ -152,7 +152,7 @@ def test_a_static_restart_is_no_rebalance() -> None:
         assert bool(later) is loud, protocol
     consumer = played(text, "consumer")
     assert [one for one in consumer["rounds"] if one["at"] > 60_000] == []
-    # One that stays away for longer is fenced; a rebalance takes its partitions, another gives some back.
+    # A member that stays away longer is fenced; a rebalance assigns its partitions, another returns some.
     late = played(text.replace("down_ms: 40000", "down_ms: 50000"), "eager")
     assert [told(one)[2:] for one in late["rounds"][1:]] == [("member.fenced", ["c1"]), ("member.joined", ["c1"])]
 
@@ -166,7 +166,7 @@ def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:
         "at: 90000, leave: c2",
     )
     kinds = [told(one)[2] for one in played(text, "eager")["rounds"]]
-    # New partitions: the leader sees them and rejoins.
+    # New partitions: the leader notices them and rejoins.
     assert kinds == ["member.joined", "topic.partitions_changed", "member.left"]
 
 
@@ -216,7 +216,7 @@ def test_two_bounces_bring_a_group_from_eager_to_cooperative() -> None:
     from streaming.simulation.ready_scenarios import load_ready_scenario
 
     result = run_scenario(load_ready_scenario("two-bounces", 3, 9), "cooperative").result
-    # While any member only has range, range is chosen; once all have cooperative-sticky alone, nobody stops.
+    # While any member only has range, range is chosen; once all have cooperative-sticky alone, no member stops.
     assert result.rounds[0].reason.kind == "member.joined"
     assert set(result.rounds[-1].after) == {"c1", "c2", "c3"}
     assert [record.round for record in result.rounds[:7]] == [1] * 7

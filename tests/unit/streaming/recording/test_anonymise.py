@@ -1,4 +1,4 @@
-"""Anonymised logs: no original name is left, and the story is the same."""
+"""Anonymised logs contain no original name, and their stories are the same."""
 
 from __future__ import annotations
 

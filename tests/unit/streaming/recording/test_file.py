@@ -1,4 +1,4 @@
-"""Recordings: what is written is read, replays give the recorded outputs, damaged files are refused."""
+"""Recordings: written and read, replayed to the recorded outputs, and rejected if damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports stay small: rows, members and rounds are limited, and what is left out is counted."""
+"""Reports stay small: rows, members and rounds are limited, and omitted ones are counted."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_record_reads_as_its_event_with_headers() -> None:
 
 
 def nested(depth: int, *, text: str = "") -> bytes:
-    """A heartbeat that is so deep, by a field that nobody reads."""
+    """Return a heartbeat with an unknown field that is nested this deep."""
     inner = "[" * (depth - 1) + text + "]" * (depth - 1)
     return f'{{"groupId":"g","timestamp":1,"memberId":"c","x":{inner}}}'.encode()
 

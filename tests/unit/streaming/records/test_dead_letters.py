@@ -1,4 +1,4 @@
-"""A dead letter is the record as it was, with the reason; cut only where its topic does not take it."""
+"""A dead letter is the original record with the reason; it is cut only if its topic requires it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_message_is_for_people_and_never_long() -> None:
 
 
 def test_record_size_equals_kafkas() -> None:
-    """61 of a batch, 21 of a record, 5 a length (key, value, how many headers), 10 the lengths of a header."""
+    """61 bytes of a batch, 21 of a record, 5 for each length (key, value, header count), 10 for a header's lengths."""
     assert record_bytes(None, None, []) == 61 + 21 + 15
     assert record_bytes(b"key", b"value", [("é", b"1"), ("none", None)]) == 97 + 8 + 10 + 3 + 10 + 4
 

@@ -1,4 +1,4 @@
-"""Downtime of several episodes as one."""
+"""Downtime of several episodes combined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from streaming.records.episodes import Downtime, PartitionDowntime
 
 
 def down(lower: int, upper: int | None, *evidence: str, partition: int = 0) -> Downtime:
-    """One partition that was down once."""
+    """Return the downtime of one partition in one episode."""
     return Downtime(
         lower_ms=lower,
         upper_ms=upper,

@@ -46,7 +46,7 @@ def test_a_member_is_called_as_a_person_would(members: dict[str, MemberNames], s
 
 
 def test_static_members_client_id_is_no_display_name() -> None:
-    """Only what is shown is shared."""
+    """Only the common part of client ids is a display name."""
     members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
     assert called(members) == {"a": "i-1", "b": "orders"}
 

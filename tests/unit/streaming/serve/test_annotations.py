@@ -1,4 +1,4 @@
-"""Annotations: published by a POST, passed on by the stream, and named by the stories of episodes."""
+"""Annotations: published by a POST, forwarded by the stream, and named by the stories of episodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def post(app: ASGIApp, body: Any, **headers: str) -> Answer:
 
 
 def passed_on(*events: Event) -> list[TopicRecord]:
-    """Return the records that the stream writes of annotations."""
+    """Return the records that the stream writes for annotations."""
     source = MemorySource()
     for event in events:
         source.publish(event)

@@ -1,4 +1,4 @@
-"""The JSON routes, asked without a server."""
+"""The JSON routes, requested without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes and incidents under /api/v1/, asked without a server."""
+"""Episodes and incidents under /api/v1/, requested without a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUP = "team%2Fcheckout"
 
 @pytest.fixture
 def stored(history: History) -> ASGIApp:
-    """Two episodes of a group, and three incidents of two, of which one is over."""
+    """Store two episodes of a group, and three incidents of two groups, one of them closed."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(2)))
     history.append(stories(checkout()))
     history.append(

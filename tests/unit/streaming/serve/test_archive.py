@@ -72,7 +72,7 @@ def test_after_stops_at_its_size(archive: Archive, history: History) -> None:
 
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
-    """Base and changes of any window give, after each round, what the diffs say each member holds."""
+    """Base and changes of any window give, after each round, the partitions that the diffs give each member."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
     base, _, page, _ = archive.timeline(Window(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}
@@ -100,7 +100,7 @@ def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
 
 
 def test_the_last_page_has_no_next(archive: Archive) -> None:
-    """Also when it is just full: a cursor would lead to an empty page."""
+    """This includes a page that is exactly full: a cursor would lead to an empty page."""
     full = archive.page(Window(group="a", limit=30), with_diff=False)
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
     short = archive.page(Window(group="a", limit=29), with_diff=False)
@@ -110,7 +110,7 @@ def test_the_last_page_has_no_next(archive: Archive) -> None:
 
 
 def test_timelines_and_rounds_use_display_names(history: History) -> None:
-    """At both ends of a page, the newer end first: who came or went in between has the summaries' names."""
+    """At both ends of a page, newer end first: members that joined or left in between have the summaries' names."""
     one = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
     two = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="orders", client_host="/h1"),
@@ -129,7 +129,7 @@ def test_timelines_and_rounds_use_display_names(history: History) -> None:
     assert json.loads(newest.names) == {"c1": "orders (h1)", "c2": "orders (h2)"}
     second = json.loads(archive.round("g", 2) or b"")
     assert second["names"] == {"c1": "orders (h1)", "c2": "orders (h2)"}
-    assert second["summary"]["names"] == second["names"]  # one is the cause, the other gained something
+    assert second["summary"]["names"] == second["names"]  # one member is the cause, the other gained a partition
 
 
 def test_a_window_ends_before_its_end(archive: Archive) -> None:
@@ -226,7 +226,7 @@ def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.Monkey
     assert found == whole.items
     assert sizes[0] == 5
     assert len(sizes) > 5
-    monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", 1)  # one is always given
+    monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", 1)  # one of them is always present
     assert seqs(archive.page(Window(limit=100), with_diff=True).items) == [60]
     assert archive.timeline(Window(group="b", limit=100)).page.next == 60
 
@@ -237,4 +237,4 @@ def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch:
     archive, now = Archive(history.path), encode(latest(teller))
     assert archive.since("g", now).keys() == {"a", "b", "c"}
     monkeypatch.setattr("streaming.serve.archive.MOST_BYTES", 1)
-    assert archive.since("g", now).keys() == {"c"}  # by the newest round alone, which names it
+    assert archive.since("g", now).keys() == {"c"}  # only by the newest round, which names it

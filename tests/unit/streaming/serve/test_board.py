@@ -143,7 +143,7 @@ def test_full_event_buffer_drops_its_oldest_quarter(history: History, monkeypatc
 
 
 def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else less and less of it would be kept."""
+    """Otherwise the board would keep less and less."""
     board, _ = filled(history, 1)
     size = len((board.after(0) or [])[0].data)
     monkeypatch.setattr(board_module, "MAX_BYTES", 40 * size)

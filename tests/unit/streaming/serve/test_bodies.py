@@ -1,4 +1,4 @@
-"""Large answers: shared, sent in pieces, and bounded over all connections."""
+"""Large responses: shared, sent in pieces, and bounded over all connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCOPE: dict[str, Any] = {"type": "http", "path": "/x", "method": "GET", "headers
 
 
 class Client:
-    """Takes one message at a time, when it is allowed to."""
+    """A client that takes one message at a time, when the test allows it."""
 
     def __init__(self, app: Any) -> None:
         self.messages: list[Message] = []
@@ -128,7 +128,7 @@ def test_a_client_that_takes_too_little_is_dropped(monkeypatch: pytest.MonkeyPat
 
 
 def crowd(server: Any) -> tuple[list[Any], int]:
-    """Records of groups that make a snapshot of some 8 MB, and its size."""
+    """Return records of groups whose snapshot has some 8 MB, and its size."""
     made = [
         structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
         for number in range(200)
@@ -147,7 +147,7 @@ def test_clients_that_never_read_share_one_snapshot(options: ServeOptions) -> No
         before = tracemalloc.get_traced_memory()[0]
         for number in range(20):
             clients.enter_context(closing(asking(server.port, "/api/v1/stream", buffer=4096)))
-            if number % 5 == 0:  # something happens meanwhile
+            if number % 5 == 0:  # a round arrives in between
                 server.source.put(structs.replace(made[0], id=f"new-{number}", offset=200 + number))
         eventually(lambda: server.get("/ready")["seq"] == len(made) + 4)
         server.ask("/health")

@@ -58,7 +58,7 @@ def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is looked at with every request."""
+    """Check the file at every request."""
     monkeypatch.setattr(security, "_LOOK_SECONDS", 0.0)
 
 
@@ -109,7 +109,7 @@ def test_invalid_proxy_is_refused(header: str, addresses: list[str], says: str) 
 
 @pytest.fixture
 def behind(history: History) -> Iterator[ASGIApp]:
-    """Behind a proxy of two networks; nothing else is let in."""
+    """Return a server behind a proxy of two networks; other callers are rejected."""
     return service(history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False)
 
 
@@ -137,7 +137,7 @@ def test_the_header_counts_from_a_trusted_proxy_alone(
 
 
 def test_two_names_are_none(behind: ASGIApp) -> None:
-    """The proxy has added its own to what somebody sent."""
+    """The proxy has added its own header to the one that a client sent."""
     twice = [("x-user", "mallory"), ("x-user", "alice")]
     assert ask(behind, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
 

@@ -59,7 +59,7 @@ def test_unread_response_is_cut_off(options: ServeOptions) -> None:
         feed.source.put(*records(Group("g", {"t": 500}, 1).diffs(500)))
         eventually(lambda: feed.get("/ready")["seq"] == 500)
         with asking(feed.port, "/api/v1/rounds?limit=500", buffer=4096) as deaf:
-            time.sleep(2)  # what is tried: a client that takes nothing for longer than is allowed
+            time.sleep(2)  # the tested condition: a client that reads nothing for longer than allowed
             taken = b""
             with contextlib.suppress(ConnectionResetError):
                 while more := deaf.recv(1 << 20):
@@ -82,7 +82,7 @@ def drips(head: bytes) -> Iterator[bytes]:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> None:
-    """Also behind a request that was answered on the same connection."""
+    """This includes a request that follows a complete one on the same connection."""
     with running(options) as feed, connected(feed) as client:
         client.sendall(before)
         if before:

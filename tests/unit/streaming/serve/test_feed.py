@@ -42,7 +42,7 @@ def parsed(chunk: bytes) -> list[Event]:
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is a coroutine."""
+    """Run a coroutine test in an event loop."""
 
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
@@ -52,7 +52,7 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 class Feeding:
-    """A feed over a history, with nothing between the two but this test."""
+    """A feed over a history that only the test changes."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -83,7 +83,7 @@ class Reader:
     chunks: AsyncIterator[bytes]
 
     async def until(self, name: str, seq: int | None = None) -> list[Event]:
-        """Events up to the first of this name (and number)."""
+        """Return events up to the first with this name (and number)."""
         found: list[Event] = []
         async with asyncio.timeout(60):
             async for chunk in self.chunks:
@@ -126,7 +126,7 @@ async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) ->
 
 @in_a_loop
 async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None:
-    """The history runs ahead of the board for a moment: a client in between sees nothing twice."""
+    """The history is briefly ahead of the board: a client that connects then receives no event twice."""
     feeding.store(10)
     ahead = Group("h", {"t": 2}, 1)
     batch = feeding.history.append(records(ahead.diffs(3), start=10))
@@ -141,7 +141,7 @@ async def test_a_slow_client_goes_on_from_the_history(feeding: Feeding, monkeypa
     monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
     async with feeding.listen(last=0) as reader:
         await reader.until("progress")
-        feeding.store(500)  # it reads none of this while it happens
+        feeding.store(500)  # it reads nothing meanwhile
         events = await reader.until("round", 500)
         assert numbers(events) == list(range(1, 501))
         assert feeding.board.fell_behind == 1
@@ -178,7 +178,7 @@ async def test_group_filter_gets_the_current_state(feeding: Feeding) -> None:
         stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
         feeding.board.progress(FeedStatus(lag=None, stale=stale))
         told = (await reader.until("progress"))[-1]
-        assert told.id is None  # at once, and not with the next mark of silence
+        assert told.id is None  # at once, and not with the next keep-alive
         assert told.data == {
             "caughtUp": False,
             "lag": None,
@@ -255,7 +255,7 @@ async def test_silence_is_marked_with_the_place_that_was_reached(feeding: Feedin
 
 
 class Client:
-    """An ASGI client that takes what is sent, until it leaves or stops."""
+    """An ASGI client that reads until it leaves or pauses."""
 
     def __init__(self, feeding: Feeding) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -306,7 +306,7 @@ async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
 
 @in_a_loop
 async def test_a_write_is_full_or_the_last(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A burst leaves in few writes, and no event is torn."""
+    """A burst leaves in few writes, and no event is split."""
     monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)
     async with feeding.listen() as reader:
         await reader.until("snapshot")

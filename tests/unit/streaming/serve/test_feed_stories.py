@@ -1,4 +1,4 @@
-"""Stories in the feed: only for those who ask, in order, and each that changed once more after a gap."""
+"""Stories in the feed: only for clients that request them, in order, and each changed one once after a gap."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def feeding(history: History) -> Feeding:
 
 
 def store_incidents(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
-    """Incidents of these numbers are stored, each as it is now."""
+    """Store the current state of the incidents with these numbers."""
     found = [story(incident(group, number, **fields)) for number in numbers]
     feeding.board.publish(feeding.history.append(found))
 

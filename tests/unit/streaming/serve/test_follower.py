@@ -162,7 +162,7 @@ def test_a_history_that_is_removed_ends_the_process(options: ServeOptions, repla
 
 @dataclass
 class Stalling(MemorySource):
-    """A source whose poll does not return until it is let go."""
+    """A source whose poll blocks until the test releases it."""
 
     let_go: threading.Event = field(default_factory=threading.Event)
 
@@ -193,7 +193,7 @@ def test_progress_is_reported_until_the_follower_is_lost(
     source, beats = Stalling(), []
     source.let_go.set()
     with running(options, source, beat=lambda: beats.append(0)) as feed:
-        eventually(lambda: len(beats) > 30)  # in more than the time after which it counts as lost
+        eventually(lambda: len(beats) > 30)  # longer than the time after which it counts as lost
         source.let_go.clear()
         before = unchanged(lambda: len(beats), 1)
         assert feed.ask("/health")[0] == 200
@@ -230,7 +230,7 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
         return [{**known, **fields}]
 
     with running(options, source, lambda: said[0]) as feed:
-        eventually(lambda: ready(feed, 5))  # of no part nothing is claimed
+        eventually(lambda: ready(feed, 5))  # no status is reported for missing components
         said[0] = Freshness(parts=(part,))
         eventually(lambda: feed.get("/ready") == {**READY, "seq": 5, "parts": parts()})
         said[0] = Freshness(known=False, parts=(part,))
@@ -249,7 +249,7 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
         assert metrics['rebalance_monitor_feed_stale{cause="collector-silent"}'] == 1
         assert metrics['rebalance_monitor_part_alive{id="c",part="collector"}'] == 0
         assert metrics['kafka_consumergroup_state{consumergroup="g",state="Unknown"}'] == 1
-        source.stale = Stale("topic-missing", "Topic t is missing", 7)  # what is nearer is told first
+        source.stale = Stale("topic-missing", "Topic t is missing", 7)  # the closest component is reported first
         eventually(lambda: feed.get("/ready")["stale"]["kind"] == "topic-missing")
         assert feed.get("/ready")["parts"] == parts(state="silent")
 
@@ -284,5 +284,5 @@ def test_retention_runs_while_serving(options: ServeOptions) -> None:
     source.put(*made(4))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/ready")["seq"] == 4)
-    with running(options, source) as feed:  # the first round of trimming comes with the first step
+    with running(options, source) as feed:  # the first trimming comes with the first step
         eventually(lambda: feed.get("/api/v1/rounds")["rounds"] == [])

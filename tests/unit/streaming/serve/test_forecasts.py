@@ -1,4 +1,4 @@
-"""Forecasts under /api/v1/, asked without a server."""
+"""Forecasts under /api/v1/, requested without a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.told import Teller
 
 @pytest.fixture
 def stored(history: History) -> ASGIApp:
-    """``team/checkout`` with three members; of ``orders`` only rounds are known."""
+    """Store ``team/checkout`` with three members, and only the rounds of ``orders``."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(1)))
     history.append(records(Group("orders", {"t": 6}, 1).diffs(1), partition=1))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout("team/checkout"))), None)])

@@ -57,7 +57,7 @@ def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
         history.append(more)
     assert (history.extent.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
     history._connection.execute("DROP TRIGGER full")
-    history.append(more)  # no id of what was rolled back is remembered
+    history.append(more)  # no id of a rolled-back transaction is remembered
     archive = Archive(history.path)
     assert len(archive.page(Window(group="h"), with_diff=False).items) == 2
 
@@ -183,7 +183,7 @@ def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
     first.renew({ASSIGNMENTS: "b"})
     first.close()
-    second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds it is nobody's yet
+    second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds it has no group yet
     second.append(made(1))
     second.close()
     told = rf"rounds of other topics \({ASSIGNMENTS}, {DIFFS}\), this is x\.{DIFFS}; name another file"
@@ -196,7 +196,7 @@ def test_recreated_topic_is_read_from_its_start(history: History) -> None:
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
     history.append(made(3))
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
-    history.renew({ASSIGNMENTS: "b"})  # it is gone for now
+    history.renew({ASSIGNMENTS: "b"})  # it is hidden for now
     assert (history.topic_ids(), history.positions()) == ({DIFFS: "a", ASSIGNMENTS: "b"}, {(DIFFS, 0): 3})
     history.renew({DIFFS: "z", ASSIGNMENTS: "b"})
     assert (history.positions(), history.extent.last) == ({}, 3)

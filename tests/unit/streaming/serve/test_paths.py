@@ -10,7 +10,7 @@ from streaming.serve.app import WholeGroups
 
 
 def routed(raw: str) -> str:
-    """The path that routing sees."""
+    """Return the path that the router receives."""
     seen: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -159,7 +159,7 @@ def test_latest_assignment_replaces_missing_rounds() -> None:
     assert records.with_assignment(known, newer) == expected
 
 
-#: What the summaries of the first round and of its group have in common.
+#: Fields that the summaries of the first round and of its group share.
 FIRST = made(
     RoundSummary,
     *("id-7", "g", "classic", "cooperative-sticky", 2, None, 1),
@@ -174,7 +174,7 @@ def test_summary_agrees_with_its_diff() -> None:
 
 
 def test_member_that_rejoined_in_one_round_is_counted() -> None:
-    """A diff that does not say who is present: whoever holds something is there."""
+    """A diff that does not list the present members: every member with partitions counts."""
     back = diff("member.left", "c2", members={"c2": member([1], [], present=None)}, unassigned={})
     given = diff("member.left", "c2", members={"c2": member([], [], [1], present=None)}, unassigned={})
     assert [records.summarise("id-1", one).members for one in (back, given)] == [1, 1]
@@ -223,7 +223,7 @@ def test_a_clock_that_goes_back_takes_nothing_away() -> None:
 
 
 def test_time_before_the_first_kept_round_is_not_counted() -> None:
-    """Its later rounds are retained, its first is not: only the assignment says that it was there."""
+    """Later rounds are retained, the first is not: only the assignment shows that it existed."""
     known = records.with_assignment(None, LATEST)
     first = records.advance(known, 1, records.summarise("a", diff(round=2)))
     assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)

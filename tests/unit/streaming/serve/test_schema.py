@@ -94,7 +94,7 @@ def test_read_only_connections_create_no_file(tmp_path: Path) -> None:
     historyfile._build(path, "c-1")
     with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)  # incremental: retention gives room back
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)  # incremental: retention frees disk space
         assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
         assert connection.execute("PRAGMA user_version").fetchone() == (historyfile.SCHEMA_VERSION,)
         meta = dict(connection.execute("SELECT key, value FROM meta"))

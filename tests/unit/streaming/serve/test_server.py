@@ -39,7 +39,7 @@ def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
 
 
 def ended(client: socket.socket) -> bool:
-    """Return true if its answer has come to its end."""
+    """Return true if the response has ended."""
     client.settimeout(0.05)
     with suppress(TimeoutError):
         said = client.recv(1 << 20)

@@ -30,7 +30,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def kind(source: Source) -> str | None:
-    """Why what is shown may no longer be true, after one more poll."""
+    """Return the reason why data may be outdated, after one more poll."""
     source.poll(0.01)
     return None if source.stale is None else source.stale.kind
 
@@ -61,7 +61,7 @@ def source(kafka: MemoryKafka) -> Iterator[Source]:
 
 
 def read(source: Source) -> list[TopicRecord]:
-    """Everything that is in the topics."""
+    """Return all records of the topics."""
     found: list[TopicRecord] = []
     eventually(lambda: found.extend(source.poll(0.01)) or source.caught_up)
     return found
@@ -169,7 +169,7 @@ def test_another_cluster_that_answers_after_a_silence_is_refused(kafka: MemoryKa
 def test_another_cluster_is_refused_before_its_records_are_taken(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     read(source)
-    kafka.cluster_id = "other"  # nobody noticed that one was gone
+    kafka.cluster_id = "other"  # the deletion went unnoticed
     for topic in source.topics:
         kafka.create(topic)
         kafka.append(topic, b"v", key=b"k")

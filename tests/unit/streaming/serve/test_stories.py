@@ -29,7 +29,7 @@ GROUP = "team/checkout"
 
 
 def opened(folder: Path) -> closing[History]:
-    """A history that may be opened again once it is closed."""
+    """Return a history that can be opened again after it is closed."""
     return closing(History(folder / "again.sqlite", cluster_id="c-1", diffs_topic="rebalance.diffs"))
 
 
@@ -247,7 +247,7 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
         assert history.current_stories == before
         history.append(with_downtime(bounded, half)[2:])
         assert history.current_stories.downtime == both
-        # Their topic is made again, and what is told of them too.
+        # Their topic is created again, and their records too.
         history.renew({EPISODES: "t-1"})
         history.renew({EPISODES: "t-2"})
         history.append(with_downtime(bounded, half))

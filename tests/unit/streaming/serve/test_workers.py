@@ -1,4 +1,4 @@
-"""Forecasts in processes of their own: limits of time, memory and number, and clients that leave."""
+"""Forecasts in worker processes: limits of time, memory and number, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streaming.serve.problems import Problem
 
 
 class Odd(BadInput):
-    """A refusal whose arguments pickle can't repeat."""
+    """An error whose arguments pickle can't restore."""
 
     def __init__(self, one: str, two: str) -> None:
         super().__init__(f"{one} and {two}")
@@ -44,7 +44,7 @@ def end() -> bytes:
 
 
 class Client:
-    """A client that stays until it leaves."""
+    """A client that stays connected until it leaves."""
 
     def __init__(self) -> None:
         self.leaving = asyncio.Event()
@@ -59,7 +59,7 @@ class Client:
 
 
 async def problem(workers: Workers, function: object, *arguments: object) -> tuple[str, str]:
-    """Return the kind and detail of the problem that a function's answer is."""
+    """Return kind and detail of the problem that a function's response reports."""
     with pytest.raises(Problem) as found:
         await workers.run(Client().request, function, *arguments)  # type: ignore[arg-type]
     return found.value.kind, found.value.detail
@@ -80,7 +80,7 @@ def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     kind, detail = asyncio.run(problem(Workers(seconds=1), work, str(tmp_path), 3600))
     assert (kind, detail) == ("forecast", "takes more than 1 s, the limit here; the commands of these names have none")
     pid = tmp_path / "work.pid"
-    if pid.exists():  # else it was killed before it began
+    if pid.exists():  # otherwise it was killed before it began
         assert not Path(f"/proc/{pid.read_text()}").exists()
 
 

@@ -94,7 +94,7 @@ def test_command_line_over_environment_over_file(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two certificates; the key of the first is encrypted."""
+    """Write two certificates; the key of the first is encrypted."""
     folder = tmp_path_factory.mktemp("keys")
     certificate(folder, "one", locked_with="s3cret")
     certificate(folder, "two")

@@ -204,7 +204,7 @@ def test_settings_of_aws_and_kerberos_are_checked(given: dict[str, str], says: s
 def test_shown_start_and_shift_can_be_passed_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    """Secrets apart, which are masked."""
+    """Secrets are masked, so they are excluded."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     shown = list(as_toml(load()))

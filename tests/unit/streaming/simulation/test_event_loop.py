@@ -18,7 +18,7 @@ TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
 class Restless:
-    """A machine that sends one more request at an instant of its own."""
+    """A machine that sends one more request at a fixed time."""
 
     name = "restless"
 

@@ -84,7 +84,7 @@ def test_the_answer_has_each_way_by_its_name() -> None:
 
 
 def test_new_member_ids_keep_the_order_of_client_ids() -> None:
-    """The first member's new id comes first again, whatever UUID Kafka draws: range gives it what it had."""
+    """The first member's new id comes first again, whatever UUID Kafka draws: range keeps its assignment."""
     ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
     members = {name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)}
     found = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after
@@ -106,6 +106,6 @@ def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
 
 
 def test_under_kip_848_sessions_are_the_brokers() -> None:
-    """Three seconds of session would fence a static member that is away for five, and hurry heartbeats."""
+    """A session of three seconds would fence a static member that is away for five, and speed up heartbeats."""
     short, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
     assert short.total_ms == usual.total_ms

@@ -1,4 +1,4 @@
-"""Scenarios that begin with members that own something."""
+"""Scenarios whose members own partitions at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live group from its events: what its next rebalance would start from."""
+"""A live group from its events: the start of its next rebalance."""
 
 from __future__ import annotations
 

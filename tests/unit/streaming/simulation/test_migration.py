@@ -28,7 +28,7 @@ def path(to: str, *members: LiveMember, **more: Any) -> dict[str, Any]:
 
 
 def costs(found: dict[str, Any]) -> list[tuple[int, int] | None]:
-    """Rebalances and moves of each step."""
+    """Return rebalances and moves of each step."""
     return [
         None if (cost := step["forecast"]) is None else (cost["rebalances"], cost["moved"]) for step in found["steps"]
     ]
@@ -86,7 +86,7 @@ def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
     found = path("consumer", *two())
 
     assert (found["state"], found["inTheWay"]) == ("ready", [])
-    # Of the second one's leave and return the first hears with one heartbeat, five seconds after the one before.
+    # One heartbeat tells the first member of the second's leave and return, five seconds after the previous one.
     assert [cost and cost[0] for cost in costs(found)] == [None, 3]
 
 

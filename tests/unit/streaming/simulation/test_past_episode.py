@@ -107,7 +107,7 @@ def test_episodes_without_a_replay() -> None:
 
 
 def played_again(teller: Teller, **more: Any) -> tuple[int, int] | None:
-    """Rebalances and moves of the last episode, as they are forecast."""
+    """Return rebalances and moves of the last episode as forecast."""
     episode = structs.replace(find_episode("g", episodes(teller), "last"), **more)
     found = forecast_past_episode(episode, rounds(teller, episode), None, {"processing_ms": 0})
     return None if found is None else (found.simulation.result.rebalances, found.simulation.result.moved)

@@ -127,7 +127,7 @@ def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_a_story_may_go_on_for_days(protocol: str) -> None:
-    """A group must come to rest within a day of the last event, wherever the first was."""
+    """A group has to settle within a day of the last event, whenever the first was."""
     days = 24 * 3600 * 1000
     text = scenario("t: 4", "at: 0, join: a", f"at: {2 * days}, join: b", f"at: {4 * days}, leave: b")
     last = as_json(run_scenario(load_scenario(text), protocol))["rounds"][-1]
@@ -144,7 +144,7 @@ def test_a_duplicate_instance_id_fences_the_one_before() -> None:
         "at: 90000, join: c4, topics: [t]",
     )
     answer = as_json(run_scenario(load_scenario(text), "eager"))
-    # No rebalance for the replacement; the next round finds the share with the new process.
+    # No rebalance for the replacement; in the next round the new process owns the partitions.
     assert [told(one)[2:] for one in answer["rounds"]] == [("member.joined", ["c1", "c2"]), ("member.joined", ["c4"])]
     assert answer["rounds"][1]["members"]["c9"]["owned"] == {"t": [2, 3]}
     assert "c2" not in answer["rounds"][1]["members"]

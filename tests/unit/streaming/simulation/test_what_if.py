@@ -1,4 +1,4 @@
-"""A live group with changes, under every assignor: what it would come to, and what is not certain."""
+"""Changes of a live group under every assignor: the resulting assignment, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_uncertain_results_state_why() -> None:
     drawn = "ids of new members are random: interchangeable members may swap partitions"
     other = "members get other ids under this protocol: interchangeable members may swap partitions"
     apart = {one.way: one.inexact for one in outlooks(apply_change(two(), GroupChange(add=("c",))))}
-    assert apart[EAGER] == ()  # its name alone decides where it stands
+    assert apart[EAGER] == ()  # its name alone decides its position
     assert drawn in apart[ProtocolAssignor("eager", "sticky")]
     assert other in apart[UNIFORM]
     assert "topic ids are unknown: their order, and so tie-breaks, may differ" in apart[UNIFORM]
@@ -187,7 +187,7 @@ def test_refusing_assignor_reports_why() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_it_comes_to_what_the_machines_of_the_protocols_come_to(seed: int) -> None:
-    """A member goes from a group at rest, under each way of classic groups: the same shares, rounds and moves.
+    """A member leaves a stable group, under each classic protocol: the same shares, rounds and moves.
 
     Under the consumer protocol ids are drawn: the machine's are its own.
     """

@@ -16,7 +16,7 @@ from streaming.spark.archives import ArchiveNotWritten, NoArchive
 from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
 
-#: What a worker imports; where it found our code; whether assignors are native there.
+#: Prints a worker's imports, the location of our code, and whether assignors are native.
 WORKER = """
 import pandas, pyspark.testing.utils, streaming.spark.daemon, streaming.spark.operator
 from assignors.registry import find
@@ -35,7 +35,7 @@ def test_the_archive_has_what_runs_and_no_tests_or_headers() -> None:
     assert not [name for name in names if "/tests/" in name or name.endswith((".h", ".a")) or ".." in name]
 
 
-@pytest.mark.full  # the cluster's own test runs one, too
+@pytest.mark.full  # the cluster test runs a worker, too
 @pytest.mark.parametrize("kernel", [True, False], ids=["native", "python"])
 def test_a_bare_python_imports_the_operator_from_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
@@ -109,7 +109,7 @@ def test_a_name_that_spark_can_not_unpack_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Spark with one jar and a Java, and an empty cache."""
+    """Return a Spark home with one jar, a Java, and an empty cache."""
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark.jar").touch()
     (tmp_path / "java").touch()
@@ -139,7 +139,7 @@ def test_without_a_cache_there_is_no_class_archive(home: Path, monkeypatch: pyte
 
 
 def written(command: list[object], **_: object) -> SimpleNamespace:
-    """Write the class archive, in place of spark-submit."""
+    """Write the class archive instead of spark-submit."""
     (option,) = (part for part in str(command[2]).split() if "ArchiveClassesAtExit" in part)
     Path(option.partition("=")[2]).write_text("classes")
     return SimpleNamespace(returncode=0, stderr="")

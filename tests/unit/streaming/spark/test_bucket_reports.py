@@ -1,4 +1,4 @@
-"""The reports of buckets reach the driver batch by batch, once."""
+"""The driver receives the reports of buckets batch by batch, each once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_each_batch_has_the_last_report_of_its_buckets(reports: BucketReports, m
     in_task(monkeypatch, 7)
     _send(reports.accumulator, 0, BucketReport(5, diffs=1))
     _send(reports.accumulator, 1, BucketReport(0))
-    _send(reports.accumulator, 0, BucketReport(5, diffs=2))  # the task was run again
+    _send(reports.accumulator, 0, BucketReport(5, diffs=2))  # the task was retried
     in_task(monkeypatch, 8)
     _send(reports.accumulator, 0, BucketReport(9))
     assert reports.of_batch(7) == {0: BucketReport(5, diffs=2), 1: BucketReport(0)}

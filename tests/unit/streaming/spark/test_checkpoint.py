@@ -172,6 +172,6 @@ def test_output_topics_that_grew_keep_their_partitions(tmp_path: Path) -> None:
     assert claim(str(tmp_path), made, "stop") == made
     grown = structs.replace(METADATA, outputs={"diffs": 8, "episodes": 2, "incidents": 6})
     kept = claim(str(tmp_path), grown, "stop")
-    # One with fewer was made again; one that is new has all of its own.
+    # An id file with fewer topics was written again; a new one has all of its own.
     assert kept.outputs == {"diffs": 4, "episodes": 2, "incidents": 6}
     assert claim(str(tmp_path), grown, "stop") == kept

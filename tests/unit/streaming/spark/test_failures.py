@@ -1,4 +1,4 @@
-"""A failed query in one line."""
+"""The one-line message of a failed query."""
 
 from __future__ import annotations
 

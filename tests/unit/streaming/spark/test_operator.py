@@ -1,4 +1,4 @@
-"""Columns to records and writes to rows: the shell around the bucket, without a JVM."""
+"""The operator without a JVM: columns to records, and the bucket's writes to rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class State:
 
 
 class Reports:
-    """In place of the accumulator: keeps each bucket and its report."""
+    """A fake accumulator that keeps each bucket and its report."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, BucketReport]] = []
@@ -57,13 +57,13 @@ class Reports:
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call is in a task of batch 3."""
+    """Run every call in a task of batch 3."""
     context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": "3"}.get)
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
 
 def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
-    """The frame that PySpark hands over: bucket, those of a record, and when it was appended."""
+    """Return a PySpark input frame: bucket, record columns, and append time."""
     appended = [-1 if partition < 0 else 900 - offset for partition, offset, *_ in rows]
     columns = dict(zip(INPUT, [*zip(*rows, strict=True), appended], strict=True))
     numbers = {"partition": "int32", "offset": "int64", "appended": "int64"}

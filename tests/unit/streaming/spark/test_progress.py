@@ -1,4 +1,4 @@
-"""Progress of a batch, in the form Spark 4.0 prints it, as metrics."""
+"""Metrics of a batch from its progress in the form that Spark 4.0 prints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUCKETS = [
 
 
 class Query:
-    """In place of a StreamingQuery: has the progress of its last batches."""
+    """A fake StreamingQuery with the progress of its last batches."""
 
     def __init__(self) -> None:
         self.recentProgress: list[Any] = []
@@ -87,7 +87,7 @@ def test_batches_add_up_without_the_ticks() -> None:
     metrics.add(batch_report(PROGRESS, BUCKETS))
     metrics.add(batch_report(PROGRESS, BUCKETS))
     metrics.set_lag(3)
-    metrics.set_lag(None)  # not known
+    metrics.set_lag(None)  # unknown
     assert samples(registry) == {
         "batch_duration_seconds_count": 2,
         "batch_duration_seconds_sum": 0.5,

@@ -1,4 +1,4 @@
-"""Other numbers for a checkpoint: what needs no Spark; the rest is in the integration tests."""
+"""Changing the numbers of a checkpoint, as far as it needs no Spark; integration tests cover the rest."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
 
 
 def test_the_staged_files_are_synced_before_the_metadata_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that loses its power between the two must not find a card beside files that are not there."""
+    """A power failure between the two must not leave metadata that names missing files."""
     folder = begun(tmp_path / "checkpoint", 2)
     seen: list[tuple[bool, bool, Metadata | None]] = []
 
@@ -185,7 +185,7 @@ def test_the_numbers_that_it_has_change_nothing(tmp_path: Path) -> None:
 
 
 def made(folder: Path) -> Path:
-    """A checkpoint with another one staged, which is not whole yet."""
+    """Return a checkpoint with a staged one beside it that is incomplete."""
     begun(folder, 2)
     staged(folder).mkdir()
     (staged(folder) / "part").touch()
@@ -235,7 +235,7 @@ def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
 
 
 def with_state(folder: Path, *kilobytes: int) -> Path:
-    """A checkpoint of 16 buckets whose tasks have snapshots of these sizes."""
+    """Return a checkpoint of 16 buckets whose tasks have snapshots of these sizes."""
     begun(folder, len(kilobytes))
     (folder / "commits").mkdir()
     (folder / "commits" / "0").write_text("v1\n{}")
@@ -247,7 +247,7 @@ def with_state(folder: Path, *kilobytes: int) -> Path:
 
 
 def in_one_bucket(names: list[str]) -> bytes:
-    """The state of a bucket with these groups."""
+    """Return the state of a bucket with these groups."""
     log = [Log(name) for name in names]
     events = [event for one in log for event in (one.topics(t=1), one.join("c"))]
     rows = [
@@ -300,7 +300,7 @@ def test_large_buckets_are_reported_with_a_better_number(tmp_path: Path) -> None
 
 
 def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
-    """Reading goes on behind it, under the query's own identity; a batch that was begun is begun again."""
+    """Reading continues after it, under the query's own id; a batch that was begun is run again."""
     old = begun(tmp_path / "old", 2, batches=3)
     (old / "metadata").write_text('{"id":"query"}')
     (old / "sources" / "0").mkdir(parents=True)
@@ -313,14 +313,14 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     for checksums in (".metadata.crc", "offsets/.0.crc", "offsets/.1.crc"):
         (new / checksums).touch()
     resize_module._carry_over(old, new, 1, Layout(64, 8))
-    # Hadoop would find them out of date.
+    # Hadoop would find the checksums outdated.
     assert [path.name for path in new.rglob(".*.crc")] == [".1.crc"]
     version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
     noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "8"}}
     assert (version, json.loads(metadata), rest) == ("v1", noted, ['{"m":{"0":1}}', "-"])
     assert (new / "metadata").read_text() == '{"id":"query"}'
     assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]
-    shutil.rmtree(old / "sources")  # none was noted yet
+    shutil.rmtree(old / "sources")  # none was recorded yet
     resize_module._carry_over(old, new, 0, Layout(64, 8))
     assert not (new / "sources").exists()
 

@@ -34,7 +34,7 @@ LOG = Path("spark.log")
 
 
 class OneContext:
-    """In a context's place: counts how often it is stopped, which may meet a JVM that is gone."""
+    """A fake context that counts its stops, each of which may fail because the JVM has ended."""
 
     def __init__(self, error: Exception | None = None, *, answers: bool = False) -> None:
         self.stopped, self._error, self._answers = 0, error, answers
@@ -119,7 +119,7 @@ def test_spark_starts_beside_the_main_thread() -> None:
 
 def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Conf:
-        """In the place of a SparkConf, which needs a JVM: what spark-submit was given."""
+        """A fake SparkConf, which needs a JVM: the properties passed to spark-submit."""
 
         def __init__(self) -> None:
             self.given = {"spark.master": "yarn"}
@@ -128,7 +128,7 @@ def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_pat
             self.given.setdefault(name, value)
 
     class Context:
-        """In the place of a SparkContext."""
+        """A fake SparkContext."""
 
         getSystemProperty = staticmethod(str)  # noqa: N815 - Spark's name
 

@@ -1,4 +1,4 @@
-"""Lost records are reported by partition, with the choice."""
+"""Lost records are reported by partition, with the options that the user has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.spark.start import Span, lost_message, missing_spans, repeated_re
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
-    """A batch as Spark notes it, with where it ends in each source."""
+    """Write a batch as Spark records it, with its end offsets in each source."""
     for name in ("offsets", "commits"):
         (folder / name).mkdir(exist_ok=True)
     (folder / "offsets" / str(number)).write_text(

@@ -38,6 +38,6 @@ def test_a_blob_is_decoded_without_spark() -> None:
     tracked = bucket.get("g")
     tracked.state = play([log.topics(t=1), log.join("c1")])[0]
     bucket.commit("g")
-    found = groups(bytearray(bucket.pack()))  # as PySpark gives a binary column
+    found = groups(bytearray(bucket.pack()))  # PySpark's type of a binary column
     assert found.keys() == {"g"}
     assert found["g"]["state"]["members"][0]["owned"] == {"t": [0]}

@@ -1,4 +1,4 @@
-"""The supervisor's decisions, from batches, topics and the time alone."""
+"""The supervisor's decisions, computed from batches, topics and the time alone."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ def test_a_batch_without_lag_applied_all_before_its_start() -> None:
         return made.applied_up_to
 
     assert look(100.0, lag=0) == 100.0
-    assert look(101.0, lag=3) == 100.0  # some are left for the next
-    assert look(102.0) == 102.0  # nothing was there
-    made.add_batch({}, {}, BatchReport(number=8, at=103.0))  # it does not say
+    assert look(101.0, lag=3) == 100.0  # some records are left for the next batch
+    assert look(102.0) == 102.0  # the topic was empty
+    made.add_batch({}, {}, BatchReport(number=8, at=103.0))  # the progress lacks it
     made.add_batch({}, {}, BatchReport())
     assert made.applied_up_to == 102.0
 
@@ -147,9 +147,9 @@ def test_behind_an_open_transaction_nothing_is_applied() -> None:
     made = supervisor()
     ended(made, events=5)
     for at in (100.0, 105.0, 100.0 + OPEN_SECONDS):
-        made.add_batch({}, {}, BatchReport(at=at))  # Spark sees nothing new
+        made.add_batch({}, {}, BatchReport(at=at))  # Spark finds no new records
         made.set_ends(Ends({0: 5, 1: 7}, {0: 9, 1: 7}), at)
-        assert made.reached == 100.0  # also before it is reported
+        assert made.reached == 100.0  # even before it is reported
     assert made.blocked == OpenTransaction(0, 5, 100.0)
     assert (made.reached, made.applied_up_to) == (100.0, 110.0)
     assert made.lag == 4
@@ -162,7 +162,7 @@ def test_behind_an_open_transaction_nothing_is_applied() -> None:
 
 def test_short_transactions_are_not_reported() -> None:
     made = supervisor()
-    for at in range(0, 60, 5):  # at each look another one is open
+    for at in range(0, 60, 5):  # at each check another transaction is open
         made.set_ends(Ends({0: at}, {0: at + 2}), float(at))
     assert (made.blocked, made.take_warnings()) == (None, [])
     assert made.lag is None

@@ -1,4 +1,4 @@
-"""New partitions are read when nothing of the old layout is left in the old ones."""
+"""New partitions are read once the old ones hold no record of the old layout."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_trigger_at_the_same_moment_may_miss_the_last_event() -> None:
     growth.set_ends({0: 60}, 140.0)
     growth.add_progress({"timestamp": "…"}, 140.0)
     assert not growth.is_ready()
-    growth.add_progress(batch(p0=10), 150.0)  # a batch is no look that found nothing
+    growth.add_progress(batch(p0=10), 150.0)  # a batch with records does not count as an empty check
     assert not growth.is_ready()
 
 

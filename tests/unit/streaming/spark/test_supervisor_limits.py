@@ -1,4 +1,4 @@
-"""The limit of a batch follows what batches take; a tick is due when a bucket's timer is."""
+"""The batch limit follows the duration of batches; a tick is due when a bucket's timer is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_full_small_batches_double_the_limit_again() -> None:
     limit = BatchLimit(300)
     limit.add_batch(300, 600 * MB)
     assert (limit.has_changed(), limit.value) == (True, 96)
-    limit.add_batch(40, MB)  # not full: nothing is waiting
+    limit.add_batch(40, MB)  # not full: no record is waiting
     assert not limit.has_changed()
     for doubled in (192, 300):
         limit.add_batch(limit.value or 0, MB)

@@ -23,7 +23,7 @@ def captured() -> GroupReasons:
 
 
 def short(items: list[Evidence]) -> list[tuple[str | None, list[str]]]:
-    """Kind and client ids: a classic member id is the client's id and a random UUID."""
+    """Return kind and client ids: a classic member id is the client's id and a random UUID."""
     return [(item.kind, [re.sub(r"-\w{8}-\w{4}-.*", "", member) for member in item.member_ids]) for item in items]
 
 
@@ -157,7 +157,7 @@ _PREPARING = "Preparing to rebalance group g in state PreparingRebalance with ol
 
 
 def epochs(*groups: str) -> list[str]:
-    """Lines of groups, one after the other: a member leaves, the epoch is 5."""
+    """Return log lines of groups, one after the other: a member leaves, and the epoch becomes 5."""
     return [
         line
         for group in groups
@@ -282,7 +282,7 @@ def test_coordinator_move_voids_the_rebalance_under_way() -> None:
     [
         (_AGAIN.format("Disconnect"), _WHOLE),  # the coordinator is the same
         (_LOADS, _AGAIN.format("RebalanceInProgress"), _WHOLE),  # the coordinator answered
-        (_LOADS, _WHOLE.replace("2 with", "1 with"), _AGAIN.format("Disconnect"), _WHOLE),  # it has since
+        (_LOADS, _WHOLE.replace("2 with", "1 with"), _AGAIN.format("Disconnect"), _WHOLE),  # it has answered since
     ],
 )
 def test_a_rebalance_is_not_for_a_coordinator_that_moved(lines: tuple[str, ...]) -> None:
@@ -358,7 +358,7 @@ def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) ->
 
 def test_a_real_coordinator() -> None:
     lines = (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines()
-    at = MINUTE + 11_268  # of the record
+    at = MINUTE + 11_268  # timestamp of the record
     assert stop(*lines, record=at - MINUTE, group="g-classic", number=2) == Stop(
         stopped_after=MINUTE + 10_828, stopped_before=MINUTE + 11_264
     )

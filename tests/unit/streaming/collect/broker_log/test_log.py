@@ -125,7 +125,7 @@ def test_the_last_line_needs_no_end() -> None:
 @pytest.mark.parametrize("repeated", [" (Group", "[GroupId ", " {}", " [a]", '{"', "0", '\\"', "Member a in group "])
 @pytest.mark.parametrize("head", ["", "[GroupCoordinator 1]: ", "[GroupId g] Member m fenced from the group because "])
 def test_longest_client_chosen_line_is_read_at_once(head: str, repeated: str) -> None:
-    """Patterns that try everything took 16 s of CPU for 32 kB."""
+    """A pattern that backtracks takes 16 s of CPU for 32 kB."""
     began = time.process_time()
     read_line(head + repeated * (MAX_LINE_BYTES // len(repeated)))
     assert time.process_time() - began < 2

@@ -1,4 +1,4 @@
-"""Connect's bytes: real ones of 4.3.1 workers, and what is refused."""
+"""Connect's embedded bytes: real ones of 4.3.1 workers, and rejected ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import GroupObserved
 from tests.support.offsets_topic import group_key, group_value, string, work, worker
 
-#: Of three protocols, from the offsets topic of a 4.3.1 broker.
+#: Assignments of three protocols from the offsets topic of a 4.3.1 broker.
 EAGER_WORKER = bytes.fromhex("00000016687474703a2f2f3132372e302e302e313a383034362f0000000000000005")
 EAGER_ASSIGNMENT = bytes.fromhex(
     "0000000000286365312d31643766613132352d636632342d343435652d623438302d6233626238653063623930620016"
@@ -70,7 +70,7 @@ def test_work_of_a_worker_after_a_generation() -> None:
             WorkerAssignment({"snk": [-1, 1]}, {"src": [0]}, 8947),
         ),
         (b"", "sessioned", WorkerAssignment()),
-        # A version to come is read as the newest that is known, null is nothing, and the end may be missing.
+        # A newer version is read as the newest supported one, null is nothing, and the end may be missing.
         (pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1), "sessioned", WorkerAssignment()),
         (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", WorkerAssignment()),
     ],

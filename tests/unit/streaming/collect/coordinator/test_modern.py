@@ -1,4 +1,4 @@
-"""Groups with epochs: values of a 4.3.1 broker, and the snapshots that they give."""
+"""Groups with epochs: records of a 4.3.1 broker, and the resulting snapshots."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_the_topology_s_topics() -> None:
     value = pack(">hi", 0, 3) + b"\x02" + subtopology + b"\x00" + b"\x00"
 
     assert decode(key(23), value) == GroupPart("g", "streams", "topology", Topology(3, ("a", "b", "rp")))
-    for end in range(len(value) - 1):  # the tags at the end are not looked for
+    for end in range(len(value) - 1):  # the tagged fields at the end are not read
         with pytest.raises(MalformedRecord):
             decode(key(23), value[:end])
 

@@ -157,7 +157,7 @@ def test_every_truncation_is_refused_and_nothing_else_is_raised() -> None:
                     cut = decode(row.key, (row.value or b"")[:end])
                 except MalformedRecord:
                     continue
-                # What is cut may be the unread rest: then the record is the same.
+                # If only unread bytes are cut off, the record is the same.
                 assert cut == record
 
 

@@ -1,4 +1,4 @@
-"""The whole way of ``collect --by polling``, over a cluster in memory."""
+"""``collect --by polling`` as a whole, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATE = ConsumerGroupState
 
 
 def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
-    """Type of each event of a group, and what it is about: number and members, or counts."""
+    """Return the type of each event of a group with its content: generation and members, or counts."""
     found = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         kind, value = ((dict(message.headers() or [])["ce_type"] or b"").decode(), json.loads(message.value() or b""))
@@ -229,7 +229,7 @@ def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) ->
 
 
 def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
-    """Until exactly these questions wait for their answers."""
+    """Wait until exactly these requests are waiting for their answers."""
     kafka.slow = {*requests}
     eventually(lambda: len(kafka.late) == len(requests))
 
@@ -241,8 +241,8 @@ def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monk
         eventually(lambda: published(kafka) == FIRST)
         for number, then in enumerate(
             [
-                {"g": group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})},  # as if there was another
-                {"g": group("g", shares=ONE)},  # as if it went back
+                {"g": group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})},  # as if another member joined
+                {"g": group("g", shares=ONE)},  # as if the group returned to its earlier state
             ],
             start=7,
         ):
@@ -281,7 +281,7 @@ def test_deleted_group_does_not_return_by_an_older_answer(kafka: MemoryKafka) ->
 
 
 def has_read_all(kafka: MemoryKafka) -> bool:
-    """Return true if the collector has read all that is published."""
+    """Return true if the collector has read all published events."""
     reader = next(consumer for consumer in reversed(kafka.consumers) if not consumer.closed)
     ends = {(TOPIC, number): log.end for number, log in enumerate(kafka.topics[TOPIC].logs)}
     return reader._next == ends

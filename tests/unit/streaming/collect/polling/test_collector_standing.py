@@ -47,7 +47,7 @@ def test_its_signs_reach_no_further_than_what_it_has_seen(kafka: MemoryKafka, mo
             signs.append(False)
 
     def has_published(*expected: bool) -> bool:
-        """Return true if these are the kinds of signs since the last call, in this order."""
+        """Return true if the heartbeats since the last call are of these kinds, in this order."""
         found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
         return found == list(expected)
 

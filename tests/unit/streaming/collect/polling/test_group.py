@@ -51,7 +51,7 @@ def consumer(state: str, *members: ObservedMember) -> Described:
 
 
 def polled(*answers: Described, known: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
-    """The group after these answers, a second apart, and what was published."""
+    """Return the group after these answers, a second apart, and its published events."""
     events = []
     for number, answer in enumerate(answers, start=1):
         known, event = poll(known, answer, 1000 * number, "s")
@@ -178,7 +178,7 @@ def test_each_step_of_an_epoch_is_published_under_one_number() -> None:
 
 
 def test_another_target_at_rest_is_another_epoch() -> None:
-    """Members stay, a topic grew: the coordinator computed anew."""
+    """Members stay and a topic grew: the coordinator computed a new target."""
     assert numbers(
         consumer("Stable", member("a", [0], [0])),
         consumer("Reconciling", member("a", [0], [0, 1])),
@@ -315,7 +315,7 @@ def test_a_group_was_at_rest_when_it_was_last_seen_so(
 
 
 def test_a_state_that_was_not_described_calls_for_a_description() -> None:
-    assert not is_news(UNKNOWN, "Stable")  # it is due anyway
+    assert not is_news(UNKNOWN, "Stable")  # it is due in any case
     assert is_news(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
     empty, _ = polled(classic("Empty"))
     assert not is_news(empty, "Empty")

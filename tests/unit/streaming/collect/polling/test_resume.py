@@ -74,7 +74,7 @@ def test_groups_of_other_kinds_are_not_polled(kafka: MemoryKafka) -> None:
         view("classic streams", 1, kind="streams", protocol="stream"),
     )
     for group, value in (
-        ("workers", latest("workers", 3)),  # of a release that did not tell kinds
+        ("workers", latest("workers", 3)),  # from a release that did not write kinds
         ("other workers", latest("other workers", 3, kind="connect")),
         ("others shared", latest("others shared", 3, "share", kind="share")),
     ):

@@ -35,7 +35,7 @@ def test_a_budget_comes_back_evenly_and_is_not_saved_up() -> None:
 
 
 def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
-    """When the group is asked about, if each answer comes at once; the last kind of answer goes on."""
+    """Return the times of requests about the group if each answer is immediate; the last answer repeats."""
     found, now = [], 0.0
     while now < until:
         if schedule.take(now):
@@ -88,7 +88,7 @@ def test_change_makes_a_group_due_at_once() -> None:
     schedule.hurry("g", 9.0)
     schedule.hurry("g", 9.0)
     assert schedule.take(9.0) == ["g"]
-    schedule.hurry("g", 9.0)  # asked about already
+    schedule.hurry("g", 9.0)  # already requested
     assert schedule.take(9.0) == []
     schedule.answered("g", "flux", 9.0)
     assert schedule.take(9.5) == ["g"]

@@ -8,9 +8,9 @@ from tests.support.machines import played, scenario
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        (59_998, 60_002),  # b's next heartbeat leaves at 60 000, and its answer is there two crossings later
-        (60_000, 60_002),  # it leaves with the change, and arrives after it
-        (60_001, 63_335),  # it arrived before the change: the next one, a third of the session later
+        (59_998, 60_002),  # b's next heartbeat is sent at 60 000, and its answer arrives two network latencies later
+        (60_000, 60_002),  # it is sent with the change, and arrives after it
+        (60_001, 63_335),  # it arrived before the change, so the next one counts: a third of the session later
     ],
 )
 def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, told: int) -> None:

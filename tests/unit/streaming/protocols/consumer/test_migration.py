@@ -25,10 +25,10 @@ def test_first_consumer_member_converts_and_last_one_reverts() -> None:
     assert [(told(one), after(one)) for one in rounds] == [
         ((1, 1, "member.joined", ["c1", "c2"]), owns(c1=[0, 1], c2=[2, 3])),
         ((2, 1, "member.left", ["c2"]), owns(c1=[0, 1, 2, 3], c2=[])),
-        # The generation goes on as the group epoch.
+        # The generation continues as the group epoch.
         ((3, 1, "member.joined", ["c2"]), owns(c1=[0, 1], c2=[])),
         ((3, 2, "member.joined", ["c2"]), owns(c1=[0, 1], c2=[2, 3])),
-        # And the epoch as the generation: the classic members that are left rebalance.
+        # The epoch continues as the generation: the remaining classic members rebalance.
         ((4, 1, "member.left", ["c2"]), owns(c1=[0, 1, 2, 3], c2=[])),
     ]
 
@@ -39,7 +39,7 @@ def test_members_of_both_protocols_may_crash_at_one_instant() -> None:
     assert after(rounds[-1]) == {"c1": {}}
 
 
-#: What happens at the instant of a conversion, or just before it → each round's cause and who has what after it.
+#: Event at the instant of a conversion, or just before it → each round's cause and owners.
 MOMENTS = {
     "a classic member leaves as the first consumer member comes": (
         ["at: 60000, leave: c2", "at: 60000, join: c3, group_protocol: consumer"],

@@ -1,4 +1,4 @@
-"""``CurrentAssignmentBuilder``: from one state to the next, whole values."""
+"""``CurrentAssignmentBuilder``: each transition from one state to the next, whole values."""
 
 from __future__ import annotations
 

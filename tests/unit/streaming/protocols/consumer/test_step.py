@@ -26,7 +26,7 @@ def step(**members: ConsumerMember) -> ConsumerStep:
 
 @pytest.mark.parametrize("turn", range(4))
 def test_members_are_in_the_order_in_which_they_were_added(turn: int) -> None:
-    # "Aa" and "BB" have one hash: what comes first in their slot is for the order of coming to say.
+    # "Aa" and "BB" have the same hash: insertion order decides which is first in their slot.
     ids = dict(zip(NAMES, ("AaAa", "BBBB", "AaBB", "BBAa"), strict=True))
     made = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
     came = [*NAMES[turn:], *NAMES[:turn]]
@@ -45,11 +45,11 @@ def test_owners_follow_each_assignment_of_the_step() -> None:
         "gone": ConsumerMember(Client("gone"), is_member=False, current=current({"t": [3]})),
     }
     made = step(**there)
-    made.held("a", current({"t": [0]}), current({}))  # nobody has asked yet: it is read when somebody does
+    made.held("a", current({"t": [0]}), current({}))  # no heartbeat has arrived: the target is read at the next one
     assert made.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {0: "a"}}
     after = current({"t": [0], "v": [7]}, {"t": [1]})
     made.held("a", there["a"].current, after)
     assert made.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {}, "v": {7: "a"}}
     made.held("b", there["b"].current, current({"t": [1, 2]}))
-    made.held("a", after, current({"t": [0]}))  # 1 is the other's already
+    made.held("a", after, current({"t": [0]}))  # the other member already owns partition 1
     assert made.holders() == {"t": {0: "a", 1: "b", 2: "b"}, "u": {}, "v": {}}
