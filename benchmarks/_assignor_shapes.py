@@ -1,4 +1,4 @@
-"""The groups of ``bench-assignors``: so many members, so many partitions a member, over so many topics."""
+"""The groups of ``bench-assignors``: members, partitions per member, and topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assignors.registry import names
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A group: ``ratio`` partitions a member over ``topics``; ``buckets`` 1 when all subscribe alike."""
+    """A group with ``ratio`` partitions per member over ``topics``; ``buckets`` is 1 when all subscribe alike."""
 
     assignor: str
     members: int
@@ -25,11 +25,11 @@ class Shape:
 
     @property
     def partitions(self) -> int:
-        """Partitions of each topic."""
+        """Return the number of partitions of each topic."""
         return self.members * self.ratio // self.topics
 
     def bucket(self, member: int) -> range:
-        """The topics of this member."""
+        """Return the topics of this member."""
         size = -(-self.topics // self.buckets)
         start = member // -(-self.members // self.buckets) * size
         return range(start, min(self.topics, start + size))
@@ -42,7 +42,7 @@ class Shape:
         return f"{name} | {size} | {kind} | {change} | {'on' if self.racks else 'off'}"
 
 
-#: Members, partitions a member, topics.
+#: Members, partitions per member, topics.
 _SIZES = [(100, 10, 10), (1000, 10, 100)]
 _LARGE = [(100, 50, 100), (1000, 50, 100), (1000, 10, 1000), (5000, 10, 1000), (10000, 10, 1000), (10000, 50, 100)]
 
@@ -69,21 +69,21 @@ def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
 
 
 def _old(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
-    """The old consumer's; they know neither racks nor what is owned."""
+    """Return shapes for the old consumer's assignors, which use neither racks nor owned partitions."""
     for (members, ratio, topics), assignor in product(sizes, names("zookeeper")):
         for buckets, join in product((1, 5), (False, True)):
             yield Shape(assignor, members, ratio, topics, buckets, join, protocol="zookeeper")
 
 
 def _server(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
-    """The coordinator's assignors; none of 4.3.1 looks at racks."""
+    """Return shapes for the coordinator's assignors; none of 4.3.1 uses racks."""
     for (members, ratio, topics), assignor in product(sizes, names("consumer")):
         for buckets, join in product((1, 5), (False, True)):
             yield Shape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
 
 
 def doubling() -> Iterator[Shape]:
-    """The same shapes, each twice as large as the one before."""
+    """Return the same shapes, each twice as large as the previous one."""
     for assignor in ("range", "roundrobin", "cooperative-sticky"):
         for buckets in (1, 5):
             for step in range(5):

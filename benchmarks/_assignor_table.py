@@ -14,7 +14,7 @@ from benchmarks._document import DOCUMENT, machine, table
 BUDGET_SECONDS = 1.0
 JVM_LIMIT_SECONDS = 30
 PEER_LIMIT_SECONDS = 10
-PEER_LARGEST = 1000  # members: beyond, kafka-python takes minutes a row
+PEER_LARGEST = 1000  # members: kafka-python takes minutes a row beyond this
 
 #: By protocol: the section of the document, and its title.
 SECTIONS = {
@@ -23,23 +23,23 @@ SECTIONS = {
     "zookeeper": ("assignors-zookeeper", "## Assignors of the old consumer"),
 }
 
-#: Milliseconds: ``ours``, ``python`` (ours without native code, where there is any), ``jvm``, ``peer``; None where
-#: there was no answer. ``over``: when the JVM was stopped.
+#: Milliseconds: ``ours``, ``python`` (ours without native code, if there is any), ``jvm``, ``peer``; None without a
+#: result. ``over``: when the JVM was stopped.
 Row = dict[str, Any]
 
 
 def cell(milliseconds: float | None) -> str:
-    """A time as a table shows it."""
+    """Return a time as a cell of a table."""
     return "–" if milliseconds is None else f"{milliseconds:.3g}" if milliseconds < 1000 else f"{milliseconds:.0f}"
 
 
 def ratio(ours: float, theirs: float | None) -> str:
-    """Return our time in units of the other implementation's."""
+    """Return our time relative to the other implementation's."""
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 
 def method(seed: int, protocol: str, *, processor: bool) -> str:
-    """Return what was measured, and how."""
+    """Return the section's text on what was measured, and how."""
     spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
         f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; JVM: "
@@ -70,13 +70,13 @@ def method(seed: int, protocol: str, *, processor: bool) -> str:
 
 
 def heading(protocol: str) -> str:
-    """Return the head of the printed table."""
+    """Return the header of the printed table."""
     columns = [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]]
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
 
 def summary(rows: dict[str, Row]) -> str:
-    """The ratios to the JVM in a sentence, and in another those without native code."""
+    """Return a sentence with the ratios to the JVM, and one with those without native code."""
     sentences = [_summary("Ours/JVM", rows, "ours")]
     if any("python" in row for row in rows.values()):
         sentences = [_summary("Native/JVM", rows, "ours"), _summary("Python/JVM", rows, "python")]
@@ -102,7 +102,7 @@ GROWTH_COLUMNS = ["assignor", "subscriptions", "members × ratio", "ours, ms", "
 
 
 def growth(rows: dict[str, Row]) -> list[list[str]]:
-    """Return each doubling's time over that of the size before, beside what partitions × log members would give."""
+    """Return each doubling's time relative to the previous size, beside the growth of partitions × log members."""
     cells = []
     previous: tuple[Shape, float] | None = None
     for shape in doubling():
@@ -118,7 +118,7 @@ def growth(rows: dict[str, Row]) -> list[list[str]]:
 
 
 def growth_overview(rows: list[list[str]]) -> str:
-    """Return a table with a row for each assignor and kind of subscriptions: the largest growth of a doubling."""
+    """Return a table with a row for each assignor and subscription pattern: the largest growth of a doubling."""
     kinds: dict[tuple[str, str], list[list[str]]] = {}
     for cells in rows:
         kinds.setdefault((cells[0], cells[1]), []).append(cells)
@@ -139,7 +139,7 @@ TIME_COLUMNS = {
 
 
 def csv_path(name: str) -> Path:
-    """Return the file beside the page that has every row of a section."""
+    """Return the CSV file, beside the page, with every row of a section."""
     return DOCUMENT.with_name(f"benchmarks-{name}.csv")
 
 
@@ -167,7 +167,7 @@ def parse_times(cells: list[str], protocol: str) -> Row:
 
 
 def overview(rows: dict[str, list[str]], protocol: str) -> str:
-    """Return a table with a row for each assignor and kind of subscriptions: ratios to the JVM, largest group."""
+    """Return a table with a row for each assignor and subscription pattern: ratios to the JVM, largest group."""
     kinds: dict[tuple[str, str], list[list[str]]] = {}
     for cells in rows.values():
         kinds.setdefault((cells[0], cells[3]), []).append(cells)
@@ -190,7 +190,7 @@ def cells_of(name: str, row: Row, protocol: str) -> list[str]:
         python = row["python"]
         times = [cell(ours), cell(python), cell(jvm), ratio(ours, jvm), ratio(python, jvm)]
         return [*name.split(" | "), *times, cell(peer), ratio(ours, peer)]
-    over = row.get("over")  # the JVM was stopped after so many ms
+    over = row.get("over")  # the JVM was stopped after this many ms
     theirs = [cell(jvm), ratio(ours, jvm)]
     if over is not None:
         theirs = [f">{over}", f"<{math.ceil(100 * ours / over) / 100:.2f}"]

@@ -20,13 +20,13 @@ from tests.support.epoch_log import EpochLog, wave
 #: Partitions of each member, in ten topics.
 _SHARE = 10
 _TOPICS = 10
-#: Writes of the coordinator in a batch of the stream: few, as what is written once a batch costs most then.
+#: Coordinator writes in a batch of the stream: few, as output that is written once a batch costs most then.
 _BATCH = 10
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 1), episodes="e")
 
 
 class Written(NamedTuple):
-    """The bytes of what the stream writes of events: diffs, latest assignments, episodes."""
+    """Bytes of the stream's output for events: diffs, latest assignments, episodes."""
 
     diffs: int
     assignments: int
@@ -34,7 +34,7 @@ class Written(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The bytes of a rolling restart: the coordinator's records, the published events, the stream's output."""
+    """Bytes of a rolling restart: the coordinator's records, the published events, the stream's output."""
 
     own: int
     published: int
@@ -44,7 +44,7 @@ class Restart(NamedTuple):
 
 
 class Stream:
-    """The stream's output for the events that it gets, in one process.
+    """Runs the stream for events in one process.
 
     Args:
         topics: the partitions of each, published first.
@@ -58,7 +58,7 @@ class Stream:
         self.written([Event("topics", "0", PartitionsChanged(group_id=group_id, timestamp=0, topics=counts))])
 
     def written(self, events: Iterable[Event]) -> Written:
-        """The bytes of what is written of these events in one batch, keys and headers with them."""
+        """Return the bytes of the output for these events in one batch, keys and headers included."""
         records = []
         for event in events:
             records.append(Record.of(0, self._read, *codec.encode_event(event)))
@@ -73,7 +73,7 @@ class Stream:
 
 
 def group(members: int) -> tuple[EpochLog, list[str]]:
-    """A group that is about to begin, and its members' ids."""
+    """Return a group before its first write, and its members' ids."""
     topics = {f"topic-{number}": members * _SHARE // _TOPICS for number in range(_TOPICS)}
     return EpochLog(topics), [f"group-member-{number:05d}-0a1b2c3d" for number in range(members)]
 
@@ -85,12 +85,12 @@ def events(fold: Fold, rows: Iterable[RawRecord]) -> list[Event]:
 
 
 def size(events: Iterable[Event]) -> int:
-    """The bytes of these events, keys and headers with them."""
+    """Return the bytes of these events, keys and headers included."""
     return sum(codec.record_bytes(*codec.encode_event(event)) for event in events)
 
 
 def restarted(members: int, waves: int) -> Restart:
-    """A rolling restart in so many waves; every member sends a heartbeat in each epoch."""
+    """Return a rolling restart in this many waves; every member sends a heartbeat in each epoch."""
     log, ids = group(members)
     fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__)
     topics: dict[str, int] = {}
@@ -120,7 +120,7 @@ def _some(ids: list[str], size: int) -> Iterator[list[str]]:
 
 
 def table() -> str:
-    """The table."""
+    """Return the table."""
     of = "of the row above"
     restarts = _document.table(
         [
@@ -137,7 +137,7 @@ def table() -> str:
 
 
 def _restarts(sizes: Iterable[int], waves: int | None) -> Iterator[list[str]]:
-    """A row a size; ``waves`` None: member by member."""
+    """Return a row for each size; ``waves`` None: member by member."""
     before: Restart | None = None
     for members in sizes:
         restart = restarted(members, waves or members)

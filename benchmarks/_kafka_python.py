@@ -1,4 +1,4 @@
-"""kafka-python's assignors on our groups."""
+"""Runs kafka-python's assignors on our groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assignors.model import Member, Topic
 
 
 class _Cluster:
-    """The part of kafka-python's ClusterMetadata that its assignors ask."""
+    """The part of kafka-python's ClusterMetadata that its assignors use."""
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._partitions = {name: set(range(topic.partitions)) for name, topic in topics.items()}
@@ -23,7 +23,7 @@ class _Cluster:
 
 
 def assigner(name: str, topics: Mapping[str, Topic], members: Sequence[Member]) -> Callable[[], Any] | None:
-    """A call that assigns; None when kafka-python has no such assignor."""
+    """Return a function that assigns with kafka-python; None if it has no such assignor."""
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor

@@ -1,4 +1,4 @@
-"""Where large things happen: a broker, its offsets topic to be written to, and the monitor that runs behind it."""
+"""Setup of the benchmark of large groups: a broker, a writable offsets topic, and a running monitor."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.support.load import FeedClient
 from tests.support.monitor import Monitor, running_monitor
 from tests.support.wait import eventually
 
-#: The one client that a broker lets write to its own topics.
+#: The only client id that a broker lets write to internal topics.
 _ADMIN = "__admin_client"
-#: Seconds for what has to come.
+#: Timeout in seconds for expected events.
 PATIENCE = 300.0
 
 
 class Log:
-    """``__consumer_offsets``, to be written to. Each write has a timestamp of its own."""
+    """A writer of ``__consumer_offsets``, each of whose writes has its own timestamp."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer(
@@ -61,13 +61,13 @@ class Log:
                     self._producer.poll(0.1)
 
     def flush(self) -> None:
-        """Return once all is in the log."""
+        """Return once all records are in the log."""
         if self._producer.flush(120):
             raise SystemExit("the broker did not take all records")
 
 
 class Arrivals(threading.Thread):
-    """A client of the feed: when it had each round, and how long after the record that it follows from."""
+    """A feed client that records when each round arrived, and how long after its offsets record."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -80,21 +80,21 @@ class Arrivals(threading.Thread):
         self.delays.append(now - timestamp)
 
     def run(self) -> None:
-        """Follow until it is ended."""
+        """Follow the feed until :meth:`end`."""
         asyncio.run(self._client.follow(lambda: self._ending))
 
     def await_rounds(self, count: int) -> None:
-        """Return once so many rounds have come."""
+        """Return once this many rounds have arrived."""
         eventually(lambda: len(self.delays) >= count, timeout=PATIENCE)
 
     def end(self) -> None:
-        """Follow no longer, from the next bytes on."""
+        """End after the next received bytes."""
         self._ending = True
 
 
 @contextmanager
 def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part], Log]]:
-    """A broker with a monitor that runs, its processes, and the log of the coordinator."""
+    """Run a broker with a monitor; return its processes and the coordinator's log."""
     with (
         EmbeddedBroker(heap="1g", properties={"offsets.topic.num.partitions": "8"}) as broker,
         TemporaryDirectory(prefix="bench-large-") as folder,
@@ -115,7 +115,7 @@ def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part],
 
 
 def _widen(settings: Settings, longest: int) -> None:
-    """Make the topics, and let them take records as long as this (MiB), where that is more than usual."""
+    """Create the topics, with larger record limits if this many MiB exceed the default."""
     ensure_topics(settings)
     admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     names = settings.topics.membership, settings.topics.diffs, settings.topics.assignments
@@ -126,7 +126,7 @@ def _widen(settings: Settings, longest: int) -> None:
 
 
 def make_topic(servers: str) -> str:
-    """Make the topic that all groups read; its id."""
+    """Create the topic that all groups read, and return its id."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic("orders", 40, 1)])["orders"].result(20)
 

@@ -1,9 +1,8 @@
 """Cost of a monitor's components: processor time and memory of processes, bytes of topics; a crowd of clients.
 
-``python -m benchmarks._large_watch PORT CLIENTS`` is the crowd, in a process of its own: each client follows the
-feed and comes back where it was. Once a second it prints, as JSON, how many rounds the clients have been given, the
-number of the newest round that the slowest, the middle and the fastest one has, how often clients connected, how
-many snapshots after a gap they were given, and the bytes.
+``python -m benchmarks._large_watch PORT CLIENTS`` runs the crowd: each client follows the feed and reconnects at
+its last position. Once a second it prints, as JSON: rounds received by all clients; the newest round's number at the
+slowest, the median and the fastest client; connections; snapshots received after a gap; and bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _SEQ = b'"seq":'
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all that it started."""
+    """Return a process with all its descendants."""
     return [pid, *(process for child in children(pid) for process in tree(child))]
 
 
 @dataclass
 class Part:
-    """One part of the monitor: what it costs from one look to the next, and the most memory seen (MB)."""
+    """One component of the monitor: its cost between two samples, and its maximum memory (MB)."""
 
     name: str
     pid: int
@@ -44,7 +43,7 @@ class Part:
     _before: float = 0.0
 
     def look(self) -> None:
-        """Take note of what each of its processes has used."""
+        """Record the usage of each of its processes."""
         memory = 0.0
         for pid in tree(self.pid):
             try:
@@ -55,7 +54,7 @@ class Part:
         self.memory = max(self.memory, memory)
 
     def lap(self) -> float:
-        """Processor seconds since the last lap."""
+        """Return the processor seconds since the last lap."""
         self.look()
         total = sum(self._spent.values())
         spent, self._before = total - self._before, total
@@ -64,7 +63,7 @@ class Part:
 
 @contextmanager
 def looking(parts: list[Part]) -> Iterator[None]:
-    """Look at the memory of parts again and again."""
+    """Sample the memory of components repeatedly while the block runs."""
     ending = threading.Event()
 
     def look() -> None:
@@ -82,7 +81,7 @@ def looking(parts: list[Part]) -> Iterator[None]:
 
 
 class Topics:
-    """Records and bytes that came into topics since the last look."""
+    """Records and bytes added to topics since the last sample."""
 
     def __init__(self, servers: str, names: list[str]) -> None:
         self._consumer = Consumer(
@@ -103,12 +102,12 @@ class Topics:
         }
 
     def total(self) -> dict[str, tuple[int, int, int]]:
-        """:meth:`lap`, with what all laps before had."""
+        """Return :meth:`lap` added to all laps before."""
         self.lap()
         return dict(self._all)
 
     def lap(self) -> dict[str, tuple[int, int, int]]:
-        """Topic → records, bytes of their values, and the longest value."""
+        """Return topic → records, bytes of their values, and the longest value."""
         found: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
         waiting = set(self._next)
@@ -128,12 +127,12 @@ class Topics:
         return found
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._consumer.close()
 
 
 class Client:
-    """One of the crowd: counts, and reads no more of a round than its number."""
+    """One client of the crowd; it counts, and reads only the number of a round."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -193,14 +192,14 @@ async def _crowd(port: int, count: int) -> None:
 
 @dataclass
 class Crowd:
-    """The clients, and their reports, a line a second."""
+    """The clients' process, and its reports of one line a second."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
 
     def behind(self, newest: Callable[[float], int]) -> tuple[int, float]:
-        """Return by how many rounds, and how many seconds, the slowest client was behind at most.
+        """Return how many rounds, and how many seconds, the slowest client was behind at most.
 
-        ``newest``: the number of the newest round that the server had at a moment.
+        ``newest``: the number of the server's newest round at a given time.
         """
         rounds = max((newest(report["at"]) - report["seqs"][0] for report in self.reports), default=0)
         worst = 0.0
@@ -216,7 +215,7 @@ class Crowd:
 
 @contextmanager
 def crowd(port: int, count: int) -> Iterator[Crowd]:
-    """So many clients of a server, in a process of their own."""
+    """Run this many clients of a server in their own process."""
     crowd = Crowd()
     command = [sys.executable, "-m", "benchmarks._large_watch", str(port), str(count)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:

@@ -1,4 +1,4 @@
-"""From an event to its readable diff, and what the checkpoint grows by: the other part of ``make bench-stream``."""
+"""The time from an event to its readable diff, and the growth of the checkpoint; part of ``make bench-stream``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from benchmarks.stream import Bench
 
 PER_SECOND = 10
-#: A small batch runs code that the JVM compiles late, in all variants alike; the job runs for months. So they take
-#: turns, and the first one counts for nothing.
+#: A small batch runs code that the JVM compiles late, in all variants alike, while the job runs for months. So the
+#: variants take turns, and the first turn is not counted.
 TURNS = 5
 FIRST_SECONDS = 60.0
 NEXT_SECONDS = 10.0
@@ -41,7 +41,7 @@ class Waits(NamedTuple):
 
 
 def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
-    """A thread that changes one group again and again: one member comes and goes."""
+    """Run a thread in which one member of a group leaves and rejoins repeatedly."""
 
     def send(stop: threading.Event) -> None:
         producer = Producer({"bootstrap.servers": bench.kafka.bootstrap_servers, "linger.ms": 0})
@@ -71,7 +71,7 @@ def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
 
 
 def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, Waits]:
-    """Every variant in turn, ``seconds`` each time, at 10 events a second."""
+    """Run every variant in turn, ``seconds`` each, at 10 events a second."""
     latencies: dict[str, Waits] = {}
     for turn in range(TURNS):
         for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):
@@ -116,9 +116,9 @@ def _phases(query: Any) -> dict[str, int]:
 
 
 def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
-    """The least and the most bytes of the job's checkpoint in each part of the time, under the same load.
+    """Return the minimum and maximum bytes of the job's checkpoint in each part of the time, under the same load.
 
-    Spark throws old files away once a minute. The first minute is not looked at: there is nothing old then.
+    Spark deletes old files once a minute. The first minute is skipped, as it has no old files.
     """
     topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
     rows, mode = bench.frames(spark, topic, out)["(b) ours"]
@@ -140,7 +140,7 @@ def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder whose files come and go."""
+    """Return the bytes of all files below a folder while files are added and removed."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -175,7 +175,7 @@ def latency_table(latencies: dict[str, Waits]) -> str:
 
 
 def growth_line(parts: list[tuple[int, int]]) -> str:
-    """Return what an hour adds, by the maximum of each half."""
+    """Return the growth in an hour, from the maximum of each half."""
     (low, high), (later_low, later_high) = parts
     hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600
     return (

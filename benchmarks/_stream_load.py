@@ -27,7 +27,7 @@ START_MS = 1_700_000_000_000
 
 
 def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
-    """``count`` events; the first ``groups × 21`` set the groups up (counted as part of the 10 % changes)."""
+    """Return ``count`` events; the first ``groups × 21`` create the groups (counted as part of the 10 % changes)."""
     load = _Load(seed)
     for _ in range(groups):
         yield from load.new_group()
@@ -36,7 +36,7 @@ def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     last: Event | None = None
     for number in range(left):
         group = load.random.randrange(groups)
-        # Changes are spread evenly over what is left.
+        # Changes are spread evenly over the other events.
         if changes * (number + 1) // left > changes * number // left:
             last = load.change(group)
             yield last
@@ -48,7 +48,7 @@ def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
 
 
 class _Load:
-    """The groups' members by number, and how many events there were."""
+    """The groups' members by number, and the count of events."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -63,7 +63,7 @@ class _Load:
             yield self._join(group, member)
 
     def change(self, group: int) -> Event:
-        """A leave, or a join where one has left."""
+        """Return a leave, or a join if a member has left."""
         known = self._members[group]
         if len(known) > MEMBERS - 1:
             member = known.pop(self.random.randrange(len(known)))

@@ -1,4 +1,4 @@
-"""Cost of many groups while few of them change: the last part of ``make bench-stream``."""
+"""Cost of many groups while few of them change; the last part of ``make bench-stream``."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ DAYS = 30
 
 
 def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
-    """A day of three kinds of groups: ten members that are deployed, four that crash, and six that scale."""
+    """Return a day of three kinds of groups: ten members that are deployed, four that crash, and six that scale."""
     large = deploy(Teller(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     crashing = Teller(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
     crashing.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)

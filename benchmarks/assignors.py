@@ -60,24 +60,24 @@ from tests.oracle.driver import Oracle
 from tests.support.zookeeper_cases import colliding
 
 NEWCOMER = "newMember"
-#: glibc's numbers of the options, and the largest values that it takes.
+#: glibc's numbers of the options, and the largest accepted values.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEPT_BYTES = {M_TRIM_THRESHOLD: 1 << 30, M_MMAP_THRESHOLD: 1 << 25}
 COLLECT_AFTER_SECONDS = 0.02
-#: Protocol: what the oracle calls it.
+#: Protocol → its name in the oracle.
 FAMILIES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper": "zookeeperBench"}
-#: Beyond so many subscribed topics in all, the old consumer's JSON parser takes minutes.
+#: Above this many subscribed topics in all, the old consumer's JSON parser takes minutes.
 ZOOKEEPER_MOST_SUBSCRIPTIONS = 100_000
 
 
 def topic_ids(shape: Shape, seed: int) -> list[str]:
-    """Uuids as Kafka prints them."""
+    """Return Uuids in Kafka's text format."""
     rng = random.Random(seed)
     return [base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=") for _ in range(shape.topics)]
 
 
 def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Topic], list[Member]]:
-    """The shape's topics and members before anyone joins."""
+    """Return the shape's topics and members before any member joins."""
     racks = tuple((f"rack{p % 3}", f"rack{(p + 1) % 3}") for p in range(shape.partitions))
     topics = {
         name: Topic(name, shape.partitions, racks, topic_id)
@@ -95,7 +95,7 @@ def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Top
 
 
 def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[Member]:
-    """The group when everyone owns what it was given and one more member arrives."""
+    """Return the group after the first assignment, with one more member."""
     like = f"member{0 if shape.join_first else shape.members - 1}"
     topics = next(member.topics for member in members if member.member_id == like)
     if shape.protocol == "zookeeper":
@@ -122,7 +122,7 @@ def checksum(assignment: Assignment) -> str:
 def best_of(
     call: Callable[[], Any], budget: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, Any]:
-    """The fastest of as many runs as fit into the budget, in ms of ``clock``, and the answer.
+    """Return the fastest of the runs that fit into the budget, in ms of ``clock``, and the assignment.
 
     Runs follow each other as the JVM's do; before a long one the last one's garbage is collected, as there are too
     few of them for one without a collection to be among them.
@@ -143,7 +143,7 @@ def best_of(
 
 
 def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, processor: bool) -> Row:
-    """Milliseconds of ours, of the JVM's and of kafka-python's, None where one has no answer in time."""
+    """Measure ours, the JVM's and kafka-python's in ms; None without a result in time."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
     assignor = find(shape.protocol, shape.assignor)
@@ -205,7 +205,7 @@ def _unordered(request: dict[str, Any]) -> bool:
 
 
 def _peer(shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]) -> float | None:
-    """kafka-python's assignor on the same group; None when it fails or takes too long."""
+    """Run kafka-python's assignor on the same group; None if it fails or takes too long."""
     from benchmarks._kafka_python import assigner
 
     call = assigner(shape.assignor, topics, members)
@@ -223,7 +223,7 @@ def _peer(shape: Shape, topics: dict[str, Topic], members: list[Member], clock: 
 
 
 class _TooLongError(BaseException):
-    """Past the limit; no ``except Exception`` on the way catches it."""
+    """The time limit is exceeded; no ``except Exception`` between catches it."""
 
 
 def _too_long(*_: object) -> None:
@@ -231,9 +231,9 @@ def _too_long(*_: object) -> None:
 
 
 def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
-    """Measure what ``rows`` lacks, printing and keeping each row."""
+    """Measure the missing ``rows``; print and store each."""
     alone = arguments.no_jvm or arguments.doubling
-    # Alone, what a busy machine adds is left out: growth is about the work.
+    # Growth concerns the work alone, so time that a busy machine adds is excluded.
     processor = arguments.processor_time or alone
     old = bool(wanted) and wanted[0].protocol == "zookeeper"
     options = ["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"]
@@ -292,12 +292,12 @@ def main() -> None:
 
 
 def chosen(of: Iterable[Shape], only: str) -> list[Shape]:
-    """The shapes whose row contains one of the texts, which commas separate."""
+    """Return the shapes whose row contains one of the comma-separated texts."""
     return [shape for shape in of if any(text in str(shape) for text in only.split(","))]
 
 
 def write(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
-    """Update these rows in the CSV file, and the section that sums up all of its rows."""
+    """Update these rows in the CSV file, and the section that summarises all of its rows."""
     name, title = SECTIONS[protocol]
     path = csv_path(name)
     merged = read_rows(path) | rows
@@ -320,7 +320,7 @@ def write_growth(how: str, rows: list[list[str]], *, write: bool) -> None:
 
 
 def keep_memory() -> None:
-    """Keep freed memory in the process, as the JVM's heap does: else each run pays for its pages again.
+    """Keep freed memory in the process, as the JVM's heap does; otherwise each run pays for its pages again.
 
     Whether glibc gives memory back depends on what lies at the end of it, which made like rows differ by half.
     """

@@ -28,13 +28,13 @@ from streaming.kafka.clients import reader_config
 from streaming.settings.config import load
 from streaming.settings.connection import KafkaSettings
 
-#: The one client that a broker lets write to its own topics.
+#: The only client id that a broker lets write to internal topics.
 _ADMIN = "__admin_client"
 _AT_ONCE = 2000
 
 
 class Run(NamedTuple):
-    """One reading: records, seconds, processor seconds of the process, and the most memory that it had (MiB)."""
+    """One reading: records, seconds, processor seconds of the process, and maximum memory (MiB)."""
 
     records: int
     seconds: float
@@ -43,7 +43,7 @@ class Run(NamedTuple):
 
 
 def fill(servers: str, records: int, groups: int) -> None:
-    """Commits of so many groups, one a partition of a topic, as brokers write them."""
+    """Write commits of this many groups, one for each partition of a topic, as brokers write them."""
     first = Consumer({"bootstrap.servers": servers, "group.id": "first", "session.timeout.ms": 6000})
     first.subscribe(["nothing-there"])
     while OFFSETS_TOPIC not in first.list_topics(timeout=10).topics:
@@ -71,7 +71,7 @@ def fill(servers: str, records: int, groups: int) -> None:
 
 
 def bare(servers: str) -> int:
-    """Return how many records a second a client reads that only counts them."""
+    """Return how many records a second a bare consumer reads that only counts them."""
     consumer = Consumer(reader_config(KafkaSettings(bootstrap_servers=servers), "bare"))
     numbers = consumer.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
@@ -110,7 +110,7 @@ WAYS = {"bare": bare, "collector": collector}
 
 
 def measured(way: str, servers: str) -> Run:
-    """One reading, in a process of its own."""
+    """Run one reading in its own process."""
     command = [sys.executable, "-m", "benchmarks.collector", "--read", way, "--servers", servers]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     records, seconds, cpu, memory = answer.stdout.split()
@@ -126,7 +126,7 @@ def read(way: str, servers: str) -> None:
 
 
 def main() -> None:
-    """Fill a broker, read by turns, print and document."""
+    """Fill a broker, read in turns, print and document."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--groups", type=int, default=1_000_000)

@@ -36,7 +36,7 @@ _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 
 
 
 class Cost(NamedTuple):
-    """CPU time an event, µs, without episodes and with them, and the share of events a second that these leave.
+    """CPU time an event, µs, without episodes and with them, and the relative throughput with episodes.
 
     All are medians, over the batches of all buckets.
     """
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 
 def cost(groups: int, per_batch: int) -> Cost:
-    """Measure a rolling restart of every group in batches of so many events of each."""
+    """Measure a rolling restart of every group in batches of this many events of each."""
     log = [_rows(group) for group in range(groups)]
     setup, length = MEMBERS + 1, len(log[0])
     blobs: dict[tuple[str | None, int], bytes] = {}
@@ -65,7 +65,7 @@ def cost(groups: int, per_batch: int) -> Cost:
                 process(bucket, records, start, _SINKS._replace(episodes=side))
                 blobs[side, number] = bucket.pack()
                 pair[side] = (time.process_time() - begun) / len(records) * 1e6
-            if start:  # the first batch sets the groups up
+            if start:  # the first batch creates the groups
                 pairs.append(pair)
     median = statistics.median
     return Cost(
@@ -80,7 +80,7 @@ def _rows(group: int) -> list[Record]:
 
 
 def _restarting(group: int) -> Iterator[Event]:
-    """A group that is set up, and each of whose members then leaves and comes back under a new member id."""
+    """Return the events of a group whose members, one by one, leave and rejoin under a new member id."""
     now = START_MS
 
     def event(kind: type[EventData], **fields: object) -> Event:
@@ -108,7 +108,7 @@ def _restarting(group: int) -> Iterator[Event]:
 
 
 def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[StreamRun]]:
-    """The job over a rolling restart of every group, in batches of so many events of each; by topic of episodes."""
+    """Run the job over a rolling restart of every group, in batches of this many events of each; by episodes topic."""
     found: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-episodes-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))

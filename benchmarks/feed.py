@@ -122,7 +122,7 @@ def _ask(serve: Serve, path: str) -> float:
     return (time.perf_counter() - begin) * 1000
 
 
-#: Set before the page's own code runs: when the first row or the first ownership bar is on the screen.
+#: Runs before the page's own code: records when the first row or ownership bar is on the screen.
 _WATCH = """
 window.shown = new Promise((resolve) => {
   const look = () => {

@@ -23,12 +23,12 @@ from streaming.simulation.forecast import forecast_change
 from streaming.simulation.live_group import LiveGroup, LiveMember
 
 TOPICS = 10
-#: Members, partitions, and how many members restart at once; None: as many as ``forecast`` takes by itself.
+#: Members, partitions, and members that restart at once; None: the number that ``forecast`` chooses.
 CASES = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000, 1))
 
 
 class Measurement(NamedTuple):
-    """One case: seconds, MB at most, and rounds of all ways together."""
+    """One case: seconds, maximum MB, and rounds of all protocols together."""
 
     seconds: float
     peak: float
@@ -36,7 +36,7 @@ class Measurement(NamedTuple):
 
 
 def live(members: int, partitions: int) -> LiveGroup:
-    """A group of ``range`` after a rebalance: every member has its part of every topic."""
+    """Return a group of ``range`` after a rebalance: every member has its part of every topic."""
     per_topic = partitions // TOPICS
     topics = {f"t{number}": Topic(f"t{number}", per_topic) for number in range(TOPICS)}
     bounds = [number * per_topic // members for number in range(members + 1)]
@@ -64,7 +64,7 @@ def live(members: int, partitions: int) -> LiveGroup:
 
 
 def measured(members: int, partitions: int, parallel: int | None) -> Measurement:
-    """One case, here."""
+    """Run one case in this process."""
     group = live(members, partitions)
     begun = time.perf_counter()
     answer = forecast_change(request_change(baseline_of(group), {}, RollingRestart(parallel)), rounds=False)

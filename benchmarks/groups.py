@@ -38,11 +38,11 @@ from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import spans
 
 MEMBERS, OWNED = 4, 8
-#: Events in a batch that loads.
+#: Events in a loading batch.
 LOAD = 250_000
-#: Rounds that count for nothing: HotSpot has not compiled yet what small batches run.
+#: Uncounted first rounds: HotSpot has not yet compiled the code of small batches.
 FIRST = 20
-#: Stands for a group's number.
+#: Placeholder for a group's number.
 _DIGITS = b"NNNNNNN"
 
 
@@ -71,13 +71,13 @@ class StateCost(NamedTuple):
 
 
 class Groups:
-    """The events, made from one of each generation by putting names in: encoding a million takes a minute."""
+    """The events, made from one of each generation by inserting group names, as encoding a million takes a minute."""
 
     def __init__(self) -> None:
         self._generations: dict[int, tuple[bytes, list[tuple[str, bytes | None]]]] = {}
 
     def event(self, group: int, generation: int) -> tuple[bytes, bytes, list[tuple[str, bytes | None]]]:
-        """Key, value and headers."""
+        """Return key, value and headers."""
         if generation not in self._generations:
             _, value, headers = codec.encode_event(_observed(generation))
             self._generations[generation] = value, headers
@@ -87,7 +87,7 @@ class Groups:
         return _name(group), value.replace(_DIGITS, digits), renamed
 
     def send(self, producer: Producer, topic: str, groups: Iterable[int], generation: int) -> None:
-        """One event of each, waiting while the queue is full."""
+        """Send one event of each group, waiting while the queue is full."""
         for group in groups:
             key, value, headers = self.event(group, generation)
             while True:
@@ -103,7 +103,7 @@ class Groups:
 
 
 def ordered(count: int, buckets: int) -> list[int]:
-    """The groups by bucket: each batch that loads has a part of the buckets, and writes none of them twice."""
+    """Return the groups by bucket: each loading batch covers a part of the buckets, and writes no bucket twice."""
     return sorted(range(count), key=lambda group: crc32(_name(group)) % buckets)
 
 
@@ -112,7 +112,7 @@ def _name(group: int) -> bytes:
 
 
 def _observed(generation: int) -> Event:
-    """A generation of a group: its members share out the partitions, each time beginning with another member."""
+    """Return a generation of a group; partitions are assigned starting with a different member each time."""
     each, name = OWNED // MEMBERS, _DIGITS.decode()
     members = [
         ObservedMember(
@@ -141,7 +141,7 @@ class StateRun(NamedTuple):
     """Arguments of the two processes.
 
     Attributes:
-        folder: of all that it writes.
+        folder: for all its files.
         topics: with the groups, for their changes, for ticks and for what is written.
     """
 
@@ -155,12 +155,12 @@ class StateRun(NamedTuple):
 
     @property
     def checkpoint(self) -> Path:
-        """The folder."""
+        """Return the checkpoint's folder."""
         return self.folder / "checkpoint"
 
 
 def load(run: StateRun) -> tuple[float, int]:
-    """Read every group's first generation: seconds, and bytes of the checkpoint."""
+    """Read every group's first generation; return seconds, and bytes of the checkpoint."""
     bench = Bench(run.bootstrap, run.folder)
     with _session(run) as spark:
         begin = time.monotonic()
@@ -173,7 +173,7 @@ def load(run: StateRun) -> tuple[float, int]:
 
 
 def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
-    """Start with that checkpoint, and change some groups again and again."""
+    """Start with that checkpoint, and change some groups repeatedly."""
     bench, groups = Bench(run.bootstrap, run.folder), Groups()
     with _session(run) as spark:
         begin = time.monotonic()
@@ -188,7 +188,7 @@ def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
             if number % 10 == 0:
                 print(f"    round {number}: {time.monotonic() - begin:.1f} s", flush=True)
         progress = [json.loads(item.json) for item in query.recentProgress]
-        # Where the source looked while a round was being sent, the round is two batches, and smaller ones.
+        # If the source polled while a round was being sent, the round is two smaller batches.
         whole = [item for item in progress if item["numInputRows"] == run.changing][FIRST:]
         cost = StateCost(
             run.heap,
@@ -205,7 +205,7 @@ def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
 
 
 def measure(run: StateRun) -> StateCost:
-    """Measure in a process that loads and one that goes on: PySpark has one JVM a process."""
+    """Measure in one process that loads and one that resumes, as PySpark has one JVM a process."""
     with get_context("spawn").Pool(1) as pool:
         loaded = pool.apply(load, (run,))
     print(f"  loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
@@ -226,7 +226,7 @@ def _session(run: StateRun) -> Iterator[Any]:
 
 
 def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
-    """The job's rows, of batches that are bounded."""
+    """Return the job's rows in bounded batches."""
     groups, changes, ticks, out = run.topics
     options = {"subscribe": f"{groups},{changes}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(LOAD)}
     events = queries.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
@@ -235,7 +235,7 @@ def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
 
 
 def _processed(query: Any, run: StateRun, wanted: int) -> None:
-    """Wait until so many changes have been read, by the checkpoint's files: to ask Spark takes its time."""
+    """Wait until this many changes have been read, by the checkpoint's files, as asking Spark takes time."""
     while sum(span.begin for span in spans(str(run.checkpoint), run.topics[1]).values()) < wanted:
         time.sleep(0.01)
         if not query.isActive:
@@ -243,7 +243,7 @@ def _processed(query: Any, run: StateRun, wanted: int) -> None:
 
 
 def _live(spark: Any) -> int:
-    """Bytes of the heap that are in use after a full collection."""
+    """Return the used bytes of the heap after a full collection."""
     jvm = spark.sparkContext._jvm  # noqa: SLF001 - no public way into the JVM
     jvm.java.lang.System.gc()
     runtime = jvm.java.lang.Runtime.getRuntime()
@@ -251,13 +251,13 @@ def _live(spark: Any) -> int:
 
 
 def _resident(pid: int) -> int:
-    """The most memory that a process has had, in bytes."""
+    """Return the maximum resident memory of a process in bytes."""
     (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 
 def report(cost: StateCost, sizes: argparse.Namespace) -> str:
-    """The table, and what was done for it."""
+    """Return the table, and the text on the method."""
     header = [
         "heap",
         "in use",

@@ -1,4 +1,4 @@
-"""Large things: ``make bench-large``. What the whole monitor costs for them, and what gives way first.
+"""Large groups: ``make bench-large``. What the whole monitor costs for them, and what gives way first.
 
 Records of KIP-848 groups as a coordinator writes them, in the ``__consumer_offsets`` of an embedded broker; behind
 it `collect`, `stream` and `serve` as a person starts them.
@@ -36,7 +36,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "design" / "large.md"
 
 
 def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
-    """One group of so many members: its first view, the restart of one member, the API, the page."""
+    """Measure one group of this many members: its first snapshot, the restart of one member, the API, the page."""
     random = Random(options.seed)
     topics = dict.fromkeys(topic_ids(options.topics, random), members * SHARE // options.topics)
     coordinated = Coordinated(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
@@ -83,7 +83,7 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
 def _steps(
     coordinated: Coordinated, log: Log, monitor: Monitor, arrivals: Arrivals, options: argparse.Namespace
 ) -> None:
-    """One member's restart, each write once the one before is on the page; all the rest at once."""
+    """Restart one member: each write once the previous one is on the page; then all the rest at once."""
     rest: list[Write] = []
     paced = 0
     for write in coordinated.bounce(len(coordinated.held) // 2, options.others):
@@ -111,7 +111,7 @@ def _steps(
 
 
 def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
-    """Publish partition counts as the collector would: no single broker has 100 000 partitions."""
+    """Publish partition counts as the collector would, as no single broker has 100 000 partitions."""
     producer = EventProducer(monitor.serve.settings)
     counts = {name: TopicMetadata(partitions=count) for name, count in topics.items()}
     told = PartitionsChanged(group_id=_GROUP, timestamp=int(time.time() * 1000), topics=counts)
@@ -119,7 +119,7 @@ def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
     joined = MemberJoined(group_id="first", timestamp=told.timestamp, member_id="c", topics=[])
     producer.send(Event("bench", "first", joined))
     producer.flush(30)
-    # All parts run, and have done something, before anything is measured.
+    # All components have done some work before anything is measured.
     eventually(lambda: monitor.serve.ask("/api/v1/groups")[1]["groups"], timeout=PATIENCE)
 
 
@@ -133,7 +133,7 @@ def _members(monitor: Monitor) -> int:
 
 
 def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
-    """Path → status, bytes and ms of the answer."""
+    """Return path → status, bytes and ms of the response."""
     newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
     found = {}
     for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):
@@ -152,7 +152,7 @@ def _request(monitor: Monitor, path: str) -> tuple[int, int, float]:
 
 
 def _page(monitor: Monitor) -> dict[str, float]:
-    """Measure the group's page: times until it shows and answers (ms), its elements, MB of its heap."""
+    """Measure the group's page: times until it shows and responds (ms), its elements, MB of its heap."""
     found: dict[str, float] = {}
     with chromium() as browser:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
@@ -183,7 +183,7 @@ def _page(monitor: Monitor) -> dict[str, float]:
 
 
 def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
-    """So many groups of 20, one member of each restarts, all at once; clients follow the feed."""
+    """Measure many groups of 20, in each of which one member restarts at the same time, with feed clients."""
     found: dict[str, Any] = {"groups": count, "clients": options.clients}
     with monitored(options.longest, max(16, count // 64)) as (monitor, parts, log):
         topic = make_topic(monitor.servers)
@@ -235,7 +235,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _bounce(groups: list[Coordinated], log: Log, others: int) -> None:
-    """One member of each restarts, all at once: the first write of each group, then the second of each."""
+    """Restart one member of each group at once: the first write of each group, then the second of each."""
     stamp = int(time.time() * 1000)
     for turn in zip(*(one.bounce(0, others) for one in groups), strict=True):
         stamp += 1
@@ -247,7 +247,7 @@ def _bounce(groups: list[Coordinated], log: Log, others: int) -> None:
 def _await_rolled(
     monitor: Monitor, groups: list[Coordinated], newest: list[tuple[float, int]], patience: float
 ) -> None:
-    """Wait until every group is in its last epoch; notes the server's newest round on the way."""
+    """Wait until every group is in its last epoch; record the server's newest round meanwhile."""
     by = time.monotonic() + patience
     while True:
         answer = monitor.serve.ask("/api/v1/rounds?view=summary&limit=1")[1]["rounds"]

@@ -31,13 +31,13 @@ from tests.support.kafka import PROPERTIES
 TOPIC = "orders"
 VARIANTS = ("without", "with", "away")
 CLIENTS = ("confluent-kafka", "kafka-python")
-#: Before the measuring: the group settles, the client fetches.
+#: Before the measurement the group settles and the client fetches.
 _WARM_POLLS = 2_000
 _QUANTILES = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999}
 
 
 def fill(servers: str, records: int) -> None:
-    """A topic of one partition with this many small records."""
+    """Create a topic of one partition with this many small records."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
     producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 2 * records})
@@ -47,7 +47,7 @@ def fill(servers: str, records: int) -> None:
 
 
 def confluent(servers: str, group: str, listener: Listener | None) -> Callable[[], object]:
-    """Polls one record."""
+    """Return a function that polls one record with confluent-kafka."""
     wrapped: Any = Consumer if listener is None else listener.wrap(Consumer)
     config = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
     consumer = wrapped(config | {"enable.auto.commit": False})
@@ -56,7 +56,7 @@ def confluent(servers: str, group: str, listener: Listener | None) -> Callable[[
 
 
 def kafka_python(servers: str, group: str, listener: Listener | None) -> Callable[[], object]:
-    """Polls one record."""
+    """Return a function that polls one record with kafka-python."""
     wrapped: Any = KafkaConsumer if listener is None else listener.wrap(KafkaConsumer)
     consumer = wrapped(
         TOPIC, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
@@ -65,7 +65,7 @@ def kafka_python(servers: str, group: str, listener: Listener | None) -> Callabl
 
 
 def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> None:
-    """Measure one consumer; prints the latencies' quantiles, in µs."""
+    """Measure one consumer; print the latencies' quantiles in µs."""
     listener = None if variant == "without" else Listener(monitor)
     start = confluent if client == CLIENTS[0] else kafka_python
     poll = start(servers, f"bench-{uuid4().hex[:8]}", listener)
@@ -84,7 +84,7 @@ def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> 
 
 
 def measure(client: str, servers: str, monitors: dict[str, str], polls: int, runs: int) -> list[tuple[str, ...]]:
-    """A row for each quantile: the median over the turns, and what the listener makes of it."""
+    """Return a row for each quantile: the median over the turns, and the listener's ratio."""
     reports: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
     for turn in range(runs):
         for place in range(len(VARIANTS)):

@@ -1,4 +1,4 @@
-"""RoundCost of an observed round: ``make bench-observed``. Production takes this path: a collector sees its groups.
+"""Cost of an observed round: ``make bench-observed``. Production takes this path: a collector sees its groups.
 
 In each round one member of a group gives a partition to another, as in a KIP-848 group that is on its way: the
 collector publishes the group whole; the stream publishes the difference.
@@ -37,9 +37,9 @@ from streaming.spark.session import SessionOptions, session
 #: Partitions of each member.
 SHARE = 10
 _TOPICS = 10
-#: Of the job: so many that both tasks of two get half of them.
+#: Groups of the job: enough that each of two tasks gets half of them.
 GROUPS = 64
-#: Spark keeps what each query's consumers read last for five minutes: of dozens in one JVM more than it has.
+#: Spark caches each query's last read records for five minutes: dozens of queries in one JVM fill its heap.
 _FORGETFUL = tuple(
     (f"spark.kafka.consumer.fetchedData.cache.{name}", "1s") for name in ("timeout", "evictorThreadRunInterval")
 )
@@ -47,7 +47,7 @@ _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 
 
 
 class RoundCost(NamedTuple):
-    """One round: CPU time in ms, the median, and the bytes of its event and of its diff."""
+    """Median cost of one round: CPU time in ms, and the bytes of its event and of its diff."""
 
     ms: float
     event: int
@@ -55,7 +55,7 @@ class RoundCost(NamedTuple):
 
 
 def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
-    """A group whose topics are published first, then one snapshot after each move."""
+    """Return a group's events: its topics first, then one snapshot after each move."""
     topics = {f"topic-{number}": members * SHARE // _TOPICS for number in range(_TOPICS)}
     held: list[dict[str, list[int]]] = [{} for _ in range(members)]
     places = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
@@ -103,7 +103,7 @@ def _member(
 
 
 def cost(events: Iterator[Event], count: int) -> RoundCost:
-    """The pure part of so many rounds of one group, one in a batch; its episode is over before the first."""
+    """Measure the pure part of this many rounds of one group, one in a batch, after its first episode."""
     gc.disable()  # as in the job's workers
     blob: bytes | None = None
     spent, sizes = [], []
@@ -125,7 +125,7 @@ def cost(events: Iterator[Event], count: int) -> RoundCost:
 
 
 def _quiet(bucket: Bucket, event: Event) -> bytes:
-    """The bucket after the word that the group is quiet."""
+    """Return the bucket after the group's quiet time."""
     episode = bucket.get(event.data.group_id).episode
     quiet = GroupQuiet(
         group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.mark if episode else ""
@@ -135,7 +135,7 @@ def _quiet(bucket: Bucket, event: Event) -> bytes:
 
 
 class Beside(NamedTuple):
-    """The medians of the passthrough and of the job, by whom its diffs name, over so many of the same rounds."""
+    """Medians of the passthrough and of the job, with each form of diff, over the same rounds."""
 
     passed: StreamRun
     ours: dict[Listing, StreamRun]
@@ -143,7 +143,7 @@ class Beside(NamedTuple):
 
 
 def job(bench: Bench, spark: Any, members: int, protocol: str, options: argparse.Namespace) -> Beside:
-    """All over so many bytes of rounds of :data:`GROUPS` groups, by turns."""
+    """Run all variants over this many bytes of rounds of :data:`GROUPS` groups, in turns."""
     jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
     producer, topic = bench.producer(), bench.topic(f"rounds-{uuid.uuid4().hex[:6]}")
     groups = [rounds(f"group-{number}", members, protocol) for number in range(GROUPS)]
@@ -169,7 +169,7 @@ def job(bench: Bench, spark: Any, members: int, protocol: str, options: argparse
 
 
 def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None) -> StreamRun:
-    """One run; ``listing`` None: the passthrough."""
+    """Run one variant once; ``listing`` None: the passthrough."""
     out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
     log = bench.source(spark, topic)
     if listing:
@@ -184,7 +184,7 @@ def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None
 
 
 def _pure(count: int) -> str:
-    """The table of the pure part."""
+    """Return the table of the pure part."""
     rows = []
     for members in (20, 200, 1000, 2000):
         whole = cost(rounds("group", members, "consumer"), count)
@@ -223,7 +223,7 @@ def main() -> None:
 
 
 def _jobs(options: argparse.Namespace) -> str:
-    """The table of the job."""
+    """Return the table of the job."""
     rows = []
     with (
         EmbeddedBroker() as broker,
@@ -232,7 +232,7 @@ def _jobs(options: argparse.Namespace) -> str:
     ):
         bench = Bench(broker.bootstrap_servers, Path(folder))
         for protocol in ("consumer", "classic"):
-            for members in options.members:  # of 2000 an event is longer than topics usually take
+            for members in options.members:  # an event of 2000 members exceeds the usual limit of a topic
                 measured = job(bench, spark, members, protocol, options)
                 rows.append([protocol, str(members), f"{measured.count:,}", *_cells(measured)])
                 print(*rows[-1], flush=True)

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float, float, float]:
-    """Load a view in a new context: requests, layout shift, first and largest paint in ms."""
+    """Load a view in a new context; return requests, layout shift, first and largest paint in ms."""
     path, shown = VIEWS[view]
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height})
@@ -59,7 +59,7 @@ def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float
     page.goto(f"{url}{path}")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     expect(page.locator(shown).first).to_be_visible()
-    page.wait_for_timeout(500)  # what still moves would count
+    page.wait_for_timeout(500)  # later layout shifts would count
     paints = page.evaluate("paints")
     context.close()
     return len(requests), paints["shift"], paints["firstMs"], paints["largestMs"]

@@ -28,12 +28,12 @@ _TOPIC = "orders"
 _PARTITIONS = 20
 #: The broker logs each request.
 _REQUEST_LOG = "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"
-#: Requests that the collector by offsets sends because of rebalances in progress and progress.
+#: Requests that the offsets collector sends for progress and rebalances in progress.
 _REQUESTS = ("LIST_GROUPS", "DESCRIBE_GROUPS", "LIST_OFFSETS")
 
 
 def rest(servers: str, groups: int) -> None:
-    """Groups of one member each, at rest; ten groups read one topic."""
+    """Create stable groups of one member each; ten groups read one topic."""
     admin = AdminClient({"bootstrap.servers": servers})
     topics = [f"{_TOPIC}-{number}" for number in range(max(1, groups // 10))]
     for created in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in topics]).values():
@@ -46,7 +46,7 @@ def rest(servers: str, groups: int) -> None:
 
 
 def figure(port: int, name: str) -> float:
-    """A metric of the collector; 0 while it does not answer."""
+    """Return a metric of the collector; 0 while it does not respond."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             text = answer.read().decode()
@@ -57,13 +57,13 @@ def figure(port: int, name: str) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process, all its threads together."""
+    """Return the CPU time of a process with all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(groups: int, seconds: float) -> tuple[str, ...]:
-    """One row: groups, share of a core, descriptions a second, how late the latest is."""
+    """Return one row: groups, share of a core, descriptions a second, maximum delay."""
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         servers = broker.bootstrap_servers
@@ -71,7 +71,7 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
         words = ("collect", "--by", "polling", "--bootstrap-servers", servers, "--metrics-port", str(port))
         with Running(*words) as collector:
             collector.start()
-            while figure(port, "answers_total") < 1.1 * groups:  # each was seen, and is at rest
+            while figure(port, "answers_total") < 1.1 * groups:  # each group was described, and is stable
                 collector.check()
                 time.sleep(1)
             began, used, answers = time.monotonic(), cpu_seconds(collector.pid), figure(port, "answers_total")
@@ -85,7 +85,7 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
 
 
 def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
-    """One row of ``collect --by offsets``: groups, share of a core, requests a second."""
+    """Return one row of ``collect --by offsets``: groups, share of a core, requests a second."""
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES, jvm_options=[_REQUEST_LOG]) as broker:
         rest(broker.bootstrap_servers, groups)

@@ -52,19 +52,19 @@ from streaming.spark.session import SessionOptions, session
 PARTITIONS = 4
 BUCKETS = 16
 TICKS_PER_SECOND = 100
-#: Runs of each variant in a Spark session that don't count: until then the JVM compiles.
+#: Uncounted first runs of each variant in a Spark session, while the JVM compiles.
 WARMING = 2
 
 
 class StreamRun(NamedTuple):
-    """One variant's figures."""
+    """Figures of one variant."""
 
     seconds: float
     cpu: float
 
 
 class Bench:
-    """The broker's topics and the way to run a query over them."""
+    """The broker's topics, and methods to run a query over them."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.kafka = KafkaSettings(bootstrap_servers=bootstrap)
@@ -77,12 +77,12 @@ class Bench:
         self.sinks = Sinks(*names, dict.fromkeys(names, PARTITIONS))
 
     def topic(self, name: str, partitions: int = PARTITIONS) -> str:
-        """A new topic of that name."""
+        """Create a topic of this name."""
         self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
         return name
 
     def producer(self) -> Producer:
-        """A producer that fills its batches."""
+        """Return a producer that fills its batches."""
         return Producer(
             {
                 "bootstrap.servers": self.kafka.bootstrap_servers,
@@ -93,7 +93,7 @@ class Bench:
         )
 
     def send(self, producer: Producer, topic: str, event: Event) -> None:
-        """One event with the partition of its key, waiting while the queue is full."""
+        """Send one event to the partition of its key, waiting while the queue is full."""
         key, value, headers = codec.encode_event(event)
         while True:
             try:
@@ -106,18 +106,18 @@ class Bench:
         producer.poll(0)
 
     def beginnings(self, topic: str) -> list[TopicPartition]:
-        """Where a consumer starts that wants all of a topic."""
+        """Return the start offsets of a consumer that reads the whole topic."""
         return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
     def source(self, spark: Any, topic: str, per_batch: int | None = None) -> Any:
-        """The topic's rows from its beginning, so many in a batch or all."""
+        """Return the topic's rows from its beginning, all or limited by batch."""
         options = {"subscribe": topic, "startingOffsets": "earliest"}
         if per_batch:
             options["maxOffsetsPerTrigger"] = str(per_batch)
         return queries.source(spark, spark_options(self.kafka, {"fetch.max.wait.ms": "5"}) | options)
 
     def frames(self, spark: Any, topic: str, out: str) -> dict[str, tuple[Callable[[], Any], str]]:
-        """The queries' rows and output modes by name."""
+        """Return the queries' rows and output modes by name."""
         ticks = f"ticks-{uuid.uuid4().hex[:6]}"
 
         def ours(*, with_episodes: bool = False) -> Any:
@@ -143,11 +143,11 @@ class Bench:
         }
 
     def sinks_to(self, out: str) -> Sinks:
-        """Where outputs go, the diffs to a topic of this name."""
+        """Return the outputs' topics, with this topic for the diffs."""
         return self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
 
     def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, with_episodes: bool = False) -> Any:
-        """The job's rows. ``with_episodes``: with episodes and incidents, in the topic of the diffs."""
+        """Return the job's rows. ``with_episodes``: with episodes and incidents, in the topic of the diffs."""
         rows = self.source(spark, topic), self.source(spark, ticks)
         sinks = self.sinks_to(out)
         if with_episodes:
@@ -155,7 +155,7 @@ class Bench:
         return queries.writes(*rows, buckets, sinks, BucketReports(spark).accumulator)
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
-        """A running query that writes the rows, with a checkpoint of its own."""
+        """Start a query that writes the rows, with its own checkpoint."""
         writer = (
             rows.writeStream.format("kafka")
             .options(includeHeaders="true", **spark_options(self.kafka, PRODUCE))
@@ -166,7 +166,7 @@ class Bench:
 
 
 def cpu_seconds(root: int) -> float:
-    """CPU time of a process and all below it, those that ended included where their parent waited."""
+    """Return the CPU time of a process and its descendants, including ended ones whose parent waited for them."""
     children: dict[int, list[int]] = {}
     spent: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -186,7 +186,7 @@ def cpu_seconds(root: int) -> float:
 
 
 def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, StreamRun]:
-    """Every Spark variant over the whole topic: the medians of so many runs behind those that warm it up."""
+    """Run every Spark variant over the whole topic; return the medians of the runs after the warm-up."""
     measured: dict[str, list[StreamRun]] = {}
     for attempt in range(WARMING + runs):
         out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
@@ -203,7 +203,7 @@ def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Strea
 
 
 def plain_loop(bench: Bench) -> tuple[StreamRun, float]:
-    """(c): consume, decide, produce, in one Python process; and its state's bytes a group."""
+    """Run (c): consume, decide, produce, in one Python process; also return its state's bytes a group."""
     topics = bench.settings.topics
     consumer = Consumer(
         {"bootstrap.servers": bench.kafka.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
@@ -283,7 +283,7 @@ def main() -> None:
 
 
 def table(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
-    """Throughput, beside the passthrough's."""
+    """Return the throughput table, relative to the passthrough's."""
     base = runs["(a) passthrough"]
     lines = [
         "## Stream",

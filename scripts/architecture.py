@@ -1,4 +1,4 @@
-"""Writes the picture and the walk of docs/design/architecture.md from the code, or checks them with ``--check``.
+"""Writes the diagram and the path of an event in docs/design/architecture.md, or checks them with ``--check``.
 
 ``python scripts/architecture.py`` after a change of who imports whom, or of an event's way; a test runs
 ``--check``. The words around are the page's own.
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "design" / "architecture.md"
 #: Called wherever bytes are read or written; the table lists it where an event passes it first.
 CODEC = "streaming.records.codec"
-#: Where an event is on its way, in order. `derived` computes what `observed` reads.
+#: Packages on an event's path, in order. `derived` computes what `observed` reads.
 STATIONS = (
     "streaming.monitor.bucket",
     CODEC,
@@ -58,7 +58,7 @@ def _room(module: str) -> str | None:
 
 
 def picture() -> str:
-    """The rooms as a Mermaid flowchart; an arrow that others imply is left out."""
+    """Return the packages as a Mermaid flowchart; an arrow that others imply is omitted."""
     imports = rooms()
 
     def reach(room: str) -> set[str]:
@@ -72,7 +72,7 @@ def picture() -> str:
 
 
 def walked() -> list[str]:
-    """Return the stations that the record of a joining member passes until its episode is written, in order.
+    """Return the modules that a join event passes until its episode is written, in order.
 
     One that calls others on the way is entered once; one that is entered again is listed again.
     """
@@ -105,9 +105,9 @@ def walked() -> list[str]:
 
 
 def walk() -> str:
-    """The stations, each with the first sentence of what it says of itself."""
+    """Return the modules, each with the first sentence of its docstring."""
     way = walked()
-    order = list(dict.fromkeys(way))  # bytes are made at the end, by the modules that know the records
+    order = list(dict.fromkeys(way))  # bytes are written at the end, by the modules that define the records
     if order != list(STATIONS):
         sys.exit(f"a record's way is {' → '.join(way)}: not that of STATIONS")
     return "\n".join(_stations())
@@ -124,7 +124,7 @@ def _stations() -> Iterator[str]:
 
 
 def main() -> None:
-    """Write, or with ``--check`` exit 1 when the page is not what the code says."""
+    """Write the page, or with ``--check`` exit 1 if it does not match the code."""
     text = PAGE.read_text()
     for name, part in (("picture", picture()), ("walk", walk())):
         mark = f"<!-- {name}: scripts/architecture.py -->"

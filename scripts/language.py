@@ -1,7 +1,7 @@
-"""Lists names, docstrings and comments that break the house's language rules, as far as a program can see them.
+"""Lists names, docstrings and comments that break the project's language rules, as far as a program can detect.
 
 ``python scripts/language.py [PATH…]`` prints ``file:line: rule: text`` and exits 1 if it finds anything.
-``--check`` applies only the rules that hold already, each in the folders where it does (``make check``);
+``--check`` applies only the enforced rules, each in its folders (``make check``);
 ``--summary`` counts findings by package and rule; ``--sample SEED`` draws docstrings, identifiers and messages
 at random, for a reader to judge.
 """
@@ -40,11 +40,11 @@ HISTORY = re.compile(
     rf"|{_FIGURE} (?:before|faster|slower|less|more than before)\b(?! (?:it|the|a|its|that|any|this)\b)"
     r"|\b[\d.,]+ ?(?:×|times) (?:as fast|faster|slower)"
 )
-#: Programs publish, log, receive and are; they don't speak.
+#: Verbs of speech, which programs don't do: they publish, log and receive.
 SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standing|sign of life|asked (?:of|for))\b")
 #: A string of the page's scripts that reads as text: a capital letter first, then several words.
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
-#: Rules that ``make check`` enforces, each in the folders that keep it already; a folder is added once it is clean.
+#: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
 _SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
 ENFORCED = {
     "test-name": ("tests/",),
@@ -59,7 +59,7 @@ ENFORCED = {
     "riddle": (*_SCRIPTS, "assignors/", "streaming/"),
 }
 TEST_NAME_LENGTH = 60
-#: Openers and words that make a riddle of a test's name.
+#: First words, and other words, that make a test's name unclear.
 POOR_TEST_NAME = re.compile(
     "test_(?:what|who|whoever|whose|of|that|those|one_that)_"
     "|.*_(?:told|tells?|said|says?|stands?|stood|heard|hears|anew|nobody|somebody)(?:_|$)"
@@ -187,12 +187,12 @@ def repeated_classes(sources: dict[Path, str]) -> Iterator[Finding]:
 
 
 def is_enforced(finding: Finding) -> bool:
-    """Return true if the rule holds already in the folder of the finding."""
+    """Return true if the rule is enforced in the folder of the finding."""
     return finding.path.as_posix().startswith(ENFORCED.get(finding.rule, ()))
 
 
 def _text(node: ast.expr) -> str:
-    """Return a string expression as a person reads it, values as the expression in braces."""
+    """Return a string expression as users read it, with each value's expression in braces."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_text(part) for part in node.values)
     return str(node.value) if isinstance(node, ast.Constant) else f"{{{ast.unparse(node).strip('{}')}}}"
@@ -225,7 +225,7 @@ def sample(seed: int, sources: dict[Path, str], scripts: list[str]) -> Iterator[
 
 
 def package(path: Path) -> str:
-    """Return the package that a file belongs to; a package's tests of every tier are one."""
+    """Return the package of a file; a package's tests of every kind count as one."""
     name = re.search(r"assignors|streaming(/\w+)?|\w+$", path.parent.as_posix())
     return ("tests of " if path.parts[0] == "tests" else "") + (name[0] if name else "")
 

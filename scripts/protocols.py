@@ -34,7 +34,7 @@ _AFTER = 60_000
 
 
 def diagram(table: Table, first: StrEnum) -> str:
-    """A table as a Mermaid state diagram: an arrow a change of state, with the events that lead there."""
+    """Return a table as a Mermaid state diagram: an arrow for each change of state, labelled with its events."""
     arrows: dict[tuple[str, str], dict[str, None]] = {}
     for (phase, event), row in table.items():
         for to in row.to:
@@ -55,7 +55,7 @@ def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, tuple(ruler), *rows))
 
 
-#: ``(what happens, events after a minute)`` to c1 (the leader), c2 and c3, all static.
+#: ``(title, events after a minute)`` for c1 (the leader), c2 and c3, all static.
 _STATIC: tuple[tuple[str, list[dict[str, Any]]], ...] = (
     ("a follower restarts within the session timeout", [{"bounce": "c2", "down_ms": 40_000}]),
     ("the leader restarts within the session timeout", [{"bounce": "c1", "down_ms": 40_000}]),
@@ -92,7 +92,7 @@ def static() -> str:
 
 
 def comparison() -> str:
-    """Ready scenarios under all protocols."""
+    """Return the built-in scenarios under all protocols."""
     parts = []
     for name in _COMPARED:
         rows = []
@@ -116,7 +116,7 @@ def comparison() -> str:
     return "\n\n".join(parts)
 
 
-#: What the group's own events mean for a process.
+#: Meaning of the group's own events for a process.
 PROCESS_ANSWERS: Table = {
     **rows((Stage.STARTING,), JoinGroup, join_group, (Stage.JOINING,), "sent"),
     **rows((Stage.STABLE, Stage.SYNCING), RebalanceInProgress, classic.rebalance_in_progress, (Stage.JOINING,)),
@@ -125,7 +125,7 @@ PROCESS_ANSWERS: Table = {
 }
 
 _STABLE, _UNREVOKED, _UNRELEASED = Reconciliation
-#: How a member reconciles (``CurrentAssignmentBuilder``).
+#: Reconciliation of a member (``CurrentAssignmentBuilder``).
 RECONCILIATION: Table = {
     **rows((_STABLE,), Heartbeat, heartbeat, (_STABLE, _UNREVOKED, _UNRELEASED), "new target"),
     **rows((_UNREVOKED,), Heartbeat, heartbeat, (_UNREVOKED, _STABLE, _UNRELEASED), "revoked"),
@@ -149,7 +149,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
 
 
 def written(page: str) -> str:
-    """The page with every block as the code has it."""
+    """Return the page with every block generated from the code."""
     for name, block in BLOCKS.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin not in page or end not in page:
@@ -160,7 +160,7 @@ def written(page: str) -> str:
 
 
 def main() -> None:
-    """Write, or with ``--check`` exit 1 when the page is not current."""
+    """Write the page, or with ``--check`` exit 1 if it is not current."""
     page = PAGE.read_text(encoding="utf-8")
     now = written(page)
     if "--check" not in sys.argv:

@@ -28,7 +28,7 @@ NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->
 
 
 def commands() -> str:
-    """Every command's ``--help``, as a terminal of 100 columns shows it without colour."""
+    """Return every command's ``--help``, as a terminal of 100 columns shows it without colour."""
     parts = ["# Commands\n", NOTE]
     terminal = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     for name in COMMANDS:
@@ -69,7 +69,7 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def records() -> str:
-    """The value of every record, from the structs that decode it."""
+    """Return the value of every record, from the structs that decode it."""
     types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Episode, Incident, StoredAnnotation, Sign]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     names = {struct.__name__: f"`{name}`" for name, struct in EVENT_TYPES.items()}
@@ -115,7 +115,7 @@ ZooKeeper brokers log the same.
 
 
 def _wording(template: str) -> str:
-    """A template as people read it: fields in angle brackets, what is optional in square ones."""
+    """Return a template for readers: fields in angle brackets, optional parts in square ones."""
     text = re.sub(r"<([^>]*)>", "⟦\\1⟧", template.replace("^", ""))
     text = re.sub(r"\{(\w+)\}", "<\\1>", text).replace("⟦", "[").replace("⟧", "]")
     return "`" + text.replace("|", "\\|").replace("`", "'") + "`"
@@ -126,7 +126,7 @@ def _releases(since: str, until: str) -> str:
 
 
 def broker_log() -> str:
-    """The messages of group coordinators by release."""
+    """Return the messages of group coordinators by release."""
     lines = ["# Messages of group coordinators\n", NOTE, _BROKER_LOG]
     lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
     lines += [
@@ -141,7 +141,7 @@ def broker_log() -> str:
 
 
 def main() -> None:
-    """Write, or with ``--check`` exit 1 and name the page that is not current."""
+    """Write the pages, or with ``--check`` exit 1 and name the page that is not current."""
     pages = {"commands.md": commands(), "records.md": records(), "broker-log.md": broker_log()}
     stale = []
     for name, text in pages.items():

@@ -55,7 +55,7 @@ def component(purl: str, name: str, version: str, licence: str = "") -> Componen
 
 
 def debian() -> Iterator[Component]:
-    """Return the packages that dpkg has installed, if there is dpkg. Licences are in /usr/share/doc/*/copyright."""
+    """Return the packages that dpkg has installed; none without dpkg. Licences are in /usr/share/doc/*/copyright."""
     if shutil.which("dpkg-query") is None:
         return
     form = "${Package}\t${Version}\t${Architecture}\n"
@@ -66,7 +66,7 @@ def debian() -> Iterator[Component]:
 
 
 def python() -> Iterator[Component]:
-    """The packages that this Python imports."""
+    """Return the packages that this Python imports."""
     for package in distributions():
         name = re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
         yield component(f"pkg:pypi/{name}@{quote(package.version)}", name, package.version, licence(package))
@@ -83,7 +83,7 @@ def licence(package: Distribution) -> str:
 
 
 def jars(roots: Iterable[Path]) -> Iterator[Component]:
-    """Every jar below these folders, and what is shaded into it; by its name where it holds no coordinates."""
+    """Return every jar below these folders with its shaded components; by file name if it has no coordinates."""
     for root in roots:
         for path in sorted(root.rglob("*.jar")):
             yield from coordinates(path) or [named(path)]
@@ -106,7 +106,7 @@ def coordinates(path: Path) -> list[Component]:
 
 
 def named(path: Path) -> Component:
-    """A jar without coordinates, as its file is called."""
+    """Return a component for a jar without coordinates, by its file name."""
     match = _NAMED.fullmatch(path.stem)
     name, version = (match["name"], match["version"]) if match else (path.stem, "")
     return component(f"pkg:generic/{quote(name)}@{quote(version)}", name, version)

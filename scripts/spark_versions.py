@@ -1,4 +1,4 @@
-"""The job's tests on other releases of PySpark: ``make test-spark VERSIONS="4.1.1 4.3.0"``.
+"""Runs the job's tests on other releases of PySpark: ``make test-spark VERSIONS="4.1.1 4.3.0"``.
 
 Each release gets an environment of its own below ``.venvs``: the first that is supported with the lowest version of
 everything that the wheel allows, every other with the newest (the locked ones are what ``make test`` runs with).
@@ -19,11 +19,11 @@ from pathlib import Path
 from tests.support.connectors import LOCKED, jars
 
 ROOT = Path(__file__).parents[1]
-#: What the tests themselves import.
+#: Packages that the tests import themselves.
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "packaging")
 #: Packages whose versions are printed.
 SHOWN = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")
-#: What every release runs: whatever leans on the packages, by rooms; and what those run that have a connector.
+#: Tests for every release, by the packages that they cover; and tests for releases with a Kafka connector.
 ROOMS = ("collect", "kafka", "monitor", "records", "spark")
 OVER_FILES = (
     *("tests/unit/assignors", "tests/golden/assignors", "tests/golden/collect"),
@@ -34,20 +34,20 @@ OVER_KAFKA = ("tests/integration/streaming/spark/test_job.py", "tests/integratio
 
 
 def uv(*arguments: str) -> str:
-    """Return uv's output."""
+    """Run uv and return its output."""
     program = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
     return subprocess.run([program, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def environment(release: str) -> Path:
-    """The Python of an environment with that PySpark."""
+    """Return the Python of an environment with that PySpark."""
     folder = ROOT / ".venvs" / f"pyspark-{release}"
     python = folder / "bin/python"
     made_of, now = folder / "made-of", (ROOT / "pyproject.toml").read_text()
     if made_of.exists() and made_of.read_text() == now:
         return python
     uv("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
-    # The wheel does not ask for a release that nobody has tried.
+    # The wheel excludes untested releases.
     (folder / "override.txt").write_text(f"pyspark=={release}")
     which = "lowest-direct" if release == LOCKED else "highest"
     asked = ("--resolution", which, "--requirement", "pyproject.toml", "--override", str(folder / "override.txt"))
@@ -71,7 +71,7 @@ def test(release: str, options: list[str]) -> bool:
 
 
 def main() -> int:
-    """Test each release that the arguments name, options of pytest behind them."""
+    """Test each release that the arguments name; further arguments are options of pytest."""
     releases = [word for word in sys.argv[1:] if re.fullmatch(r"[\d.]+", word)]
     options = sys.argv[1 + len(releases) :]
     failed = [release for release in releases if not test(release, options)]

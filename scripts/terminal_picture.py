@@ -17,14 +17,14 @@ from streaming.cli.diff_lines import diff_lines
 from streaming.records.diffs import Diff
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"
-#: From the first cooperative follow-up round on, so many rounds fit the page.
+#: Number of rounds that fit the page, from the first cooperative follow-up round on.
 ROUNDS = 7
-#: rich's SVG asks a font server for its typeface; any monospace face of the reader will do.
+#: rich's SVG requests its typeface from a font server; the reader's monospace font replaces it.
 _FONT_FACES = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def main() -> None:
-    """Read diffs, draw those that show the most."""
+    """Read diffs, and draw those with the most changes."""
     diffs = [msgspec.json.decode(line, type=Diff) for line in sys.stdin.buffer]
     first = next((number for number, diff in enumerate(diffs) if diff.round > 1), 1) - 1
     console = Console(record=True, width=96, file=io.StringIO(), force_terminal=True, highlight=False)

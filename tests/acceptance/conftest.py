@@ -10,6 +10,6 @@ from tests.support.browser import chromium
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A module's own: while there is one, nobody changes the network."""
+    """A browser for the tests of one module; while it runs, no test changes the network."""
     with chromium() as browser:
         yield browser

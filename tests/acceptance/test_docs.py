@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def script(page: Path) -> str:
-    """The commands (``$ …``) of all ``console`` blocks in order, with their continuation lines (``> …``)."""
+    """Return the commands (``$ …``) of all ``console`` blocks in order, with continuation lines (``> …``)."""
     lines = []
     for block in BLOCK.findall(page.read_text()):
         for line in block.splitlines():

@@ -1,4 +1,4 @@
-"""A monitor through all that was once found broken: it says what is true at every moment, and loses nothing.
+"""A monitor through earlier defects: its status is true at every moment, and no diff is lost.
 
 One broker as most are set up (it makes each topic that a client asks for); ``collect``, ``stream`` and ``serve`` as
 a person starts them; the page in a browser.
@@ -34,7 +34,7 @@ from tests.support.serving import Publisher
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
-#: A broker that is silent, a topic that is gone, a disk that is full: told within so many seconds.
+#: Seconds within which a silent broker, a deleted topic or a full disk is reported.
 TOLD_SECONDS = 15.0
 #: An assignment whose partitions are null, as no client writes it: version 0, one topic "t0".
 NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
@@ -42,12 +42,12 @@ NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("f
 
 KEEP_HOURS = 1000
 ANCIENT = Group("ancient", {"t": 12}, 1).diffs(40)
-#: What this test itself writes.
+#: Ids of diffs that this test writes itself.
 FOREIGN = {*map(diff_id, ANCIENT), "far-away"}
 
 
 def age(history: Path) -> None:
-    """Backdate when the ancient rounds were stored, a minute beyond what is kept: every 30 s one more is due."""
+    """Backdate old rounds a minute beyond the retention time; another one is due every 30 s."""
     begin = int(time.time()) - KEEP_HOURS * 3600 - 60
     with closing(sqlite3.connect(history)) as file, file:
         for number, diff in enumerate(ANCIENT):
@@ -74,7 +74,7 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
 
 
 def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
-    """Status and only line of another server on this history."""
+    """Return status and only line of another server on this history."""
     common = monitor.common
     done = run("serve", *common, "--port", str(free_ports(1)[0]), "--database", str(database))
     (line,) = done.stderr.splitlines()
@@ -109,7 +109,7 @@ def a_diff_of_the_far_future_is_refused_alone(monitor: Monitor) -> None:
 
 
 def a_full_disk_is_told_when_retention_runs(monitor: Monitor, disk: Path, topic: str) -> None:
-    """And meanwhile a client writes an assignment that no other can read."""
+    """Meanwhile a client writes an assignment that no other client can read."""
     settings = monitor.serve.settings
     assert monitor.serve.stop() == 0
     age(monitor.history)
@@ -124,7 +124,7 @@ def a_full_disk_is_told_when_retention_runs(monitor: Monitor, disk: Path, topic:
             monitor.says("history-blocked", 60 + TOLD_SECONDS)
             assert {*monitor.serve.ids()} >= {*monitor.expected()}
         monitor.says(None)
-        # What could not be written may have been another topic's record: retention still has a minute then.
+        # The failed write may have been another topic's record: then retention has another minute.
         eventually(lambda: FOREIGN & {*monitor.serve.ids()} < left, timeout=60 + TOLD_SECONDS)
         (letter,) = read(monitor.servers, settings.topics.dead_letters)
         assert dict(letter.headers())["dlt_topic"] == b"__consumer_offsets"
@@ -156,7 +156,7 @@ def silence_is_told(monitor: Monitor) -> None:
 
 
 def a_topic_removed_after_a_restart_is_told_and_made_right(monitor: Monitor) -> None:
-    monitor.quiet()  # what is written to a topic in the moment of its end goes with it
+    monitor.quiet()  # records written while a topic is deleted are deleted with it
     count = monitor.complete()
     admin = AdminClient({"bootstrap.servers": monitor.servers})
     partitions = len(admin.list_topics(timeout=PATIENCE).topics[monitor.diffs].partitions)
@@ -192,7 +192,7 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
             a_full_disk_at_the_start_costs_nothing(monitor, disk)
         count = monitor.complete()
         with monitor.member(group, "c", topic) as third:
-            eventually(lambda: third.owned, timeout=PATIENCE)  # the next diff may be another group's
+            eventually(lambda: third.owned, timeout=PATIENCE)  # the next diff may belong to another group
             count = monitor.complete(count)
         silence_is_told(monitor)
         monitor.broker.restart()

@@ -13,7 +13,7 @@ from tests.support.installed import build, environment, install, release
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
-#: Whose versions are told.
+#: Packages whose versions are printed.
 PACKAGES = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow")
 
 

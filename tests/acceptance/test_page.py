@@ -1,4 +1,4 @@
-"""The page over a real broker, Spark job and consumers, as a person sees it."""
+"""The page over a real broker, Spark job and consumers, as users see it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.page_stage import NEIGHBOURS, PATIENCE, Stage, staged
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
-#: Seconds from the record reaching the topic to the page showing it; a busy machine gets as many tries.
+#: Seconds from the record in the topic to the page; a busy machine gets as many attempts.
 BOUND = 2.0
 TRIES = 3
 ROUNDS_SHOWN = "() => [...document.querySelectorAll('.round')].map((round) => round.dataset.seq)"
@@ -43,7 +43,7 @@ def crash(stage: Stage, name: str) -> tuple[float, Diff]:
 
 
 def first_round(watched: Watched, generation: int | None) -> str:
-    """Text of the newest round once the page shows this generation."""
+    """Return the text of the newest round once the page shows this generation."""
     watched.page.wait_for_function(
         "generation => document.querySelector('.round .gen')?.textContent.startsWith(`gen ${generation}`)",
         arg=generation,
@@ -53,7 +53,7 @@ def first_round(watched: Watched, generation: int | None) -> str:
 
 
 def seconds_until_shown(stage: Stage, watched: Watched) -> float:
-    """Crash a consumer: from its diff in the topic to the page with the round, its cause and what it lost."""
+    """Crash a consumer: return seconds from its diff to the page with the round, its cause and lost partitions."""
     arrived, diff = crash(stage, next(iter(stage.consumers)))
     text = first_round(watched, diff.generation)
     taken = round(time.monotonic() - arrived, 3)
@@ -95,12 +95,12 @@ def test_crash_shows_in_two_seconds_and_survives_a_restart(
         assert seqs == sorted(set(seqs), reverse=True)
         assert len(seqs) == len({(one.generation, one.round) for _, one in stage.arrivals.seen})
         assert watched.origins == {stage.serve.url}
-        # The browser itself logs each refused connection while nobody listens; nothing else may be there.
+        # The browser itself logs each refused connection while the server is down; no other message is allowed.
         assert all("ERR_CONNECTION_REFUSED" in error or "ERR_INCOMPLETE" in error for error in watched.errors)
         assert stage.serve.ask("/ready")[0] == 200
 
 
-#: Remembers when each story and incident stood on the page for the first time.
+#: Records when each story and incident first appeared on the page.
 WATCH = """() => {
   window.told = {};
   const look = () => {
@@ -123,7 +123,7 @@ class WatchedGroup:
     taken: dict[str, float]
 
     def first(self, sort: type[_Story], which: Callable[[_Story], bool]) -> tuple[float, _Story]:
-        """When the first such story could be read, and the story."""
+        """Return the time when the first such story was readable, and the story."""
 
         def first_match() -> tuple[float, _Story] | None:
             self.stage.children.check()
@@ -138,7 +138,7 @@ class WatchedGroup:
         return seen
 
     def shown(self, sort: type[_Story], name: str, which: Callable[[_Story], bool], *pages: Page) -> _Story:
-        """The first such story, once each page has it; the seconds that took are noted."""
+        """Return the first such story once each page has it, and record the seconds that this took."""
         arrived, one = self.first(sort, which)
         for page in pages:
             page.wait_for_function("story => window.told[story]", arg=one.story)
@@ -148,7 +148,7 @@ class WatchedGroup:
         return one
 
     def ends(self) -> None:
-        """The episode is over, and nothing needs attention any more."""
+        """Wait until the episode has ended and no incident is open."""
         self.first(Episode, lambda one: one.closed_at is not None)
         expect(self.page.locator(".band").first).to_have_attribute("data-status", "settled")
         expect(self.page.locator(".badge")).to_have_text(re.compile("^(Stable|Empty)"))
@@ -158,7 +158,7 @@ class WatchedGroup:
 
 @contextmanager
 def watched_group(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[WatchedGroup]:
-    """Watch both pages of a group; what happens in the block is on them within the bound, in one try at least."""
+    """Watch both pages of a group; changes in the block appear within the bound, in at least one attempt."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
         watched = [open_page(browser, f"{stage.serve.url}{path}") for path in ("/", f"/groups/{group}")]
@@ -168,12 +168,12 @@ def watched_group(stage: Stage, group: str, record_property: Callable[[str, obje
         told = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.heard.seen), {})
         yield told
         record_property("seconds_until_shown", told.taken)
-        assert min(told.taken.values()) < BOUND, told.taken  # of several tries, as above
+        assert min(told.taken.values()) < BOUND, told.taken  # of several attempts, as above
         assert [one.errors for one in watched] == [[], []]
 
 
 def settled(stage: Stage, group: str) -> bool:
-    """Return true if the newest episode of a group is over."""
+    """Return true if the newest episode of a group has ended."""
     told = [one for _, one in stage.heard.seen if isinstance(one, Episode) and one.group_id == group]
     return bool(told) and told[-1].closed_at is not None
 
@@ -205,7 +205,7 @@ def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[
         told.ends()
         size = len(stage.consumers)
         expect(band.locator(".story")).to_contain_text(f"Probably a rolling restart of {size} members")
-        # Whose former self is in the same round has more behind its name.
+        # A member whose earlier id is in the same round has a longer display name.
         for names in (band.locator(".details .chip"), told.page.locator(".members b")):
             expect(names).to_have_count(size)
             assert sorted(text.split()[0] for text in names.all_inner_texts()) == sorted(stage.consumers)
@@ -250,7 +250,7 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
 
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=PATIENCE)
     with watched_group(stage, group, record_property) as told:
-        # From now on it does not poll: its heartbeats go on, and it gives nothing up.
+        # From now on it does not poll: its heartbeats continue, and it revokes nothing.
         fast = stage.others.add(stage.consumer(group, "fast", "consumer"))
         waiting = "waiting for slow"
         told.shown(Episode, "waiting", lambda one: waiting in one.story, told.overview, told.page)
@@ -272,7 +272,7 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
 
 
 def hanging(stage: Stage, group: str, name: str) -> Consumer:
-    """A member of the classic protocol that polls only when told to."""
+    """Start a member of the classic protocol that polls only on request."""
     servers = stage.serve.settings.kafka.bootstrap_servers
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": name, "log_level": 2})
     consumer.subscribe([stage.topic])
@@ -314,7 +314,7 @@ def test_a_hanging_member_is_awaited_on_every_surface(
 
 
 def neighbours(stage: Stage) -> None:
-    """Other groups of other protocols, each with a member that leaves."""
+    """Start groups of other protocols, each with a member that leaves."""
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
         group = f"{NEIGHBOURS}-{number}"
         pair = [stage.others.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
@@ -330,7 +330,7 @@ def members(stage: Stage, group: str) -> int:
 
 
 def churn(stage: Stage) -> None:
-    """Some more life, for pictures that are worth looking at."""
+    """Restart members repeatedly, so that screenshots have content."""
     neighbours(stage)
     for index in range(5):
         stage.join(f"n{index}")
@@ -361,12 +361,12 @@ def test_it_looks_as_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> No
         assert background == {"light": "rgb(244, 245, 247)", "dark": "rgb(14, 17, 22)"}[theme]
 
 
-#: A component that stopped is reported within this time.
+#: Seconds within which a stopped component is reported.
 SILENCE_MS = 30_000
 
 
 def test_stopped_component_is_reported_within_half_a_minute(stage: Stage) -> None:
-    """The last of this file: collector and job are gone afterwards."""
+    """This test is the last of this file, as collector and job are stopped afterwards."""
     eventually(lambda: parts(stage) == {"collector": "alive", "stream": "alive"})
     with chromium() as browser:
         watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}")

@@ -1,4 +1,4 @@
-"""The page over a group of thousands: it shows the first of them and finds the others."""
+"""The page over a group of thousands of members: it shows the first of them and finds the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = 200
 
 
 def group(source: MemorySource, rounds: int) -> None:
-    """A group whose last member takes a partition from the one before, there and back."""
+    """Return a group whose last member takes a partition from the previous one and returns it."""
     share = {f"c{number}": {"t": [2 * number, 2 * number + 1]} for number in range(MEMBERS)}
     first = {one: change(assigned=held, client_id=one, client_host="/h") for one, held in share.items()}
     made = [sample(group_id="large", members=first)]
@@ -75,7 +75,7 @@ def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tm
         page.locator(".round > button").first.click()
         rows = page.locator(".round .diff tbody tr")
         expect(rows).to_have_count(SHOWN)
-        expect(rows.first).to_contain_text(re.compile("c299[89]"))  # who gained or lost comes first
+        expect(rows.first).to_contain_text(re.compile("c299[89]"))  # members that gained or lost partitions are first
         find = page.locator(".diff").get_by_label("Find a member")
         find.fill("c1234")
         expect(rows).to_have_count(1)
@@ -109,7 +109,7 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
         for number in (2, 3):
             source.put(*records(rounds[number - 1 : number], start=number - 1))
             expect(page.locator(".round")).to_have_count(number)
-        page.wait_for_timeout(2500)  # what is tried: nothing is asked while there is no answer
+        page.wait_for_timeout(2500)  # the tested condition: no request is sent while one is unanswered
         assert len(asked) == 1
         with page.expect_request(f"{feed.server.address}/api/v1/groups/g"):
             asked[0].continue_()

@@ -1,4 +1,4 @@
-"""The page's stories: what needs attention, episodes in bands, incidents and waits; over made-up groups."""
+"""The page's stories: incidents, bands of episodes, and waits; over generated groups."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shown:
             self.put(msgspec.structs.replace(one, rounds=rounds_of))
         value = encode(msgspec.structs.replace(latest(teller), racks=racks or msgspec.UNSET))
         source.put(record(ASSIGNMENTS, len(source.log), teller.group_id, value, None))
-        # The update that ends the last one is not among those of a longer story.
+        # A longer story replaces the update that ends the last episode.
         self.told[teller.group_id] = len(teller.told), len(stories) - over
 
     def put(self, one: Episode | Incident) -> None:
@@ -78,7 +78,7 @@ def record(topic: str, offset: int, group_id: str, value: bytes, ce_id: str | No
 @pytest.fixture
 def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
     source = MemorySource()
-    # The diffs are of 2023.
+    # The diffs are from 2023.
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, "about:blank")
@@ -230,7 +230,7 @@ def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     assert box is not None
     assert box["height"] < 50
 
-    # A link to a round unfolds its episode; what comes joins a band of its own.
+    # A link to a round unfolds its episode; new rounds join their own band.
     page.get_by_role("button", name="Unfold all").click()
     expect(page.locator(".round")).to_have_count(5)
     page.locator(".round > button").last.click()
@@ -472,7 +472,7 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
 
 
 def busy(shown: Shown) -> None:
-    """Everything that the page has: incidents, a group that is stuck, one that rests, bands, members."""
+    """Fill the page with everything: incidents, a stuck group, a quiet one, bands, members."""
     teller = checkout("shop")
     shown.tell(teller)
     newest = updated(teller)[-1]

@@ -1,4 +1,4 @@
-"""Using the page: filters, sorting, zoom, keys, links, the token; over made-up groups, without a broker."""
+"""Using the page: filters, sorting, zoom, keys, links, the token; over generated groups, without a broker."""
 
 from __future__ import annotations
 

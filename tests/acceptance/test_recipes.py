@@ -1,4 +1,4 @@
-"""The programs of docs/how-to/read-the-feed.md, run as they are printed there."""
+"""The programs of docs/how-to/read-the-feed.md, run as printed there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-the-feed.md"
 
 
 def program(language: str, mark: str) -> str:
-    """The one block of this language that holds ``mark``."""
+    """Return the only code block of this language that contains ``mark``."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (found,) = [block for block in blocks if mark in block]
     return found
@@ -39,14 +39,14 @@ def program(language: str, mark: str) -> str:
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[EmbeddedBroker]:
-    """The recipes name the topic without a prefix: a cluster of their own."""
+    """A separate cluster, as the recipes name the topic without a prefix."""
     with EmbeddedBroker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def written(own_broker: EmbeddedBroker) -> dict[str, int]:
-    """Two groups' diffs in the topic, each twice, as after a batch that was written again: group → moved."""
+    """Write two groups' diffs twice each, as after a retried batch; return group → moved."""
     from confluent_kafka import Producer
 
     settings = load(bootstrap_servers=own_broker.bootstrap_servers)

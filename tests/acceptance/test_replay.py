@@ -1,6 +1,6 @@
 """A membership log as another program writes it: kafka-python and plain JSON in, every byte against the contract.
 
-Nothing of this project produces or partitions here; the topics are made with the broker's own defaults. What comes
+No code of this project produces or partitions here; the topics are made with the broker's own defaults. What comes
 out is compared with values worked out by hand, then with what ``replay`` and ``watch`` print of the same topics.
 """
 
@@ -42,7 +42,7 @@ Value = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """A record as a reader has it."""
+    """A record as readers receive it."""
 
     partition: int
     key: bytes | None
@@ -112,7 +112,7 @@ def diff(group: str, before: Value, after: Value) -> Value:
 
 
 UNNAMED: Value = {"clientId": None, "clientHost": None, "groupInstanceId": None}
-#: What events say that members are called.
+#: Display names of members in the events.
 NAMES: dict[tuple[str, str], Value] = {
     ("ränge", "c1"): {"clientId": SAMPLE["clientId"], "clientHost": SAMPLE["clientHost"]},
     ("static", "i-a"): {"groupInstanceId": "i"},
@@ -120,7 +120,7 @@ NAMES: dict[tuple[str, str], Value] = {
     ("seen", "m1"): {"clientId": "seer", "clientHost": "/10.0.0.9"},
 }
 
-#: Group → (generation, round, cause, members, before, after) of each of its diffs, worked out by hand.
+#: Group → (generation, round, cause, members, before, after) of each of its diffs, computed by hand.
 EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
     "ränge": [
         (1, 1, "member.joined", ["c1"], {}, {"c1": [0, 1, 2, 3, 4]}),
@@ -129,7 +129,7 @@ EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
         (4, 1, "member.left", ["c1"], {"c1": [0], "c2": [1]}, {"c2": [0, 1]}),
         (5, 1, "member.fenced", ["c2"], {"c2": [0, 1]}, {}),
     ],
-    # The walkthrough: 3 joins 1 and 2, which hold three each.
+    # The walkthrough: 3 joins 1 and 2, which own three partitions each.
     "cooperative": [
         (1, 1, "member.joined", ["c1"], {}, {"c1": [0, 1, 2, 3, 4, 5]}),
         (2, 1, "member.joined", ["c2"], {"c1": [0, 1, 2, 3, 4, 5]}, {"c1": [0, 1, 2], "c2": []}),
@@ -139,7 +139,7 @@ EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
     ],
     "static": [
         (1, 1, "member.joined", ["i-a"], {}, {"i-a": [0, 1]}),
-        # i-b took the place of i-a without a diff.
+        # i-b replaced i-a without a diff.
         (2, 1, "member.subscription_changed", ["i-b"], {"i-b": [0, 1]}, {"i-b": []}),
         (3, 1, "group.deleted", ["i-b"], {"i-b": []}, {}),
     ],
@@ -161,7 +161,7 @@ def write_log(outside: Outside) -> None:
     topics("ränge", 5)
     joined("ränge", "c1", **SAMPLE)
     joined("ränge", "c1", 9000, **SAMPLE)  # a repeated join with the same metadata
-    joined("ränge", "c2", 1)  # a time that goes back decides nothing
+    joined("ränge", "c2", 1)  # a timestamp that goes back decides nothing
     outside.event("member.heartbeat", "ränge", 2500, memberId="c2", generation=2)
     outside.event("member.assignment_acknowledged", "ränge", 2500, memberId="c2", owned={"t": [3, 4]})
     topics("ränge", 2)
@@ -193,7 +193,7 @@ POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
     ("MalformedEvent", b"p", "member.heartbeat", BEAT),
     ("MalformedEvent", b"p", "member.left", None),
     ("MalformedEvent", b"\xff", "member.left", b"\xff"),
-    ("MalformedEvent", b"p", "member.left", b"{" + b"x" * 1_048_200),  # with its reason longer than the topic takes
+    ("MalformedEvent", b"p", "member.left", b"{" + b"x" * 1_048_200),  # with its reason longer than the topic allows
     ("MissingKey", None, "member.left", b'{"groupId":"p","timestamp":1,"memberId":"c"}'),
     ("ContradictoryTopic", b"p", "topic.partitions_changed", RACKS),
 ]  # fmt: skip # a row a line
@@ -201,7 +201,7 @@ POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
 
 @pytest.fixture(scope="module")
 def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
-    """The log, written twice (the same ids), poison between, processed."""
+    """Write the log twice (the same ids), with unusable records between, and process it."""
     program = Outside(broker.bootstrap_servers)
     write_log(program)
     for _, key, kind, value in POISON:
@@ -216,7 +216,7 @@ def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
 
 
 def placed(row: Row, name: str) -> bool:
-    """Return true if a record stands where kafka-python's murmur2 puts its key."""
+    """Return true if a record is in the partition that kafka-python's murmur2 chooses for its key."""
     return row.key is None or row.partition == (murmur2(row.key) & 0x7FFFFFFF) % PARTITIONS[name]
 
 

@@ -1,4 +1,4 @@
-"""One fault: strike, wait for its report, heal, and check what is there afterwards."""
+"""One fault: inject it, wait for its report, heal it, and check the data afterwards."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from tests.faults.site import Report, Site
 
-#: Strikes on entering, gives what will be told, heals on leaving.
+#: Injects the fault on entering, yields the expected report, heals the fault on leaving.
 Strike = Callable[[Site], AbstractContextManager[list[Report]]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One fault of one part.
+    """One fault of one component.
 
     Attributes:
-        where: the part that it befalls.
+        where: the affected component.
         fault: its name in the table.
         strike: does it.
         during: whether groups can change while it lasts.
@@ -31,7 +31,7 @@ class Case:
     during: bool = True
 
     def fault_of(self, told: Report) -> str:
-        """Return its name in the table, in the row of the component that reports it."""
+        """Return the fault's name in the table, in the row of the component that reports it."""
         if told.fault:
             return told.fault
         return self.fault if told.component == self.where else f"the {self.where}: {self.fault}"
@@ -43,7 +43,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row of the table; seconds, and None where nothing was waited for."""
+    """A row of the table; seconds, and None if no report is expected."""
 
     component: str
     fault: str
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def run(site: Site, case: Case) -> list[Outcome]:
-    """Strike, wait for the report, heal, and wait until all diffs are there."""
+    """Inject the fault, wait for the report, heal it, and wait until all diffs are complete."""
     site.stand()
     site.settle()
     with case.strike(site) as tellers:

@@ -1,4 +1,4 @@
-"""The host of one part, whose clock can be set and whose disk can be slowed down while the part runs (`host.c`)."""
+"""Simulated host of one component: its clock can be set and its disk slowed down while it runs (`host.c`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOURCE = Path(__file__).with_name("host.c")
 
 
 def library(folder: Path) -> Path | None:
-    """The library, compiled into a folder; None where there is no C compiler."""
+    """Compile the library into a folder; None if there is no C compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None
@@ -24,7 +24,7 @@ def library(folder: Path) -> Path | None:
 
 
 class Host:
-    """The simulated host of a component: its environment, and the faults of it.
+    """The simulated host of a component: its environment, and its faults.
 
     Args:
         built: of :func:`library`.
@@ -37,12 +37,12 @@ class Host:
         self._control.write_bytes(bytes(16))
 
     def set_clock(self, seconds: int) -> None:
-        """Let the clock be off by so much."""
+        """Shift the clock by this much."""
         self._put(0, seconds)
 
     @contextmanager
     def slow_disk(self, milliseconds: int) -> Iterator[None]:
-        """Let each write to a file and each flush take so much longer."""
+        """Delay each write to a file and each flush by this much."""
         self._put(8, milliseconds)
         try:
             yield
@@ -50,6 +50,6 @@ class Host:
             self._put(8, 0)
 
     def _put(self, place: int, number: int) -> None:
-        with self._control.open("r+b", buffering=0) as file:  # it is mapped: never made shorter
+        with self._control.open("r+b", buffering=0) as file:  # it is memory-mapped, so it is never shortened
             file.seek(place)
             file.write(struct.pack("=q", number))

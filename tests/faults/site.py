@@ -1,4 +1,4 @@
-"""The monitor under faults, the reports of them, and the account of ids."""
+"""The monitor under faults, the reports of them, and the check of diff ids."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.support.raw_leader import RawLeader, Refused
 from tests.support.stream_job import processes_of
 
 TOPIC = "faults.orders"
-#: What a busy machine may take to end a Spark job, or to start one.
+#: Seconds that a busy machine may take to end or start a Spark job.
 SPARK_SECONDS = 90.0
 _SAID = subscription([TOPIC])
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report of a fault: by which component, in which words, and whether it came.
+    """The expected report of a fault: its component, its words, and a function that waits for it.
 
     Attributes:
         seen: None where nothing is to be told.
@@ -48,14 +48,14 @@ class Report:
 
 @dataclass
 class Site(Monitor):
-    """A monitor with what its faults need.
+    """A running monitor with the data that faults and checks need.
 
     Attributes:
         ports: component → where its metrics are.
         past: membership logs of topics that were deleted.
         written: ids in diff topics that were deleted.
         confirmed: group and generation of each assignment that the coordinator has confirmed.
-        ended: groups whose last member's leaving the coordinator has confirmed.
+        ended: groups whose last member's leave the coordinator has confirmed.
         hosts: each part's own, where they can be had.
     """
 
@@ -71,7 +71,7 @@ class Site(Monitor):
         return {"collect": self.collect, "stream": self.stream, "serve": self.serve}
 
     def pids(self, name: str) -> list[int]:
-        """All processes of a part, or the broker's."""
+        """Return all processes of a component, or the broker's."""
         if name == "broker":
             assert self.broker.pid is not None
             return [self.broker.pid]
@@ -80,7 +80,7 @@ class Site(Monitor):
         return [self.parts[name].pid]
 
     def begin(self, name: str) -> None:
-        """Start a part, or the broker; of `serve`, wait until it answers."""
+        """Start a component, or the broker; wait until `serve` responds."""
         if name == "broker":
             self.broker.start()
         elif name == "serve":
@@ -90,7 +90,7 @@ class Site(Monitor):
             self.parts[name].start()
 
     def begin_once(self, name: str, *options: str) -> None:
-        """Start a part with further options, which later starts don't have."""
+        """Start a component with options that later starts don't have."""
         part = self.parts[name]
         usual = part.command
         part.command = [*usual, *options]
@@ -98,17 +98,17 @@ class Site(Monitor):
         part.command = usual
 
     def end(self, name: str) -> None:
-        """Stop a part cleanly."""
+        """Stop a component cleanly."""
         assert self.parts[name].stop(seconds=PATIENCE) == 0, self.parts[name].said()[-3000:]
 
     def host(self, name: str) -> Host:
-        """The host of a part, or the broker's."""
+        """Return the host of a component, or the broker's."""
         if not self.hosts:
             pytest.skip("there is no C compiler: apt-get install gcc libc6-dev")
         return self.hosts[name]
 
     def prepare(self) -> None:
-        """Start all parts anew: each on its host, and with its metrics."""
+        """Start all components again, each on its host and with its metrics."""
         for name, part in self.parts.items():
             part.kill()
             if self.hosts:
@@ -120,7 +120,7 @@ class Site(Monitor):
         self.ports["serve"] = self.serve.port
 
     def answers(self, name: str) -> bool:
-        """Return true if Prometheus would get the component's metrics."""
+        """Return true if Prometheus could read the component's metrics."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name]}/metrics", timeout=2) as answer:
                 return bool(answer.status == 200)
@@ -128,7 +128,7 @@ class Site(Monitor):
             return False
 
     def stand(self) -> None:
-        """Start what a failed case has left lying."""
+        """Start everything that a failed case left stopped."""
         self.broker.start()
         for part in self.parts.values():
             if part.process is None or part.process.poll() is not None:
@@ -136,7 +136,7 @@ class Site(Monitor):
         self.serve.await_status("/health", 200, PATIENCE)
 
     def change(self) -> None:
-        """A group changes; tried again while the coordinator is not there yet."""
+        """Change a group; retry while the coordinator is not available yet."""
 
         def changed() -> bool:
             try:
@@ -148,7 +148,7 @@ class Site(Monitor):
         eventually(changed, timeout=PATIENCE, every=0.2)
 
     def change_once(self) -> None:
-        """A group comes to be, moves its partitions and goes: three generations."""
+        """Create a group, move its partitions and delete it: three generations."""
         with RawLeader(self.servers, unique("group"), 300_000) as leader:
             for numbers in ([0, 1, 2], [0, 2]):
                 number = leader.generation(_SAID, assignment({TOPIC: numbers}))
@@ -157,7 +157,7 @@ class Site(Monitor):
         self.ended.add(leader.group)
 
     def settle(self) -> None:
-        """A group changes, and nothing is on its way any more: all diffs are there, and all is well."""
+        """Change a group and wait until all diffs are complete, and every component is well."""
 
         def over() -> bool:
             last = {
@@ -174,11 +174,11 @@ class Site(Monitor):
         self.says(None)
 
     def expected(self) -> list[str]:
-        """Return the expected diffs, those of deleted membership topics too."""
+        """Return the expected diffs, those of deleted membership topics included."""
         return sorted({one for log in (*self.past, self.log()) for one in diff_ids(log)})
 
     def topic_ids(self) -> list[str]:
-        """The ids in the diff topic, repeats included."""
+        """Return the ids in the diff topic, repeats included."""
         return [
             ce_attributes(one.headers()).get("id", "")
             for one in read(self.servers, self.diffs, isolation="read_uncommitted")
@@ -186,7 +186,7 @@ class Site(Monitor):
 
     def account(self) -> tuple[int, int]:
         """Return how many diffs are lost, at the server or in the topic, and how many doubled at the server."""
-        expected = {*self.expected()}  # before the others: more may come meanwhile
+        expected = {*self.expected()}  # read first: more may arrive meanwhile
         served = self.ids()
         lost = (expected - {*served}) | (expected - {*self.topic_ids()} - self.written)
         return len(lost), len(served) - len({*served})
@@ -204,11 +204,11 @@ class Site(Monitor):
         )
 
     def _shown(self, words: Iterable[str]) -> str:
-        """Words for the table, without where this run has its files."""
+        """Return words for the table, without file paths of this run."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:
-        """A component ends with one line that has these words."""
+        """Expect that a component ends with one line that contains these words."""
         part, mark = self.parts[name], len(self.parts[name].said())
 
         def ended() -> bool:
@@ -224,7 +224,7 @@ class Site(Monitor):
         return Report(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
 
     def gone_dark(self, name: str, within: float = 15.0) -> Report:
-        """Its metrics can't be had: Prometheus' ``up`` is 0, for which there is an alert."""
+        """Expect that its metrics are unavailable: Prometheus' ``up`` is 0, for which there is an alert."""
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
         return Report(name, words, lambda: not self.answers(name), within)
 
@@ -233,7 +233,7 @@ class Site(Monitor):
         return Report(name, f"nothing: {why}", None, fault=fault)
 
     def silence(self) -> list[Report]:
-        """Expect the reports of all three components that the broker does not answer."""
+        """Expect the reports of all three components that the broker does not respond."""
         return [
             self._waits("collect", "no contact with Kafka", "is the cluster up?"),
             self._waits("stream", "no contact with Kafka", "no broker answers"),
@@ -241,7 +241,7 @@ class Site(Monitor):
         ]
 
     def _waits(self, name: str, *either: str) -> Report:
-        """A component's log says one of these, by what it was doing."""
+        """Return a report in a component's log with one of these texts, depending on its activity."""
         part, mark = self.parts[name], len(self.parts[name].said())
         words = " or ".join(f"“{one}”" for one in either)
         return Report(name, f"log: {words}", lambda: any(one in part.said()[mark:] for one in either), 60)
@@ -256,7 +256,7 @@ class Site(Monitor):
         return replace(told, fault=fault, took=took)
 
     def await_all(self, tellers: Sequence[Report]) -> list[float | None]:
-        """Return the seconds after which each has reported; None for those that need not.
+        """Return the seconds after which each has reported; None for those without a report.
 
         Raises:
             AssertionError: one does not in its time.

@@ -1,4 +1,4 @@
-"""The table of faults and outcomes in the docs: of one run, whole."""
+"""The table of faults and outcomes in the docs, from one complete run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _HEADER = ("part", "fault", "reported", "within s", "took s", "all there again a
 
 
 class _Share(NamedTuple):
-    """Results of one process; it began at that time (seconds since the epoch)."""
+    """Results of one process that began at a time (seconds since the epoch)."""
 
     began: float
     found: dict[str, list[Outcome]]
 
 
 def add(folder: Path, began: float, found: Mapping[str, list[Outcome]], cases: Iterable[str]) -> None:
-    """Add what a process has found; who completes the run writes the table.
+    """Add the results of a process; the process that completes the run writes the table.
 
     Args:
         folder: of the run, for all its processes.
@@ -52,5 +52,5 @@ def _write(outcomes: Iterable[Outcome], cases: int, seconds: float, monitors: in
 
 def _row(one: Outcome) -> tuple[str, ...]:
     told = ("–", "–") if one.took is None else (f"{one.within:.0f}", f"{one.took:.1f}")
-    known = re.sub(r"\bfaults-[0-9a-f]{8}\.", "", one.told)  # the prefix of this run's topics says nothing
+    known = re.sub(r"\bfaults-[0-9a-f]{8}\.", "", one.told)  # without the prefix of this run's topics
     return (*(one.component, one.fault, known, *told), *(f"{one.back:.0f}", str(one.lost), str(one.doubled)))

@@ -69,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, outcomes: dict[str, list[Outc
 
 
 def _hosts(folder: Path) -> dict[str, Host]:
-    """One for each part and the broker."""
+    """Return a host for each component and the broker."""
     built = library(folder)
     names = ("collect", "stream", "serve", "broker")
     return {} if built is None else {name: Host(built, folder / f"{name}.host") for name in names}
@@ -86,7 +86,7 @@ def test_fault_is_reported_in_time_and_no_diff_lost_or_doubled(
 
 
 def compare(site: Site) -> None:
-    """The views of all groups in the membership log, deleted ones too, are what an undisturbed collector gives."""
+    """Compare the snapshots of all groups, deleted ones included, with those of an undisturbed collector."""
     site.stand()
     site.change()
     site.complete()

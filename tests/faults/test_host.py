@@ -1,4 +1,4 @@
-"""The host that the faults use does what it says: otherwise their rows would show nothing."""
+"""The simulated host works: otherwise faults that use it would show nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.faults.host import Host, library
 
 PATIENCE = 60.0
-#: Answers each line with its clock and how long it took to wait, as threads and librdkafka do, and to write.
+#: Program that reports its clock, and how long waits, as of threads and librdkafka, and writes take.
 PROGRAM = """
 import json, os, sys, threading, time
 from confluent_kafka import Consumer
@@ -39,7 +39,7 @@ for _ in sys.stdin:
 
 
 class Answer(NamedTuple):
-    """All in seconds."""
+    """Result of a program in seconds."""
 
     clock: float
     waits: list[float]
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Program:
-    """A program on a host of its own."""
+    """A program on its own simulated host."""
 
     def __init__(self, host: Host, process: subprocess.Popen[str]) -> None:
         self.host = host

@@ -15,12 +15,12 @@ from tests.fuzz import engine
 from tests.fuzz.case import FOUND
 from tests.fuzz.targets import NAMES, get
 
-#: Seconds beyond its own that a target gets before it counts as hung.
+#: Seconds beyond its own limit after which a target counts as hung.
 _GRACE = 300
 
 
 def main() -> int:
-    """Attack, list, or replay; 1 when something was found."""
+    """Attack, list, or replay; return 1 if there is a finding."""
     asked = argparse.ArgumentParser(prog="python -m tests.fuzz", description=main.__doc__)
     asked.add_argument("--target", action="append", metavar="NAME", help="only this one; repeatable")
     asked.add_argument("--seconds", type=float, default=60, help="for each target, its start included")
@@ -55,7 +55,7 @@ def _attacked(name: str, seconds: float, seed: int) -> int:
         command = [sys.executable, "-m", "tests.fuzz", "--target", name, "--folder", scratch]
         command += ["--seconds", str(seconds), "--seed", str(seed)]
         try:
-            # The order of Python's sets is part of what a seed stands for; where a target writes is its own.
+            # A seed also fixes the order of Python's sets; each target writes to its own folder.
             child = subprocess.run(
                 command,
                 env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": scratch},

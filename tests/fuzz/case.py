@@ -1,6 +1,6 @@
 """Input of a target: parts of bytes (or none), such as key, value and headers of some records in a row.
 
-A case is kept in a file of Python literals, a part a line, so that it can be read, edited and compared.
+A case is stored in a file of Python literals, a part a line, so that it can be read, edited and compared.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Target:
 
     Args:
         name: as ``TARGET=`` takes it.
-        check: raises for a finding; what it lets pass was used, or refused as it should be.
+        check: raises for a finding; otherwise the input was accepted, or correctly rejected.
         seeds: real cases to start from.
         width: parts of one record; a case holds whole records.
-        shape: well-typed cases, also those that nobody recorded.
-        words: what the format under attack is written with.
+        shape: a strategy for well-typed cases.
+        words: tokens of the format under attack.
     """
 
     name: str
@@ -42,22 +42,22 @@ class Target:
 
 
 def dump(case: Case) -> str:
-    """The text of a case's file."""
+    """Return the text of a case's file."""
     return "".join(f"{part!r}\n" for part in case)
 
 
 def load(text: str) -> Case:
-    """The case in a file's text; lines that begin with # say what it shows."""
+    """Return the case in a file's text; lines that begin with # describe it."""
     return [ast.literal_eval(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def pack(case: Case) -> bytes:
-    """A case as one string of bytes."""
+    """Return a case as one string of bytes."""
     return msgspec.msgpack.encode(case)
 
 
 def unpack(data: bytes) -> Case | None:
-    """The case in a string of bytes; None when it holds none."""
+    """Return the case in a string of bytes; None if it is invalid."""
     try:
         return _packed.decode(data)
     except msgspec.MsgspecError:

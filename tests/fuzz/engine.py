@@ -1,4 +1,4 @@
-"""One target under attack for some seconds, in a process of its own.
+"""Attacks one target for some seconds in its own process.
 
 Atheris (libFuzzer, guided by the coverage of Python code) has wheels for Linux on x86-64 alone; elsewhere the same
 mutations are drawn from the seeds without a guide.
@@ -24,13 +24,13 @@ from tests.fuzz.limits import bound_memory, limited
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.targets import get
 
-#: The longest case that is made, bytes.
+#: The longest generated case in bytes.
 _LONGEST = 1 << 16
-#: About so many seeds are started from.
+#: Approximate number of seeds at the start.
 _SEEDS = 40
-#: Of so many cases one is drawn afresh from the target's shapes.
+#: One case in this many is drawn from the target's shapes instead of a mutation.
 _FRESH = 8
-#: Seconds for making a finding smaller.
+#: Seconds for shrinking a finding.
 _SHRINKING = 15.0
 #: Files of one run: the case that is being checked, the finding, the number of cases so far.
 CURRENT, FINDING, COUNT = "current.case", "finding.txt", "count"
@@ -58,7 +58,7 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
 
 
 class _Cases:
-    """Makes and checks the cases of one run."""
+    """Generates and checks the cases of one run."""
 
     def __init__(self, target: Target, folder: Path) -> None:
         bound_memory()
@@ -72,7 +72,7 @@ class _Cases:
         self._fresh = _fresh(target)
 
     def made(self, case: Case, random: Random) -> Case:
-        """The next case, from one before."""
+        """Return the next case, mutated from an earlier one."""
         if self._fresh is not None and random.randrange(_FRESH) == 0:
             drawn = self._fresh(random.randbytes(2048))
             if drawn is not None:
@@ -80,7 +80,7 @@ class _Cases:
         return self.mutator.mutated(case, random)
 
     def run(self, case: Case) -> None:
-        """Check a case; ends the process when it is a finding."""
+        """Check a case; end the process if it is a finding."""
         self.count += 1
         self._current.seek(0)
         self._current.write(pack(case))
@@ -97,7 +97,7 @@ class _Cases:
             os._exit(1)
 
     def told(self) -> None:
-        """Leave behind how many cases there were."""
+        """Store the number of cases so far."""
         (self._folder / COUNT).write_text(str(self.count))
 
 
@@ -144,7 +144,7 @@ def _unguided(cases: _Cases, ends: float, seed: int) -> None:
 
 
 def _fresh(target: Target) -> Callable[[bytes], Case | None] | None:
-    """A function from random bytes to a case that the target's shapes hold."""
+    """Return a function from random bytes to a case of the target's shapes."""
     if target.shape is None:
         return None
     drawn: list[Case] = []
@@ -163,7 +163,7 @@ def _fresh(target: Target) -> Callable[[bytes], Case | None] | None:
 
 
 def shrunk(target: Target, case: Case, error: BaseException) -> Case:
-    """A smaller case with the same finding: records, then pieces of parts, left out as long as it stays."""
+    """Return a smaller case with the same finding, by removing records and then pieces of parts."""
     wanted, ends = _mark(error), time.monotonic() + _SHRINKING
     smaller = True
     while smaller and time.monotonic() < ends:
@@ -203,10 +203,10 @@ def _shorter(case: Case) -> Iterator[Case]:
 
 
 def replay(target: Target, path: Path) -> None:
-    """Check the case in a file; raises what it finds."""
+    """Check the case in a file, and raise its finding."""
     limited(target.check, load(path.read_text()))
 
 
 def text(folder: Path) -> str:
-    """The case that was being checked when a run ended, as text."""
+    """Return the case that was being checked when a run ended, as text."""
     return dump(unpack((folder / CURRENT).read_bytes()) or [])

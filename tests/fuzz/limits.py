@@ -10,15 +10,15 @@ from types import FrameType
 
 from tests.fuzz.case import Case
 
-#: Processor seconds of one input, and bytes that the process may grow by: inputs have some kilobytes.
+#: Processor seconds of one input, and bytes by which the process may grow: inputs have some kilobytes.
 MOST_SECONDS = 5.0
 MOST_BYTES = 400 * 2**20
-#: No process of the harness gets more memory.
+#: Memory limit of every process of the harness.
 _ALL_BYTES = 4 * 2**30
 
 
 class TooSlow(Exception):  # noqa: N818 - it is a finding, no error of ours
-    """The input took too much of the processor."""
+    """The input took too much processor time."""
 
 
 class TooLarge(Exception):  # noqa: N818 - same
@@ -30,7 +30,7 @@ def _expired(_signal: int, _frame: FrameType | None) -> None:
 
 
 def limited(check: Callable[[Case], None], case: Case) -> None:
-    """Check a case within its limits; in a main thread.
+    """Check a case within its limits, in the main thread.
 
     Raises:
         TooSlow, TooLarge: it needs more.
@@ -54,5 +54,5 @@ def _peak() -> int:
 
 
 def bound_memory() -> None:
-    """Set the most memory that this process gets."""
+    """Set the memory limit of this process."""
     resource.setrlimit(resource.RLIMIT_DATA, (_ALL_BYTES, _ALL_BYTES))

@@ -1,4 +1,4 @@
-"""A case changed a little: whole records, a value within JSON, or plain bytes."""
+"""Mutates a case: whole records, a value within JSON, or plain bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fuzz.case import Case, Part, Target
 
-#: Numbers at which widths, limits and calendars end.
+#: Limits of widths, fields and calendars.
 EDGES = (
     *(-1, 0, 1, 2, 127, 128, 255, 256, 32_767, 32_768, 65_535, 2_000_000, 2_000_001),
     *(2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64),
@@ -23,23 +23,23 @@ TEXTS = (
 )
 _VALUES: tuple[Any, ...] = (None, True, False, 1.5, -0.0, 1e308, float("nan"), float("inf"), [], {}, [[]], [None])
 _NUMBER = re.compile(rb"\d+")
-#: Deeper than any reader goes.
+#: Deeper than any decoder supports.
 _DEEP = 3_000
 
 
 class Mutator:
-    """Changes cases of one target, with values of its seeds."""
+    """Mutates cases of one target, with values of its seeds."""
 
     def __init__(self, target: Target, seeds: list[Case]) -> None:
         self._target = target
         self._seeds = seeds
 
     def seed(self, random: Random) -> Case:
-        """One of the seeds."""
+        """Return one of the seeds."""
         return list(random.choice(self._seeds))
 
     def mutated(self, case: Case, random: Random) -> Case:
-        """The case after one to a few changes."""
+        """Return the case after one or a few mutations."""
         case = list(case) or self.seed(random)
         for _ in range(random.choice((1, 1, 1, 2, 2, 3, 5, 8))):
             if random.random() < 0.25 and case:
@@ -50,7 +50,7 @@ class Mutator:
         return case
 
     def _records(self, case: Case, random: Random) -> Case:
-        """Records removed, repeated, moved, or taken from another case."""
+        """Return records removed, repeated, moved, or taken from another case."""
         width = self._target.width
         records = [case[at : at + width] for at in range(0, len(case), width)]
         at = random.randrange(len(records))
@@ -77,12 +77,12 @@ class Mutator:
         if roll < 0.6 and part[:1] in (b"{", b"["):
             try:
                 return self._json(json.loads(part), random)
-            except (ValueError, RecursionError):  # what only begins like JSON
+            except (ValueError, RecursionError):  # text that only begins like JSON
                 return self._bytes(part, random)
         return self._bytes(part, random)
 
     def _column(self, at: int, random: Random) -> Part:
-        """Return the part at this place of a record in a seed."""
+        """Return the part at this position of a record in a seed."""
         other = self.seed(random)
         same = other[at % self._target.width :: self._target.width]
         return random.choice(same) if same else b""
@@ -164,7 +164,7 @@ def _digits(number: int) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every holder and key within a JSON value."""
+    """Yield every container and key within a JSON value."""
     level = [value]
     while level:
         inner: list[Any] = []

@@ -1,4 +1,4 @@
-"""hypothesis' values of msgspec's types: well-typed, at the edges of what the types allow, and seldom sensible."""
+"""hypothesis strategies for msgspec's types: well-typed values at the limits of their types, seldom sensible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from tests.fuzz.mutate import EDGES
 
-#: Few, so that parts of one value refer to each other.
+#: Few names, so that parts of one value refer to each other.
 _NAMES = st.sampled_from(["g", "t0", "t1", "c1", "c2", "i1", "é", ""])
 _TEXTS = st.one_of(
     _NAMES,
@@ -19,7 +19,7 @@ _TEXTS = st.one_of(
 
 
 def of(type_: Any) -> st.SearchStrategy[Any]:
-    """Values of a struct, or of any type that msgspec knows."""
+    """Return a strategy for a struct, or for any type that msgspec supports."""
     return _strategy(inspect.type_info(type_))
 
 

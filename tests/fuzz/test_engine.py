@@ -1,4 +1,4 @@
-"""The harness itself: what it makes, what it bounds, and what it leaves of a finding."""
+"""The harness itself: its cases, its limits, and its stored findings."""
 
 from __future__ import annotations
 

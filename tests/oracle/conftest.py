@@ -1,4 +1,4 @@
-"""One JVM a jar set for the whole run, and how many random cases to try."""
+"""One JVM for each jar set for the whole run, and the number of random cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_CASES = 300
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Callable[[str], Oracle]]:
-    """``oracle("current")`` is that jar set's JVM, started on first use."""
+    """Return the jar set's JVM, started on first use: ``oracle("current")``."""
     running: dict[str, Oracle] = {}
     with ExitStack() as stack:
 
@@ -30,13 +30,13 @@ def oracle() -> Iterator[Callable[[str], Oracle]]:
 
 @pytest.fixture(scope="session")
 def oracle_cases(request: pytest.FixtureRequest) -> int:
-    """Return how many random cases a family and seed are compared on."""
+    """Return the number of random cases for a family and seed."""
     asked = request.config.getoption("--oracle-cases", default=None)
     return int(asked or os.environ.get("ORACLE_CASES") or DEFAULT_CASES)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder asks Java."""
+    """Mark all tests in this folder, as they call Java."""
     for item in items:
         if "tests/oracle/" in item.path.as_posix():
             item.add_marker(pytest.mark.oracle)

@@ -1,6 +1,6 @@
-"""Asks the released Java classes: one JVM a jar set, JSON Lines in and out.
+"""Calls the released Java classes: one JVM for each jar set, JSON Lines as input and output.
 
-``Oracle("current").ask([{"family": "classic", …}])`` answers in order. Sources live in ``java/common`` (the
+``Oracle("current").ask([{"family": "classic", …}])`` returns results in order. Sources live in ``java/common`` (the
 loop) and ``java/<jar set>`` (a handler class a family); they are compiled once into the user's cache, keyed by
 their contents.
 """
@@ -22,7 +22,7 @@ from streaming.kafka.jars import cache_dir, java
 from tests.oracle.jars import classpath
 
 JAVA = Path(__file__).parent / "java"
-#: Where a jar set's sources are not all in the folder of its own name.
+#: Jar sets whose sources are not all in the folder of their own name.
 SOURCE_FOLDERS = {"zk082": ("zk", "zk082"), "zk011": ("zk", "zk011"), "zk11": ("zk", "zk011")}
 JVM_OPTIONS = ("-Xss4m",)
 
@@ -31,7 +31,7 @@ class Oracle:
     """A running JVM with one jar set's classes; a context manager.
 
     Raises:
-        RuntimeError: javac refused the sources, or the JVM ended; the message carries what Java said.
+        RuntimeError: javac rejected the sources, or the JVM ended; the message contains Java's output.
     """
 
     def __init__(self, jarset: str, *, jvm_options: Sequence[str] = JVM_OPTIONS) -> None:
@@ -43,7 +43,7 @@ class Oracle:
         self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._errors)
 
     def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One answer a request, in order. What a class throws is ``{"error": {"type", "message", "at"}}``."""
+        """Return one result for each request, in order. A Java exception is ``{"error": {"type", "message", "at"}}``."""
         lines = [json.dumps(request).encode() + b"\n" for request in requests]
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
@@ -66,7 +66,7 @@ class Oracle:
             stdin.write(b"\n")  # flush
             stdin.flush()
         except BrokenPipeError:
-            return  # ask() sees the end of the answers and says what Java said
+            return  # ask() notices the end of output and raises with Java's message
 
     def _said(self) -> str:
         self._errors.seek(0)
@@ -93,7 +93,7 @@ class Oracle:
 def jvm(
     classes: Sequence[str], main: str, options: Sequence[str] = (), *, errors: IO[bytes] | int
 ) -> subprocess.Popen[bytes]:
-    """``main`` of these folders and jars, spoken to through its standard streams."""
+    """Run ``main`` of these folders and jars, connected through its standard streams."""
     return subprocess.Popen(
         [str(java()[0]), "-XX:+UseSerialGC", *options, "-cp", os.pathsep.join(classes), main],
         stdin=subprocess.PIPE,
@@ -103,7 +103,7 @@ def jvm(
 
 
 def compiled(name: str, sources: Sequence[Path], jars: str) -> Path:
-    """The folder of the compiled classes, compiled when the sources or the jars changed."""
+    """Return the folder of the compiled classes, compiled if the sources or jars changed."""
     key = hashlib.sha256(jars.encode())
     for source in sources:
         key.update(source.name.encode() + b"\0" + source.read_bytes())
@@ -122,6 +122,6 @@ def compiled(name: str, sources: Sequence[Path], jars: str) -> Path:
             try:
                 Path(fresh, "classes").rename(classes)
             except OSError:
-                if not classes.exists():  # another process was first: its classes are the same
+                if not classes.exists():  # another process was faster: its classes are the same
                     raise
     return classes

@@ -1,4 +1,4 @@
-"""Seeded random groups in the shape of the ``assign`` command, and what may happen to them next.
+"""Random groups in the format of the ``assign`` command, and their random changes.
 
 ``Groups(seed).fresh()`` is one group; ``Groups(seed).after(case, assignment)`` is the same group after members
 joined, left, changed their subscription, or a topic grew, with the answer fed back as what everyone owns, now
@@ -17,9 +17,9 @@ from typing import Any
 Case = dict[str, Any]
 Assignment = dict[str, dict[str, list[int]]]
 
-#: "Aa" and "BB" have one hash code, so all 256 of these have.
+#: "Aa" and "BB" have the same hash code, and so do all these 256 combinations.
 COLLIDING = ["".join(pair) for pair in product(("Aa", "BB"), repeat=8)]
-#: Pairs that UTF-16 orders otherwise than code points do.
+#: Pairs that UTF-16 orders differently than code points.
 ODD_IDS = ["é", "ß1", "～", "\ufffd", "😀", "😀a", "𝒜", "日本", "", "c", "c-", "C"]
 RACKS = ["r0", "r1", "r2", "r3"]
 
@@ -36,7 +36,7 @@ class Groups:
         self.shrinking = shrinking
 
     def fresh(self) -> Case:
-        """A group that may never have rebalanced before, or claims whatever it likes."""
+        """Return a group before its first rebalance, or with arbitrary claims of partitions."""
         rng = self.random
         racks = rng.choice([[], [], RACKS[: rng.randint(1, 4)]])
         topics = {name: self._topic(racks) for name in self._names("t", rng.choice([1, 2, 3, 5, 9]))}
@@ -54,12 +54,12 @@ class Groups:
         return case
 
     def after(self, case: Case, assignment: Assignment) -> Case:
-        """The next rebalance of the same group: everyone owns what was answered, then something happens."""
+        """Return the next rebalance of the same group: members own their assigned partitions, then the group changes."""
         rng = self.random
         case = copy.deepcopy(case)
         generation = max((member["generation"] for member in case["members"]), default=-1) + 1
         for member in case["members"]:
-            if rng.random() < 0.95:  # the others missed this rebalance: what they claim is stale
+            if rng.random() < 0.95:  # the others missed this rebalance: their claims are stale
                 member["owned"] = {t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)}
                 member["generation"] = generation
         changes = [self._join, self._join, self._leave, self._resubscribe, self._grow, self._vanish]
@@ -126,7 +126,7 @@ class Groups:
                 member["instanceId"] = instance
 
     def _claim(self, case: Case) -> None:
-        """Owned partitions out of nowhere: unsubscribed topics, several claims, other generations."""
+        """Add random owned partitions: unsubscribed topics, several claims, other generations."""
         rng = self.random
         overlap = rng.choice([0.0, 0.0, 0.3])
         generations = rng.choice([[3], [3], [3, 3, 2], [-1, 0, 5]])
@@ -168,7 +168,7 @@ class Groups:
             topic["racks"] += [self._replicas(RACKS, 2) for _ in range(more)]
 
     def _shrink(self, case: Case) -> None:
-        """Deleted and made again with fewer partitions, or none that are known yet."""
+        """Recreate topics with fewer partitions, or with an unknown number."""
         topic = self.random.choice(list(case["topics"].values()))
         topic["partitions"] = self.random.randint(0, topic["partitions"])
         if topic.get("racks") is not None:
@@ -185,7 +185,7 @@ class Groups:
 
 
 def owns_beyond(case: Case) -> bool:
-    """Return true if someone owns a partition that the topic does not have."""
+    """Return true if a member owns a partition that the topic does not have."""
     counts = {name: topic["partitions"] for name, topic in case["topics"].items()}
     return any(
         partition >= counts.get(name, 0) > 0
@@ -198,7 +198,7 @@ def owns_beyond(case: Case) -> bool:
 def rounds(
     groups: Groups, count: int, answers: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
 ) -> int:
-    """Run ``count`` cases, ``width`` sequences side by side, feeding answers back; says how many it ran.
+    """Run ``count`` cases, ``width`` sequences side by side, feeding answers back; return the number of cases.
 
     ``answers`` compares a batch and gives each case's assignment, or None where the sequence ends (an error).
     A sequence starts anew, on average, every fifth case.

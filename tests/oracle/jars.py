@@ -6,7 +6,7 @@ import os
 
 from streaming.kafka.jars import fetch
 
-#: Maven coordinates of each jar set; ``current`` is the release the project answers as.
+#: Maven coordinates of each jar set; ``current`` is the reference release.
 JARSETS: dict[str, tuple[str, ...]] = {
     "current": ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.kafka:connect-runtime:4.3.1"),
     "admin": ("org.apache.kafka:kafka-server-common:4.0.2",),  # the last with AdminUtils
@@ -14,12 +14,12 @@ JARSETS: dict[str, tuple[str, ...]] = {
     "zk011": ("org.apache.kafka:kafka_2.11:0.11.0.3",),
     "zk11": ("org.apache.kafka:kafka_2.11:1.1.1",),
 }
-#: Jars without what they depend on: of Kafka Streams that is RocksDB's 70 MB, which no question needs.
+#: Jars without their dependencies: Kafka Streams depends on 70 MB of RocksDB, which no test needs.
 ALONE: dict[str, tuple[str, ...]] = {"current": ("org.apache.kafka:kafka-streams:4.3.1",)}
 
 
 def classpath(jarset: str) -> str:
-    """Every jar of the set, with what it needs, as ``java -cp`` takes it."""
+    """Return every jar of the set with its dependencies, as ``java -cp`` takes it."""
     jars = fetch(JARSETS[jarset])
     if jarset in ALONE:
         jars += fetch(ALONE[jarset], transitive=False)

@@ -15,7 +15,7 @@ SEED = 21
 
 
 def main() -> None:
-    """60 sets of partitions, most of them with bins that are trees, some keys of each removed again."""
+    """Write 60 sets of partitions, most of them with tree bins, and with some keys of each removed."""
     rng = random.Random(SEED)
     requests: list[dict[str, Any]] = []
     for _ in range(60):

@@ -25,7 +25,7 @@ CASES = 24
 
 
 def main() -> None:
-    """Ask all, write all."""
+    """Write the results of the released classes for all three families."""
     with Oracle("current") as jvm:
         for assignor, kind, equal in (
             ("uniform", "homogeneous", True),
@@ -66,7 +66,7 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
 
 
 def _zookeeper(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]:
-    """Only cases whose partitions have an order."""
+    """Return cases whose partitions have an order."""
     cases = [
         case for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES) if not colliding(case, version)
     ]

@@ -1,4 +1,4 @@
-"""Whatever clients call themselves and give as their reason is read back from every message, in any layout."""
+"""Any client id and any reason of a client is read back from every message, in any layout."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from streaming.collect.broker_log.log import BrokerLog
 from tests.support.broker_logs import LAYOUTS, Layout
 from tests.support.broker_messages import JAVA, JAVA_LOGGER, cases
 
-#: What is not in any name: line ends, escapes, and what ends a member id.
+#: Characters that no name contains: line ends, escapes, and the separator after a member id.
 LETTERS = st.characters(exclude_categories=("C", "Zl", "Zp"), exclude_characters='\x1b"\\')
 NAMES = st.text(LETTERS, min_size=1, max_size=60).map(str.strip).filter(bool)
-#: Brokers log these words for a client that gives no reason.
+#: Words that brokers log for a client without a reason.
 REASONS = NAMES.filter(lambda reason: reason != "not provided")
 MEMBERS = st.builds("{}-{}".format, NAMES, st.uuids())
-#: Of a layout that shows neither logger nor thread nobody can say where a message ends.
+#: In a layout without logger and thread the end of a message is undefined.
 LAYOUT = st.sampled_from([layout for layout in LAYOUTS if layout.name != "nothing behind"])
 
 

@@ -3,7 +3,7 @@
 An embedded broker, `collect`, `stream`, `serve` and clients of its feed, on this machine alone. Members of
 thousands of groups come and go (:mod:`tests.soak.groups`) while each program is killed, the broker is restarted and
 the disk of the history is full. At the end every diff that follows from the groups' changes has to be in the topic,
-in the history and at each client, each once by its id. Exit status 0 says so, 1 that something is not as promised.
+in the history and at each client, each once by its id. Exit status 0: this holds; 1: it does not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.soak.report import report, slopes
 from tests.soak.run import PATIENCE, REST, show, soak
 from tests.support.kafka import eventually
 
-#: What a JVM takes is bounded by its heap, and grows into it.
+#: A JVM's memory is bounded by its heap, and grows up to it.
 _HEAPS = ("broker", "stream: JVM")
-#: Another process whose memory surely grows by more than this, MB an hour, is not flat.
+#: The memory of any other process must not grow by more than this, MB an hour.
 _FLAT = 60.0
 
 
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--note", default="", help="what the table says of the machine")
     parser.add_argument("--document", action="store_true", help="write docs/explanation/trust.md too")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: nothing that was started stays
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: every started process ends
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, soak(options, Path(folder)) as run:
         run.say("starting")
         if not run.traffic.await_first_members(PATIENCE):

@@ -1,4 +1,4 @@
-"""The account of ids at a soak's end: what should be there, what is, and what is not as promised."""
+"""Comparison of ids at a soak's end: expected, present, missing and doubled ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Account:
     wrong: list[str] = field(default_factory=list)
 
     def replay(self, log: Iterable[Event]) -> None:
-        """Take in what the pure functions make of the membership log."""
+        """Compute the expected diffs of the membership log with the pure functions."""
         groups: dict[str, list[Event]] = defaultdict(list)
         for event in log:
             groups[event.data.group_id].append(event)
@@ -73,7 +73,7 @@ class Account:
 
 
 def account(run: Soak) -> Account:
-    """Wait for what is on its way, and compare ids."""
+    """Wait for pending diffs, and compare ids."""
     found = Account()
     run.say("waiting for the membership log")
     found.replay(_whole_log(run, found))
@@ -110,9 +110,7 @@ def account(run: Soak) -> Account:
 
 
 def _whole_log(run: Soak, found: Account) -> list[Event]:
-    """The membership log once it shows every change that the coordinator confirmed, compared with what another
-    collector makes of the same records.
-    """
+    """Return the membership log once it has all confirmed changes, compared with another collector's."""
     servers, name = run.monitor.servers, run.monitor.membership
     confirmed = {*run.traffic.acknowledged}
     log: list[Event] = []

@@ -1,4 +1,4 @@
-"""The clients of the feed, from outside their process (:mod:`tests.soak.crowd`)."""
+"""Controls the process of feed clients (:mod:`tests.soak.crowd`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Crowd(threading.Thread):
-    """The clients' process, and its last report; a context manager."""
+    """A context manager for the clients' process, and its last report."""
 
     def __init__(self, port: int, clients: int) -> None:
         super().__init__(daemon=True)
@@ -32,7 +32,7 @@ class Crowd(threading.Thread):
         return self.told[-1] if self.told else {"fewest": 0, "newest": 0, "worst": 0.0, "twice": 0, "ids": 0}
 
     def end(self) -> dict[str, Any]:
-        """The last word, with the ids."""
+        """Return the final report with the ids."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
         self._process.wait(60)

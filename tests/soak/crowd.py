@@ -16,7 +16,7 @@ from tests.support.load import FeedClient
 
 
 class _Crowd:
-    """All clients; an id is known by a number, so that many clients share it."""
+    """All clients; ids are stored as numbers, so that many clients share them."""
 
     def __init__(self, port: int, count: int) -> None:
         self._numbers: dict[bytes, int] = {}
@@ -60,7 +60,7 @@ class _Crowd:
         }
 
     def ids(self) -> list[str]:
-        """Every id that any client was given."""
+        """Return every id that any client received."""
         return [number.decode() for number in self._numbers]
 
 

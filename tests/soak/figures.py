@@ -1,4 +1,4 @@
-"""Memory and bytes over time: samples, and how fast they grow, with what the samples allow to say of it."""
+"""Samples of memory and bytes over time, and their growth with its confidence interval."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from typing import Self
 from tests.support.load import rss
 
 _EVERY_SECONDS = 2.0
-#: Samples within so long are one point: what is close in time is not independent.
+#: Samples within this many seconds are one point, as close samples are not independent.
 _BLOCK_SECONDS = 30.0
 _LEAST_POINTS = 7
 
 
 def student_95(degrees: int) -> float:
-    """The two-sided 95 % quantile of Student's t (Abramowitz and Stegun, 26.7.5)."""
+    """Return the two-sided 95 % quantile of Student's t (Abramowitz and Stegun, 26.7.5)."""
     z = NormalDist().inv_cdf(0.975)
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
 @dataclass(frozen=True)
 class Slope:
-    """A line by least squares, an hour's growth with its 95 % interval: not known from fewer than seven points."""
+    """A least-squares line: growth an hour with its 95 % interval; unknown with fewer than seven points."""
 
     mean: float
     per_hour: float = math.nan
@@ -61,7 +61,7 @@ def slope(samples: Sequence[tuple[float, float]]) -> Slope:
 
 
 def tree_bytes(folder: Path, pattern: str = "*") -> int:
-    """Return the bytes of the files below a folder; one that is removed meanwhile counts nothing."""
+    """Return the bytes of the files below a folder; a file that is deleted meanwhile counts 0."""
     total = 0
     for one in folder.rglob(pattern):
         try:
@@ -72,7 +72,7 @@ def tree_bytes(folder: Path, pattern: str = "*") -> int:
 
 
 class Recorder(threading.Thread):
-    """Looks at processes and folders every two seconds; a context manager.
+    """A context manager that samples processes and folders every two seconds.
 
     Args:
         processes: name → pids now, of which the memory is added up.
@@ -101,7 +101,7 @@ class Recorder(threading.Thread):
                 self.samples[name].append((now, size() / 2**20))
 
     def since(self, name: str, begin: float) -> list[tuple[float, float]]:
-        """The samples from a moment on."""
+        """Return the samples from this time on."""
         return [sample for sample in self.samples[name] if sample[0] >= begin]
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Groups whose members come and go at a rate, through the broker's own group coordinator.
+"""Groups whose members join and leave at a rate, through the broker's own group coordinator.
 
 No client of a library is run a member: each group's requests are written byte by byte, over a few connections, so
 that thousands of groups cost little. What the coordinator makes of them is what it makes of any client's: a
@@ -18,9 +18,9 @@ from tests.support.raw_leader import REBALANCE_IN_PROGRESS, RawConnection, Refus
 
 TOPIC = "soak.orders"
 PARTITIONS = 12
-#: Nobody sends heartbeats: sessions are longer than any soak.
+#: No member sends heartbeats, so sessions are longer than any soak.
 SESSION_MS = 6 * 3600 * 1000
-#: A member whose answer was lost with a broker is waited for so long.
+#: Seconds that the coordinator waits for a member whose response was lost with a broker.
 _REBALANCE_MS = 5000
 _ANSWER_SECONDS = 20.0
 _AGAIN_SECONDS = 0.5
@@ -33,7 +33,7 @@ _HALVES = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (
 
 @dataclass(slots=True)
 class _Group:
-    """A group with a resident and, now and then, a visitor; their ids are empty while they are not in."""
+    """A group with a permanent member and, from time to time, a visitor; ids are empty while they are out."""
 
     name: str
     resident: str = ""
@@ -44,7 +44,7 @@ class _Group:
 
 @dataclass
 class Traffic:
-    """Changes of membership, spread evenly over groups and time; a context manager.
+    """A context manager that changes memberships, spread evenly over groups and time.
 
     Args:
         servers: the broker.
@@ -55,7 +55,7 @@ class Traffic:
     Attributes:
         acknowledged: ``(group, generation)`` of every assignment that the coordinator has confirmed.
         failures: requests without a good answer, tried again.
-        born: taken once a worker, when each of its groups has its first member.
+        born: acquired once a worker, when each of its groups has its first member.
     """
 
     servers: str
@@ -78,7 +78,7 @@ class Traffic:
         return self
 
     def await_first_members(self, seconds: float) -> bool:
-        """Return true if each group has its first member, in so long."""
+        """Return true if each group has its first member within this time."""
         return all(self.born.acquire(timeout=seconds) for _ in self._threads)
 
     def __exit__(self, *_: object) -> None:
@@ -88,7 +88,7 @@ class Traffic:
 
 
 class _Worker(threading.Thread):
-    """Changes one of its groups after the other; by two connections, as one's join waits for the other's."""
+    """Changes its groups in turn, with two connections, as one's join waits for the other's."""
 
     def __init__(self, traffic: Traffic, groups: list[_Group], rate: float, seed: int) -> None:
         super().__init__(daemon=True)
@@ -107,14 +107,14 @@ class _Worker(threading.Thread):
             late = time.monotonic() - begin - number / self._rate
             if late < 0:
                 self._traffic.ending.wait(-late)
-            elif late > 1:  # changes that the cluster could not take are not made up for
+            elif late > 1:  # changes that the cluster could not accept are not repeated later
                 begin += late
             number += 1
             self._insist(self._random.choice(self._groups))
         self._close()
 
     def _insist(self, group: _Group) -> None:
-        """One change; while the cluster is away, tried again and again."""
+        """Apply one change; retry while the cluster is unavailable."""
         while not self._traffic.ending.is_set():
             try:
                 self._change(group)
@@ -143,7 +143,7 @@ class _Worker(threading.Thread):
         self._assign(first, group, {group.resident: _WHOLE})
 
     def _come(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
-        """A visitor joins; the resident learns of it by its heartbeat and rejoins."""
+        """Let a visitor join; the permanent member learns of it by its heartbeat and rejoins."""
         self._join(second, group, "")
         self._await_rebalance(group, first)
         self._join(first, group, group.resident)
@@ -165,7 +165,7 @@ class _Worker(threading.Thread):
             if refused.code != REBALANCE_IN_PROGRESS:
                 raise
             return
-        raise OSError(f"{group.name}: nobody joins")  # what was asked on the other connection was refused
+        raise OSError(f"{group.name}: nobody joins")  # the request on the other connection failed
 
     def _assign(self, leader: RawConnection, group: _Group, assignments: dict[str, bytes]) -> None:
         leader.sync(group.name, group.generation, group.resident, assignments)

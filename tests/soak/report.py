@@ -12,7 +12,7 @@ from tests.soak.run import KEEP_MIB, REST, Soak
 
 
 def report(run: Soak, found: Account, load: dict[str, float]) -> str:
-    """The tables."""
+    """Return the tables."""
     options = run.options
     lines = [
         "### Soak",
@@ -61,7 +61,7 @@ def report(run: Soak, found: Account, load: dict[str, float]) -> str:
 
 
 def _bound(run: Soak, found: Account) -> str:
-    """Return how far the checkpoint grows: by what its groups remember."""
+    """Return the checkpoint's bound: the bytes that its groups remember."""
     at_the_end = run.recorder.samples["checkpoint"][-1][1]
     return (
         f"The state of all groups takes {found.state / 2**20:.1f} MB at the end, compressed, "
@@ -72,7 +72,7 @@ def _bound(run: Soak, found: Account) -> str:
 
 
 def slopes(run: Soak) -> dict[str, Slope]:
-    """Return the growth of each process's memory, at rest."""
+    """Return the growth of each process's memory without faults."""
     return {
         name: slope(run.recorder.since(name, run.rest))
         for name in run.recorder.samples
@@ -81,7 +81,7 @@ def slopes(run: Soak) -> dict[str, Slope]:
 
 
 def sizes(run: Soak, name: str) -> list[str]:
-    """In MB: at each quarter of the time, and the most."""
+    """Return sizes in MB: at each quarter of the time, and the maximum."""
     samples = run.recorder.samples[name]
     whole = samples[-1][0] - run.begin
     quarters = [run.begin + share * whole for share in (0.25, 0.5, 0.75, 1)]

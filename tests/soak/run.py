@@ -1,4 +1,4 @@
-"""One soak: the parts at work, what befalls them and when."""
+"""One soak: the running components, and their faults over time."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from tests.support.kafka import PROPERTIES, eventually
 from tests.support.monitor import Monitor, running_monitor
 from tests.support.stream_job import processes_of
 
-#: When what happens, as a share of the time; what is measured at rest begins after the last.
+#: Time of each fault as a share of the duration; growth without faults is measured after the last.
 _SCHEDULE = {"collect": 0.15, "stream": 0.22, "serve": 0.29, "broker": 0.36, "disk": 0.43}
 REST = 0.55
 _FULL_SECONDS = 15.0
-#: For a recovery, when a fault took longer than planned.
+#: Share of the time for a recovery after a fault that took longer than planned.
 _LEAST_SECONDS = 60.0
 KEEP_MIB = 16
-#: What a busy machine may take for what is not measured.
+#: Timeout in seconds for operations without a time limit, on a busy machine.
 PATIENCE = 600.0
 _PREFIX = "soak."
 
 
 @dataclass
 class Recovery:
-    """A fault, and the seconds from its end until the clients had what was new, and had it as fast as before."""
+    """A fault, and the seconds from its end until clients received new rounds, and as fast as before."""
 
     fault: str
     new: float | None = None
@@ -50,7 +50,7 @@ class Recovery:
 
 @dataclass
 class Soak:
-    """One soak; ``wrong`` says what did not happen as promised."""
+    """One soak; ``wrong`` lists broken promises."""
 
     options: argparse.Namespace
     monitor: Monitor
@@ -75,13 +75,13 @@ class Soak:
         )
 
     def until(self, share: float, what: str = "load") -> None:
-        """Let it run until so much of the time has gone by."""
+        """Wait until this share of the time has passed."""
         while (left := self.begin + share * self.seconds - time.monotonic()) > 0:
             self.say(what)
             time.sleep(min(left, 15))
 
     def disturb(self) -> None:
-        """All faults, one after the other."""
+        """Inject all faults, one after the other."""
         faults: dict[str, tuple[str, Callable[[], None]]] = {
             "collect": ("SIGKILL of collect", lambda: restart(self.monitor.collect)),
             "stream": ("SIGKILL of stream", lambda: restart(self.monitor.stream)),
@@ -103,12 +103,12 @@ class Soak:
 
     def _fill(self) -> None:
         assert self.disk is not None
-        with full(self.disk):  # a history at its bound uses its own space again: it may take minutes to be blocked
+        with full(self.disk):  # a history at its size limit reuses its space: it may block after minutes
             self.monitor.says("history-blocked", PATIENCE)
             time.sleep(_FULL_SECONDS)
 
     def _recovered(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
-        """Waits for what is new, and until ``by`` for it to come within ``usual`` ms again."""
+        """Wait for new rounds, and until ``by`` for them to arrive within ``usual`` ms again."""
         recovery = Recovery(fault)
 
         def new() -> bool:
@@ -130,13 +130,13 @@ class Soak:
 
 
 def restart(part: Running) -> None:
-    """SIGKILL, and at once a new start."""
+    """Send SIGKILL, and start again at once."""
     part.kill()
     part.start()
 
 
 def show(text: str) -> None:
-    """To whoever watches."""
+    """Print a line for the user."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -147,7 +147,7 @@ def void(_: object) -> None:
 
 @contextmanager
 def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
-    """All parts, at work."""
+    """Run all components."""
     with ExitStack() as stack:
         disk = stack.enter_context(small_disk(folder / "disk", 8 * KEEP_MIB))
         broker = stack.enter_context(

@@ -19,8 +19,8 @@ from tests.support.told import Teller
 def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
     """Return the history of the group's diffs, a minute after the last.
 
-    ``session_ms`` and ``poll_ms``: settings of its members. ``downtime_ms``: the longest stop of each episode after
-    the first, in place of what the rounds bound. Other fields are those of :class:`GroupHistory`.
+    ``session_ms`` and ``poll_ms``: settings of its members. ``downtime_ms``: the longest downtime of each episode
+    after the first, instead of the rounds' bounds. Other fields are those of :class:`GroupHistory`.
     """
     settings = {
         "session_timeout_ms": fields.pop("session_ms", None),

@@ -1,4 +1,4 @@
-"""Random histories of Connect clusters: the input of each round's leader, with our assignments applied by the workers."""
+"""Random histories of Connect clusters: each round's input to the leader; workers apply our assignments."""
 
 from __future__ import annotations
 

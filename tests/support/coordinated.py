@@ -3,9 +3,9 @@
 A write has one timestamp, as with the coordinator: all changes of one heartbeat are one write. One member's restart is
 
 * its leave: tombstones of its records, a new epoch, and a target for each member that gets a partition of it;
-* a write for each of those that takes it, and one for each other member, which only goes to the new epoch;
-* its coming back under another id: a new epoch, and a target for each that gives a partition;
-* a write for each of those that gives it up, one for the new member, one for each other.
+* a write for each member that takes one, and one for each other member, which only reaches the new epoch;
+* its rejoin under another id: a new epoch, and a target for each member that gives a partition up;
+* a write for each member that gives one up, one for the new member, and one for each other member.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def holds(diff: Diff) -> dict[str, Partitions]:
 
 
 def check_algebra(diff: Diff) -> None:
-    """Check the contract: kept = owned − revoked, revoked ∩ assigned = ∅, no partition with two owners after the round."""
+    """Check the contract: kept = owned − revoked, revoked ∩ assigned = ∅, one owner at most after the round."""
     seen: set[tuple[str, int]] = set()
     for member in diff.members.values():
         sets = {

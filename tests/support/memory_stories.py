@@ -15,7 +15,7 @@ from tests.support.incidents import incident
 
 
 class Storyteller:
-    """Builds the records of one group: its newest episodes after each diff, and an incident for unassigned partitions."""
+    """Builds the records of one group: its newest episodes, and an incident for unassigned partitions."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id

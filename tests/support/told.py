@@ -53,7 +53,7 @@ class Teller:
         unassigned: Holding | None = None,
         delay_ms: int | None = None,
     ) -> Teller:
-        """Add a round ``after`` seconds; ``who``: members that the cause names, by default those that joined or left."""
+        """Add a round; ``who``: members that the cause names, by default those that joined or left."""
         self.now += round(after * 1000)
         before = {**self.members, **{one: {} for one in joined}}
         there = [one for one in before if one not in gone]

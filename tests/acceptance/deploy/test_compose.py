@@ -1,4 +1,4 @@
-"""The compose project from images built here: it comes up, a diff reaches the feed, `down -v` leaves nothing.
+"""The compose project from images built here: it starts, a diff reaches the feed, `down -v` removes everything.
 
 ``make test-long`` builds them with the native rounds (``NATIVE=yes``).
 """
@@ -29,7 +29,7 @@ BASE_IMAGE = "debian:13.1-slim"
 
 
 class Compose:
-    """One project; ``env`` are the variables that docker-compose.yml reads."""
+    """A compose project; ``env`` are the variables that docker-compose.yml reads."""
 
     def __init__(self, command: list[str], env: Mapping[str, str]) -> None:
         self.name = f"rebalance-monitor-test-{uuid.uuid4().hex[:8]}"
@@ -53,7 +53,7 @@ class Compose:
         return done.stdout
 
     def left(self) -> dict[str, list[str]]:
-        """Names of everything in the engine that belongs to the project."""
+        """Return the names of everything in the engine that belongs to the project."""
         client = docker_client()
         mine = {"label": f"com.docker.compose.project={self.name}"}
         return {
@@ -63,7 +63,7 @@ class Compose:
         }
 
     def states(self) -> dict[str, tuple[str, int]]:
-        """Service → health (or state, where it has no check) and restarts."""
+        """Return service → health (or state, if it has no check) and restarts."""
         found = {}
         for container in docker_client().containers.list(
             all=True, filters={"label": f"com.docker.compose.project={self.name}"}
@@ -85,7 +85,7 @@ def _command() -> list[str]:
 
 @contextmanager
 def compose_project() -> Iterator[Compose]:
-    """The project, not started; all of it is gone afterwards."""
+    """Return the project before its start; remove everything of it afterwards."""
     docker_client()
     command = _command()
     kafka, serve = free_ports(2)
@@ -93,7 +93,7 @@ def compose_project() -> Iterator[Compose]:
         "BASE_IMAGE": image_or_skip(os.environ.get("BASE_IMAGE", BASE_IMAGE)),
         "KAFKA_IMAGE": image_or_skip(os.environ.get("KAFKA_IMAGE", DEFAULT_IMAGE)),
         "MONITOR_TAG": "test",
-        "NATIVE": os.environ.get("NATIVE", ""),  # Rust and its packages are most of the build
+        "NATIVE": os.environ.get("NATIVE", ""),  # Rust and its packages take most of the build
         "KAFKA_PORT": str(kafka),
         "SERVE_PORT": str(serve),
         "DOCKER_BUILDKIT": os.environ.get("DOCKER_BUILDKIT", "0"),  # the plugin that BuildKit needs may be missing
@@ -105,20 +105,20 @@ def compose_project() -> Iterator[Compose]:
     finally:
         if any(project.left().values()):
             project.run("--profile", "demo", "down", "--volumes", "--timeout", "5")
-        # The kernel removes interfaces later than Docker answers; a browser that sees one go drops its connections.
+        # The kernel removes interfaces after Docker responds; a browser that notices drops its connections.
         eventually(lambda: set(Path("/sys/class/net").iterdir()) <= before)
 
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Compose]:
     with turn("network"), compose_project() as made:
-        made.run("build", "serve", timeout=900)  # the one image of all components
+        made.run("build", "serve", timeout=900)  # one image for all components
         made.run("--profile", "demo", "up", "--detach", timeout=300)
         yield made
 
 
 def groups(project: Compose) -> dict[str, int]:
-    """Group → rounds, as a client of the feed gets them first."""
+    """Return group → rounds, as a feed client first receives them."""
     try:
         with urlopen(f"http://127.0.0.1:{project.env['SERVE_PORT']}/api/v1/stream", timeout=30) as feed:
             for line in feed:

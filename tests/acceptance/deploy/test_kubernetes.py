@@ -1,4 +1,4 @@
-"""Chart and manifests hold against the schemas of Kubernetes and the operators, with no cluster."""
+"""Chart and manifests match the schemas of Kubernetes and the operators, without a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Anything = dict[str, Any]
 
 
 def shape(kind: str, /, **fields: Any) -> type[Struct]:
-    """An object of these fields and no others; a field given as ``(type, default)`` may be left out."""
+    """Return a type with exactly these fields; a field given as ``(type, default)`` may be omitted."""
     listed = [(field, *what) if isinstance(what, tuple) else (field, what) for field, what in fields.items()]
     return defstruct(kind, listed, forbid_unknown_fields=True, rename="camel", kw_only=True)
 
@@ -234,7 +234,7 @@ def test_kustomizations_name_files_that_are_there() -> None:
 
 
 def go_tool(name: str) -> str:
-    """Path of helm or kustomize; skips without one, as building it takes minutes (``make helm``)."""
+    """Return the path of helm or kustomize; skip if it is missing, as building it takes minutes (``make helm``)."""
     done = subprocess.run(
         ["sh", "scripts/go_tool.sh", name, "--cached"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Prometheus reads our rules and configuration, and the rules fire when they should and not otherwise."""
+"""Prometheus loads our rules and configuration, and the rules fire exactly when they should."""
 
 from __future__ import annotations
 

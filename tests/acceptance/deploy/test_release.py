@@ -1,4 +1,4 @@
-"""`make release` up to the upload; the image is built by the test of compose."""
+"""`make release` up to the upload; the compose test builds the image."""
 
 from __future__ import annotations
 

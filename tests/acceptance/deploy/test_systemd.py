@@ -15,7 +15,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     units = []
     for unit in (ROOT / "deploy" / "systemd").glob("*.service"):
         units.append(tmp_path / unit.name)
-        # systemd wants the program to be there.
+        # systemd requires that the program exists
         units[-1].write_text(unit.read_text().replace("/opt/rebalance-monitor/bin/rebalance-monitor", "/bin/true"))
     assert len(units) == 4
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Lives of Java's applications: Connect, Kafka Streams."""
+"""Histories of Java applications: Connect, Kafka Streams."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.integration.streaming.collect.kinds.applications import Application, 
 from tests.support.members import Share
 from tests.support.wait import eventually
 
-#: A busy machine starts a JVM in half a minute.
+#: Seconds that a busy machine takes to start a JVM.
 _PATIENCE = 180.0
 #: Longer than any step.
 _DELAY_MS = 60_000
 
 
-#: What Kafka Streams adds to an application's client id for the consumer of its only thread.
+#: Kafka Streams appends this to the client id of the consumer in its only thread.
 _THREAD = "-StreamThread-1-consumer"
 _STRING = "org.apache.kafka.common.serialization.Serdes$StringSerde"
 
@@ -26,7 +26,7 @@ _P = TypeVar("_P", bound=JavaProcess)
 
 
 class _Processes(Life, Generic[_P]):
-    """A group whose members are processes of their own."""
+    """A group whose members are processes."""
 
     def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
         super().__init__(stage, name, speaks, partitions)
@@ -47,16 +47,16 @@ class _Processes(Life, Generic[_P]):
 
 
 class Streams(_Processes[Application]):
-    """An application of Kafka Streams, by the classic protocol or its own (KIP-1071); members are its threads."""
+    """A Kafka Streams application, with the classic protocol or KIP-1071; members are its threads."""
 
     def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
         super().__init__(stage, name, speaks, partitions)
         if speaks.protocol == "streams":
-            del self.views[POLLING]  # it asks for consumer groups
+            del self.views[POLLING]  # its clients use consumer groups
 
     @staticmethod
     def thread(name: str) -> str:
-        """The client id of a member."""
+        """Return the client id of a member."""
         return name + _THREAD
 
     def _start(self, name: str, speaks: Speaks) -> None:
@@ -80,13 +80,13 @@ class Streams(_Processes[Application]):
         self._runs(name, Application(next(iter(self.topics)), config, log))
 
     def owned(self) -> dict[str, Share]:
-        """What each thread says that it works on: partitions; tasks by the protocol of its own."""
+        """Return the partitions that each thread reports; with KIP-1071, its tasks."""
         held = "partitions" if self.speaks.protocol == "classic" else "active"
         told = {name: share for member in self._members.values() for name, share in {**member.report}.items()}
         return {name: one[held] for name, one in told.items() if one[held]}
 
     def whole(self) -> None:
-        """Until the applications run, and work on all partitions, each on some."""
+        """Wait until the applications run and process all partitions, each of them some."""
         count = next(iter(self.topics.values()))
 
         def done() -> bool:
@@ -102,11 +102,11 @@ class Streams(_Processes[Application]):
 
 
 class Connect(_Processes[ConnectWorker]):
-    """A cluster of Connect workers; what they own are tasks."""
+    """A cluster of Connect workers, whose assignment consists of tasks."""
 
     def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
         super().__init__(stage, name, speaks, partitions)
-        del self.views[POLLING]  # the Admin API describes no such groups
+        del self.views[POLLING]  # the Admin API does not describe such groups
         self._tasks: dict[str, int] = {}
 
     def _start(self, name: str, _: Speaks) -> None:
@@ -119,7 +119,7 @@ class Connect(_Processes[ConnectWorker]):
         eventually(lambda: worker.ask(path, method, body) is not None, timeout=_PATIENCE, every=0.2)
 
     def configure(self, connector: str, tasks: int) -> None:
-        """A connector with so many tasks."""
+        """Configure a connector with this many tasks."""
         config = {
             "connector.class": "FileStreamSink",
             "topics": next(iter(self.topics)),
@@ -130,12 +130,12 @@ class Connect(_Processes[ConnectWorker]):
         self._tasks[connector] = tasks
 
     def delete(self, connector: str) -> None:
-        """It is no more."""
+        """Delete the connector."""
         del self._tasks[connector]
         self._ask(f"/connectors/{connector}", "DELETE")
 
     def owned(self) -> dict[str, Share]:
-        """What each worker runs, by the statuses that it gives."""
+        """Return the tasks that each worker runs, by its statuses."""
         if not self._members:
             return {}
         names = {worker.worker_id: name for name, worker in self._members.items()}
@@ -143,7 +143,7 @@ class Connect(_Processes[ConnectWorker]):
         return {names.get(one, one): share for one, share in (told or {}).items()}
 
     def whole(self) -> None:
-        """Until every connector and task runs, and the workers answer."""
+        """Wait until every connector and task runs, and the workers respond."""
 
         def done() -> bool:
             if not self._members:

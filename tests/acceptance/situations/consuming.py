@@ -1,10 +1,10 @@
-"""A consumer that writes when it consumed what: ``python -m tests.acceptance.situations.consuming``.
+"""A consumer that records the time of every consumed record: ``python -m tests.acceptance.situations.consuming``.
 
 Its argument is JSON: ``client`` (confluent, kafka-python), ``config`` of that client, ``topic``, ``marks`` (a
 file), ``listener`` (bootstrap servers and topic prefix of a monitor), ``cooperative`` (kafka-python's assignor) and
 ``incremental`` (callbacks name what is added). After each rebalance callback it writes the numbers of the
 partitions that it has as a line on standard output, and for each record that it consumed a line into ``marks``: the
-time (ms), the topic, the partition, and the how many-th time it is that this partition was assigned to it. SIGTERM
+time (ms), the topic, the partition, and the number of assignments of this partition so far. SIGTERM
 has it leave its group.
 """
 
@@ -27,7 +27,7 @@ _Wrap = Callable[[type[Any]], type[Any]]
 
 
 class Marks:
-    """What it holds, told after each callback, and what it consumed."""
+    """Writer of the member's partitions after each callback, and of the records that it consumed."""
 
     def __init__(self, path: str, *, incremental: bool) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -46,7 +46,7 @@ class Marks:
         self._tell()
 
     def consumed(self, topic: str, partition: int) -> None:
-        """Not buffered: whoever is killed has written what it had consumed."""
+        """Write unbuffered, so that a killed process has written every consumed record."""
         line = f"{time.time_ns() // 1_000_000} {topic} {partition} {self._times[partition]}\n"
         os.write(self._file, line.encode())
 
@@ -56,7 +56,7 @@ class Marks:
 
 
 def confluent(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
-    """Until SIGTERM."""
+    """Consume with confluent-kafka until SIGTERM."""
     from confluent_kafka import Consumer
 
     consumer = wrap(Consumer)(said["config"])
@@ -76,7 +76,7 @@ def confluent(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.E
 
 
 def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
-    """Until SIGTERM."""
+    """Consume with kafka-python until SIGTERM."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -93,7 +93,7 @@ def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threadin
 
     assignor = CooperativeStickyAssignor if said["cooperative"] else RangePartitionAssignor
     consumer = wrap(KafkaConsumer)(**said["config"], partition_assignment_strategy=[assignor])
-    # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
+    # A leader without metadata of its topic assigns nothing, and may not notice later metadata.
     consumer.partitions_for_topic(said["topic"])
     consumer.subscribe([said["topic"]], listener=Telling())
     try:

@@ -1,4 +1,4 @@
-"""Downtime of the lives of Java's consumers: the monitor's bounds beside what was measured."""
+"""Downtime of groups of Java consumers: the monitor's bounds compared with the measured downtime."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.acceptance.situations.measured import Compared, compared
 from tests.acceptance.situations.stage import RECORD_MS
 from tests.support.pure_stream import SINKS
 
-#: Of an act in which a member got no processor for so long nothing is measured: what it consumes is no witness.
+#: An act in which a member got no processor time for this long is not measured.
 _STARVED_MS = 2000
 
 
 def of_life(life: Life, view: str) -> list[Compared]:
-    """Each partition that was down in a measured step of the life, or is said to have been, by one view.
+    """Return each partition with measured or reported downtime in a step of the history, for one view.
 
     A partition that nobody consumed again has no measured end: after a shutdown, or of a deleted topic.
     """
@@ -39,12 +39,12 @@ def of_life(life: Life, view: str) -> list[Compared]:
 
 
 def is_inside(one: Compared) -> bool:
-    """Return true if the bounds are true: what a member consumed shows only when its next record comes."""
+    """Return true if the bounds hold; a consumed partition only shows when its next record arrives."""
     return one.within(max(RECORD_MS, one.pause))
 
 
 class Figures(NamedTuple):
-    """How many partitions' bounds are true, of how many, and the median of lower bound over measured downtime."""
+    """How many partitions' bounds hold, of how many, and the median of lower bound over measured downtime."""
 
     inside: int
     partitions: int

@@ -1,4 +1,4 @@
-"""Groups of real consumers under steady traffic, what is done to them, and when each partition was consumed."""
+"""Groups of real consumers under steady traffic, changes to them, and the times when each partition was consumed."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from tests.support.kafka import unique
 from tests.support.wait import PATIENCE, eventually
 
 PARTITIONS = 6
-#: A record a partition each so many ms.
+#: Milliseconds between two records of a partition.
 RECORD_MS = 50
 COMMIT_MS = 500
-#: Nothing has changed for so long, ms: what was done is over, and what comes next is an episode of its own.
+#: A group is settled after this many ms without a change; the next change begins a new episode.
 QUIET_MS = 3000
 ACTS = ("join", "kill", "recreate", "join", "leave", "restart")
 _JAVA = "org.apache.kafka.clients.consumer."
 
 
-#: A topic and the number of one of its partitions.
+#: A topic and a partition number.
 Place = tuple[str, int]
 
 
 class Mark(NamedTuple):
-    """A partition was consumed ``at`` a moment (ms) by ``holder``: another one each time that it was assigned."""
+    """A partition was consumed at a time (ms) by ``holder``, which is new with each assignment."""
 
     partition: Place
     at: int
@@ -48,7 +48,7 @@ class Mark(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Nobody consumed a partition between two moments (ms), and then another holder did."""
+    """A partition had no consumer between two times (ms), and then another holder."""
 
     partition: Place
     start: int
@@ -56,7 +56,7 @@ class Gap(NamedTuple):
 
 
 class Act(NamedTuple):
-    """What was done to a group, and from when on (ms)."""
+    """A change of a group, and its start time (ms)."""
 
     kind: str
     at: int
@@ -64,7 +64,7 @@ class Act(NamedTuple):
 
 @contextmanager
 def traffic(servers: str) -> Iterator[str]:
-    """A topic with a record a partition each :data:`RECORD_MS`."""
+    """Write to a topic: one record for each partition every :data:`RECORD_MS`."""
     name = unique("steady")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
@@ -85,7 +85,7 @@ class Members(ABC):
     """The members of one group, by name; a context manager that ends them all.
 
     Attributes:
-        held: what each one that is there holds by its callbacks.
+        held: the partitions of each running member, by its callbacks.
         changed: when that last changed, on :func:`time.monotonic`.
     """
 
@@ -108,7 +108,7 @@ class Members(ABC):
     def close(self) -> None: ...
 
     def _file(self, name: str) -> Path:
-        """A file for the marks of a consumer that starts."""
+        """Return a file for the marks of a consumer that starts."""
         self.files.append(self._folder / f"{self.group}-{name}-{len(self.files)}")
         return self.files[-1]
 
@@ -128,7 +128,7 @@ class Members(ABC):
 
 
 class JavaGroup(Members):
-    """Java consumers, each in a JVM of its own; ``static``: eager, with ids that stay."""
+    """Java consumers, each in its own JVM; ``static``: eager, with instance ids."""
 
     def __init__(self, protocol: str, servers: str, topic: str, folder: Path) -> None:
         super().__init__(unique(f"java-{protocol}"), folder)
@@ -173,7 +173,7 @@ class JavaGroup(Members):
 
 
 class PythonGroup(Members):
-    """Consumers of confluent-kafka or kafka-python with the listener, each in a process of its own."""
+    """confluent-kafka or kafka-python consumers with the listener, each in its own process."""
 
     def __init__(self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str) -> None:
         super().__init__(unique(f"{client}-{protocol}"), folder)
@@ -250,14 +250,14 @@ def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
 
 @dataclass
 class Played:
-    """What was done to a group and what came of it, from the first act on; ``files``: its consumers' marks."""
+    """The changes of a group and their results, from the first change on; ``files``: its consumers' marks."""
 
     group: str
     files: list[Path]
     acts: list[Act] = field(default_factory=list)
 
     def marks(self) -> list[Mark]:
-        """When partitions were consumed, each in the order of time."""
+        """Return when partitions were consumed, each in order of time."""
         found = [
             Mark((topic, int(partition)), int(at), (str(number), times))
             for number, file in enumerate(self.files)
@@ -267,7 +267,7 @@ class Played:
         return sorted(found, key=lambda mark: (mark.partition, mark.at))
 
     def gaps(self) -> list[Gap]:
-        """Of each partition, the times between two holders."""
+        """Return, for each partition, the times between two holders."""
         return [
             Gap(one.partition, one.at, other.at)
             for one, other in pairwise(self.marks())
@@ -276,7 +276,7 @@ class Played:
 
 
 def play(members: Members, rounds: int) -> Played:
-    """Do this to a group of two so many times, each when what was before is over."""
+    """Apply this change to a group of two several times, each after the group has settled."""
     played = Played(members.group, members.files)
     members.start("a")
     members.start("b")
@@ -290,7 +290,7 @@ def play(members: Members, rounds: int) -> Played:
                 members.kill("c")
             case "leave":
                 members.leave("c")
-            case "recreate":  # as a Deployment of Kubernetes with that strategy: nobody is there for a while
+            case "recreate":  # as a Kubernetes Deployment with the Recreate strategy: for a while there are no members
                 for name in ("a", "b"):
                     members.leave(name)
                 for name in ("a", "b"):

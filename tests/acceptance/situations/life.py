@@ -1,4 +1,4 @@
-"""What happens to one group, step by step, and what each view makes of every step."""
+"""Changes of one group, step by step, and the result of each step in every view."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 
 #: Long enough for a member on a busy machine.
 SESSION_MS: Final = 6000
-#: Of a member that is going to overrun it.
+#: max.poll.interval.ms of a member that is going to exceed it.
 POLL_MS: Final = 6000
-#: kafka-python's leader may ask for one more generation, for what its metadata brings once all have their
-#: partitions: within a heartbeat, 3 s.
+#: kafka-python's leader may request one more generation within a heartbeat (3 s), for metadata that arrives after all
+#: members have their partitions.
 _AFTERTHOUGHT_MS: Final = 5000
 _JAVA: Final = "org.apache.kafka.clients.consumer."
 _ASSIGNORS: Final = {
@@ -40,8 +40,8 @@ _PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUM
 class Speaks:
     """How members are made: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
 
-    ``assignors``: of the classic protocol, the preferred one first. ``static``: each has an instance id.
-    ``listened``: members tell a monitor themselves (Python clients). ``placed``: each process has a host of its own
+    ``assignors``: of the classic protocol, by preference. ``static``: each has an instance id.
+    ``listened``: members report themselves (Python clients). ``placed``: each process has a host of its own
     (kafka-python). ``racks``: of members by name (confluent).
     """
 
@@ -59,7 +59,7 @@ class Speaks:
 
 @dataclass
 class Step:
-    """One step: what it is, and the episodes that each view has of it.
+    """One step: its kind, and its episodes in each view.
 
     Attributes:
         kind: what it is.
@@ -85,7 +85,7 @@ class Step:
 
 
 class Life:
-    """A group of real members; each of :meth:`step` is one episode."""
+    """A group of real members; each :meth:`step` is one episode."""
 
     def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
         self.stage, self.speaks = stage, speaks
@@ -93,25 +93,25 @@ class Life:
         self.topics = {stage.topic(partitions, self.group): partitions}
         self.subscribed: dict[str, tuple[str, ...]] = {}
         self.python: dict[str, Member | Poller] = {}
-        #: All that ever were, in the order of their starts.
+        #: All members that ever joined, in the order of their starts.
         self.processes: list[Member | Poller] = []
-        #: Where Java's consumers write what they consume.
+        #: File in which Java consumers record what they consume.
         self.marks: list[Path] = []
-        #: Kinds of the incidents that what happens brings about, beside storms of members that were killed.
+        #: Expected kinds of incidents, beside storms of killed members.
         self.alarms: tuple[str, ...] = ()
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
-        #: When members were killed, seconds.
+        #: Times at which members were killed, in seconds.
         self.kills: list[float] = []
         self._started = 0
         self._new: set[str] = set()
         self._fenced: set[str] = set()
         self.views = {name: view for name, view in stage.views.items() if name != LISTENER or speaks.listened}
 
-    # What happens.
+    # Changes of the group.
 
     def start(self, *names: str, speaks: Speaks | None = None) -> None:
-        """Members that join, all at once."""
+        """Start members, all at once."""
         for name in names:
             self._start(name, speaks or self.speaks)
             self._new.add(name)
@@ -181,15 +181,15 @@ class Life:
         }
 
     def leave(self, *names: str) -> None:
-        """They leave, all at once: a closing client's goodbye, which a static member says only when asked to."""
+        """Let these members leave at once with a LeaveGroup, which a static member sends only on request."""
         self._end(names, "LEAVE_GROUP")
 
     def stop(self, *names: str) -> None:
-        """They end as their clients do by default: static members say no goodbye."""
+        """Stop these members as their clients do by default: static members send no LeaveGroup."""
         self._end(names, "DEFAULT")
 
     def crash(self, *names: str) -> None:
-        """They end without a word."""
+        """Crash these members, without a LeaveGroup."""
         self._end(names, "REMAIN_IN_GROUP")
 
     def _end(self, names: Iterable[str], how: str) -> None:
@@ -208,7 +208,7 @@ class Life:
         eventually(lambda: all(owned[one] is None for one in ending) or self.failures)
 
     def stall(self, name: str) -> None:
-        """It does not poll for longer than it may, and then does again."""
+        """Let a member exceed max.poll.interval.ms, and then poll again."""
         member = self.python.get(name)
         if isinstance(member, Poller):
             member.stall(2 * self.speaks.poll_ms)
@@ -219,7 +219,7 @@ class Life:
         eventually(lambda: any(one.name == puppet and not one.owned for one in java.told[before:]))
 
     def rejoin(self, name: str, reason: str) -> None:
-        """It requests a rebalance, and goes through it."""
+        """Let a member request a rebalance, and go through it."""
         java, puppet = self.stage.java, self.java[name]
         before = len(java.told)
         java.rejoin(puppet, reason)
@@ -227,7 +227,7 @@ class Life:
         self.whole()
 
     def share(self, name: str) -> None:
-        """Another process starts with its instance id; the coordinator fences the one that was there."""
+        """Start another process with the same instance id; the coordinator fences the first one."""
         fenced = self.java[name]
         seen = {view: self.views[view].ids(self.group).get(name) for view in (LOG, OFFSETS)}
         self._start(name, self.speaks)
@@ -239,45 +239,45 @@ class Life:
         eventually(lambda: all(self.views[v].ids(self.group).get(name) != one for v, one in seen.items()))
 
     def reset(self) -> None:
-        """Somebody sets the offsets of the group, which has no members, back to the beginning."""
+        """Reset the offsets of the group, which has no members, to the beginning."""
         topic, partitions = next(iter(self.topics.items()))
         self.stage.reset(self.group, topic, partitions)
 
     def delete(self, topic: str) -> None:
-        """A topic that members subscribe to is no more."""
+        """Delete a topic that members subscribe to."""
         self.topics[topic] = 0
         self.stage.delete(topic)
 
     def subscribe(self, name: str, *topics: str) -> None:
-        """It subscribes to these topics from now on."""
+        """Let a member subscribe to these topics from now on."""
         self.subscribed[name] = topics
         self.stage.java.subscribe(self.java[name], list(topics))
 
     def topic(self, partitions: int, prefix: str = "topic") -> str:
-        """One more topic for those who subscribe to it."""
+        """Create one more topic, for members that subscribe to it."""
         name = self.stage.topic(partitions, prefix)
         self.topics[name] = partitions
         return name
 
     def awaited_topic(self) -> str:
-        """The name of a topic that everybody subscribes to, and that does not exist."""
+        """Return the name of a topic that all members subscribe to, and that does not exist yet."""
         name = f"{self.group}-later"
         self.topics[name] = 0
         return name
 
     def create(self, name: str, partitions: int) -> None:
-        """That topic is there."""
+        """Create that topic."""
         self.stage.create(name, partitions)
         self.topics[name] = partitions
 
     def grow(self, partitions: int) -> None:
-        """More partitions for the group's first topic."""
+        """Add partitions to the group's first topic."""
         name = next(iter(self.topics))
         self.stage.grow(name, partitions)
         self.topics[name] = partitions
 
     def roll(self, *names: str, speaks: Speaks | None = None) -> None:
-        """One after the other leaves and is started again, once the group is whole without it."""
+        """Restart the members one after the other, each after the group has rebalanced without it."""
         for name in names:
             self.stop(name)
             if not self.speaks.static:
@@ -285,16 +285,16 @@ class Life:
             self.start(name, speaks=speaks)
             self.whole()
 
-    # What came of it.
+    # Results.
 
     @property
     def failures(self) -> list[str]:
-        """Errors that ended Java's consumers, but those whose instance id another process took."""
+        """Return errors that ended Java consumers, except those fenced by a process with the same instance id."""
         found = [failure for failure in self.stage.java.failures if failure.startswith(f"{self.group}/")]
         return [one for one in found if one.partition(":")[0] not in self._fenced]
 
     def removed(self, since_ms: int) -> frozenset[str]:
-        """Return the Java consumers that have another member id than before: the coordinator had removed them."""
+        """Return Java consumers with a new member id, which the coordinator had removed."""
         ids: dict[str, list[set[str]]] = defaultdict(lambda: [set(), set()])
         for one in self.stage.java.told:
             group, _, rest = one.name.partition("/")
@@ -303,7 +303,7 @@ class Life:
         return frozenset(name for name, (before, after) in ids.items() if after - before)
 
     def callbacks(self) -> dict[str, list[Share]]:
-        """What consumers had after each assignment, by their names, where it was another one than before."""
+        """Return the changed assignments of consumers after each callback, by name."""
         found: dict[str, list[tuple[int, Share]]] = defaultdict(list)
         for one in self.stage.java.told:
             group, _, rest = one.name.partition("/")
@@ -314,13 +314,13 @@ class Life:
         return {name: distinct(share for _, share in sorted(told, key=itemgetter(0))) for name, told in found.items()}
 
     def owned(self) -> dict[str, Share]:
-        """What the members' callbacks say that they consume, by their names."""
+        """Return the members' partitions by their callbacks and names."""
         found = {name: self.stage.java.owned[puppet] or {} for name, puppet in self.java.items()}
         found |= {name: member.owned for name, member in self.python.items()}
         return {name: dict(sorted(share.items())) for name, share in found.items() if share}
 
     def whole(self) -> None:
-        """Until the members consume everything that they subscribe to, each partition once, and each some."""
+        """Wait until the members consume all subscribed partitions, each partition once, and each member some."""
 
         def done() -> bool:
             assert not self.failures, self.failures
@@ -337,7 +337,7 @@ class Life:
             raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
 
     def _agrees(self, view: Following, before: dict[str, str]) -> bool:
-        """Whether a view has the members and what they own, those that are new too, and nothing is waited for."""
+        """Return true if a view shows all members with their partitions, and waits for nothing."""
         told, ids = view.episodes(self.group), view.ids(self.group)
         shares = {name: share for name, share in view.shares(self.group).items() if share}
         return (
@@ -346,34 +346,34 @@ class Life:
             and told[-1].status not in ("rebalancing", "catching-up")
             and shares == self.owned()
             and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
-            and (view is self.views.get(POLLING) or self._has_newest(view))  # polling counts rounds by itself
+            and (view is self.views.get(POLLING) or self._has_newest(view))  # polling has its own generation count
             and self._thought(view)
         )
 
     def _has_newest(self, view: Following) -> bool:
-        """Return true if a view has the newest generation or epoch that Java's consumers were told of."""
+        """Return true if a view has the newest generation or epoch that Java consumers received."""
         seen, told = self._generations(view)
         return seen is None or seen >= told
 
     def _generations(self, view: Following) -> tuple[int | None, int]:
-        """The newest generation or epoch of a view, and that of Java's consumers."""
+        """Return the newest generation or epoch of a view, and that of Java consumers."""
         told = [one.generation for one in self.stage.java.told if one.name.startswith(f"{self.group}/")]
         rounds = view.rounds(self.group)
         seen = [one.generation if one.group_epoch is None else one.group_epoch for one in rounds]
         return max((number for number in seen if number is not None), default=None), max(told, default=-1)
 
     def _thought(self, view: Following) -> bool:
-        """Return true if no member will ask for another round by itself."""
+        """Return true if no member will request another round by itself."""
         if self.speaks.client != "kafka-python":
             return True
         return time.time() * 1000 - view.rounds(self.group)[-1].timestamp > _AFTERTHOUGHT_MS
 
     def _rests(self, view: Following, before: dict[str, str]) -> bool:
-        """Return true if that is so, and the view's quiet time has passed since."""
+        """Return true if this holds and the view's quiet time has passed since."""
         return self._agrees(view, before) and view.rest(self.group)
 
     def settle(self, before: dict[str, dict[str, str]]) -> None:
-        """Until the group is whole, every view has seen it so, and it rests; ``before``: their member ids."""
+        """Wait until the group is complete and quiet in every view; ``before``: the earlier member ids."""
         self.whole()
         for name, view in self.views.items():
             try:
@@ -398,7 +398,7 @@ class Life:
         provable: bool = True,
         then: str = "",
     ) -> Iterator[None]:
-        """What happens in the block is one episode of this kind; it ends when the group rests."""
+        """Record the block's changes as one episode of this kind; it ends once the group is quiet."""
         at = time.time_ns() // 1_000_000
         before = {name: len(view.episodes(self.group)) for name, view in self.views.items()}
         ids = {name: view.ids(self.group) for name, view in self.views.items()}
@@ -418,7 +418,7 @@ class Life:
         return self.views[view].incidents(self.group)
 
     def close(self) -> None:
-        """End what still runs."""
+        """End all running members."""
         for member in self.python.values():
             member.crash()
         for puppet in self.java.values():

@@ -1,4 +1,4 @@
-"""The lives that groups lead in the suite: what happens to each, and what it is to be called."""
+"""The group histories of the suite: changes of each group, and the expected kind of each episode."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _crash(life: Life) -> None:
 
 
 def _everything(life: Life) -> None:
-    """All that can happen to a group of Java's consumers, but what its protocol does not have."""
+    """Apply every change that a group of Java consumers supports under its protocol."""
     _beginning(life)
     with life.step("subscription-change"):
         first, more = next(iter(life.topics)), life.topic(4)
@@ -55,7 +55,7 @@ def _everything(life: Life) -> None:
 
 
 def _usual(life: Life) -> None:
-    """What happens to any group."""
+    """Apply the changes that every group supports."""
     _beginning(life)
     with life.step("rolling-restart", back=("a", "b"), may=("restart",)):
         life.roll("a", "b")
@@ -66,7 +66,7 @@ def _usual(life: Life) -> None:
 
 
 def new_assignor(life: Life) -> None:
-    """Members that prefer another assignor: the group uses it once most of them do."""
+    """Replace members by ones that prefer another assignor; the group uses it once most of them do."""
     _beginning(life)
     other = replace(life.speaks, assignors=tuple(reversed(life.speaks.assignors)))
     with life.step("assignor-change", back=("a", "b", "c")):
@@ -75,7 +75,7 @@ def new_assignor(life: Life) -> None:
 
 
 def migration(life: Life) -> None:
-    """From the classic protocol to KIP-848, one member after the other."""
+    """Migrate from the classic protocol to KIP-848, one member after the other."""
     _beginning(life)
     with life.step("protocol-migration", back=("a", "b", "c")):
         life.roll("a", "b", "c", speaks=replace(life.speaks, protocol="consumer"))
@@ -83,7 +83,7 @@ def migration(life: Life) -> None:
 
 
 def static(life: Life) -> None:
-    """Members with instance ids: back in time nothing moves."""
+    """Restart members with instance ids: if they rejoin in time, no partition moves."""
     _beginning(life)
     with life.step("static-bounce", back=("b",)):
         life.roll("b")
@@ -94,7 +94,7 @@ def static(life: Life) -> None:
 
 
 def static_rollouts(life: Life) -> None:
-    """Three rollouts of static members."""
+    """Run three rollouts of static members."""
     with life.step("first-start", came=("a", "b", "c")):
         life.start("a", "b", "c")
     for _ in range(3):
@@ -104,7 +104,7 @@ def static_rollouts(life: Life) -> None:
 
 
 def ten(life: Life) -> None:
-    """A rolling restart of ten members."""
+    """Restart ten members one by one."""
     with life.step("first-start", came=TEN):
         life.start(*TEN)
     with life.step("static-bounce" if life.speaks.static else "rolling-restart", back=TEN):
@@ -113,7 +113,7 @@ def ten(life: Life) -> None:
 
 
 def scales_twice(life: Life) -> None:
-    """A healthy group that grows and shrinks."""
+    """Scale a healthy group out and in."""
     with life.step("first-start", came=("a", "b")):
         life.start("a", "b")
     with life.step("scale-out", came=("c", "d")):
@@ -124,7 +124,7 @@ def scales_twice(life: Life) -> None:
 
 
 def one_join(life: Life) -> None:
-    """A member joins another."""
+    """Let one member join another."""
     with life.step("first-start", came=("a",)):
         life.start("a")
     with life.step("scale-out", came=("b",)):
@@ -133,7 +133,7 @@ def one_join(life: Life) -> None:
 
 
 def storm(life: Life, kills: int = 3, every: float = 0) -> None:
-    """A member that is killed again and again; ``every``: seconds between two kills, at least."""
+    """Kill a member repeatedly; ``every``: minimum seconds between two kills."""
     with life.step("first-start", came=("a", "b")):
         life.start("a", "b")
     with life.step("storm", back=("b",)):
@@ -149,12 +149,12 @@ def storm(life: Life, kills: int = 3, every: float = 0) -> None:
 
 
 def long_storm(life: Life) -> None:
-    """Three minutes of it."""
+    """Run a storm of three minutes."""
     storm(life, kills=9, every=20)
 
 
 def connectors(life: Life) -> None:
-    """A worker whose connectors come and go."""
+    """Create and delete connectors of a worker."""
     assert isinstance(life, Connect)
     with life.step("first-start", came=("w1",)):
         life.start("w1")
@@ -168,7 +168,7 @@ def connectors(life: Life) -> None:
 
 
 def streams(life: Life) -> None:
-    """An application of Kafka Streams: by the classic protocol its threads say no goodbye."""
+    """Run a Kafka Streams application; under the classic protocol its threads send no LeaveGroup."""
     a, b, c = map(Streams.thread, "abc")
     with life.step("first-start", came=(a, b)):
         life.start(a, b)
@@ -187,7 +187,7 @@ def streams(life: Life) -> None:
 
 @dataclass(frozen=True)
 class Led:
-    """A life: how members are made, and what happens."""
+    """A group history: the clients of its members, and its changes."""
 
     speaks: Speaks
     happens: Callable[[Life], None]
@@ -260,8 +260,8 @@ LIVES: dict[str, Led] = {
     "overrun librdkafka": Led(Speaks("poller", "eager", poll_ms=POLL_MS), operations.overrun),
     "deployment eager": Led(EAGER, operations.surge),
     "deployment kip-848": Led(CONSUMER, operations.surge),
-    # Java retries its commit to the deleted topic for max.poll.interval.ms before it rejoins: first the leader,
-    # which sees the change, and then the others, which the leader's JoinGroup makes rejoin.
+    # Java retries its commit to the deleted topic for max.poll.interval.ms before it rejoins: first the leader, which
+    # notices the change, and then the others, which the leader's JoinGroup makes rejoin.
     "deleted topic eager": Led(replace(EAGER, poll_ms=30_000), operations.deleted_topic),
     "deleted topic kip-848": Led(CONSUMER, operations.deleted_topic),
     "migration from cooperative": Led(COOPERATIVE, migration),

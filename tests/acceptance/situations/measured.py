@@ -1,4 +1,4 @@
-"""What the monitor says of how long partitions stood still, beside what was measured."""
+"""Compares reported downtime of partitions with measured downtime."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tests.support.pure_stream import SINKS
 
 
 class Bounds(NamedTuple):
-    """At least and at most so long, ms; ``upper`` None: nothing says."""
+    """Bounds of a downtime in ms; ``upper`` None: unbounded."""
 
     lower: int
     upper: int | None
 
 
 class Compared(NamedTuple):
-    """One partition in what came of one act: what was said of it, and what was measured, all gaps together.
+    """One partition in the result of one change: the reported bounds, and the measured sum of all gaps.
 
     Attributes:
-        said: None: that it did not stand still.
+        said: the reported bounds; None: no downtime.
         pause: the longest time between two records with one holder in what came of this act, ms.
     """
 
@@ -46,15 +46,15 @@ class Compared(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether what is said is true. A gap begins up to one record's interval after the last one before it."""
+        """Return true if the bounds hold; a gap begins up to one record's interval after the last record before it."""
         return self.within(RECORD_MS)
 
     def within(self, interval: int) -> bool:
-        """Whether what is said is true if a gap begins up to ``interval`` ms after the last record before it."""
+        """Return true if the bounds hold for a gap that begins up to ``interval`` ms after the last record before it."""
         if self.said is None:
             return not self.gaps
         lower, upper = self.said
-        # Moments are whole milliseconds.
+        # Times are whole milliseconds.
         least = self.measured - self.gaps * (interval + 2)
         return lower <= self.measured + 2 * self.gaps and (upper is None or least <= upper)
 
@@ -64,7 +64,7 @@ class Compared(NamedTuple):
 
     @property
     def beyond(self) -> int:
-        """By how much the bounds are wider than 1.5 times what was measured and a commit interval, ms."""
+        """Return by how much (ms) the bounds exceed 1.5 times the measurement plus a commit interval."""
         return (self.width or 0) - round(1.5 * self.measured) - COMMIT_MS
 
 
@@ -76,7 +76,7 @@ def _no_listener(event: Event) -> bool:
     return not event.source.startswith("listener/")
 
 
-#: What the monitor may know, by name: of all events in the membership log those that it has then.
+#: Evidence by name: the events of the membership log that a monitor with it has.
 EVIDENCE: dict[str, Callable[[Event], bool]] = {
     "commits": lambda event: _no_log(event) and _no_listener(event),
     "commits, log": _no_listener,
@@ -85,7 +85,7 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 
 
 def compared(played: Played, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[Compared]:
-    """Each partition that stood still after each act, or is said to have."""
+    """Return each partition with measured or reported downtime after each change."""
     gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_act(played, gap.end), gap.partition].append(gap)
@@ -105,7 +105,7 @@ def compared(played: Played, events: Iterable[Event], quiet_ms: int = QUIET_MS) 
 
 
 def _pauses(played: Played) -> dict[int, int]:
-    """By act, the longest time that a partition's holder took from one record to the next."""
+    """Return, by change, the longest time that a partition's holder took from one record to the next."""
     found: dict[int, int] = {}
     for one, other in pairwise(played.marks()):
         if one.partition == other.partition and one.holder == other.holder:
@@ -115,12 +115,12 @@ def _pauses(played: Played) -> dict[int, int]:
 
 
 def _act(played: Played, at: int) -> int:
-    """The last act that had begun by then; −1: none had."""
+    """Return the last change that had begun by this time; −1: none."""
     return sum(act.at <= at for act in played.acts) - 1
 
 
 def _said(played: Played, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
-    """By the act in which the episode began and by partition."""
+    """Return the reported bounds by the change in which the episode began and by partition."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     found: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
     for offset, event in enumerate(events):
@@ -143,10 +143,10 @@ def _said(played: Played, events: Iterable[Event], quiet_ms: int) -> dict[tuple[
 
 
 class Line(NamedTuple):
-    """A line of the table; times in ms, medians over partitions that stood still.
+    """A line of the table; times in ms, medians over partitions with downtime.
 
     Attributes:
-        inside: those whose bounds hold what was measured.
+        inside: those whose bounds contain the measurement.
         possible: those that do if members paused for as long before they stopped as they did at other times in what
             came of the same act: all that a busy machine can show.
         stops, bounded: partitions that stood still, and those of them with an upper bound.
@@ -166,7 +166,7 @@ class Line(NamedTuple):
     beyond: float
 
     def row(self) -> str:
-        """As it stands in the table."""
+        """Return the line in the table's format."""
         return (
             f"| {self.group} | {self.evidence} | {self.inside} of {self.rounds} | {self.bounded} of {self.stops} "
             f"| {self.gap:.0f} ms | {self.lower:.0f} ms | {self.width:.0f} ms | {self.beyond:+.0f} ms |"
@@ -174,7 +174,7 @@ class Line(NamedTuple):
 
 
 def line(group: str, evidence: str, rounds: int, found: Sequence[Compared]) -> Line:
-    """What came of so many rounds."""
+    """Return the line for this many rounds."""
     wrong = {one.act for one in found if not one.inside}
     impossible = {one.act for one in found if not one.within(max(RECORD_MS, one.pause))}
     stops = [one for one in found if one.said is not None]
@@ -189,7 +189,7 @@ def line(group: str, evidence: str, rounds: int, found: Sequence[Compared]) -> L
 
 
 def table(lines: Iterable[Line]) -> str:
-    """The lines as Markdown."""
+    """Return the lines as Markdown."""
     lines = list(lines)
     rounds = sum({one.group: one.rounds for one in lines}.values())
     head = (

@@ -1,4 +1,4 @@
-"""What operators, deployments and failures do to groups: the lives beside one of each kind."""
+"""Operations, deployments and failures of groups, beyond the histories of a single kind."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from tests.acceptance.situations.stage import POLLING
 from tests.support.wait import eventually
 
 TWENTY = tuple(f"m{number}" for number in range(20))
-#: Pods of one Deployment, by the ReplicaSets before and after a rollout.
+#: Pods of one Deployment, by their ReplicaSets before and after a rollout.
 PODS = tuple(f"shop-7d9f8b6c5-{one}" for one in ("r2x2z", "q8r7t", "k4w9m"))
 NEW_PODS = tuple(f"shop-5c6b9d7f4-{one}" for one in ("x7k2p", "b9v4d", "z5n8c"))
 
 
 def end(life: Life) -> None:
-    """All members leave."""
+    """Let all members leave."""
     gone = tuple(life.subscribed)
     with life.step("shutdown", went=gone):
         life.leave(*gone)
 
 
 def begin(life: Life, *names: str) -> None:
-    """The group starts."""
+    """Start the group."""
     with life.step("first-start", came=names):
         life.start(*names)
 
 
 def rollouts(life: Life) -> None:
-    """Three rolling restarts, a quiet time between any two."""
+    """Run three rolling restarts with a quiet time between them."""
     begin(life, "a", "b", "c")
     for _ in range(3):
         with life.step("rolling-restart", back=("a", "b", "c")):
@@ -38,7 +38,7 @@ def rollouts(life: Life) -> None:
 
 
 def twenty(life: Life) -> None:
-    """A healthy rollout of twenty members."""
+    """Run a healthy rollout of twenty members."""
     begin(life, *TWENTY)
     with life.step("rolling-restart", back=TWENTY):
         life.roll(*TWENTY)
@@ -46,7 +46,7 @@ def twenty(life: Life) -> None:
 
 
 def shared_instance(life: Life) -> None:
-    """Two processes that share an instance id, each started again when the other one has it fenced."""
+    """Run two processes with the same instance id, each restarted when the other has it fenced."""
     begin(life, "a", "b")
     life.alarms = ("duplicate-instance-id",)
     with life.step("duplicate-instance-id", back=("b",)):
@@ -56,7 +56,7 @@ def shared_instance(life: Life) -> None:
 
 
 def rejoins(life: Life) -> None:
-    """A member that requests a rebalance again and again."""
+    """Let a member request rebalances repeatedly."""
     begin(life, "a", "b")
     life.alarms = ("storm",)
     with life.step("storm"):
@@ -66,7 +66,7 @@ def rejoins(life: Life) -> None:
 
 
 def one_request(life: Life) -> None:
-    """An application requests one rebalance."""
+    """Let an application request one rebalance."""
     begin(life, "a", "b")
     with life.step("app-requested"):
         life.rejoin("b", "app asked")
@@ -74,7 +74,7 @@ def one_request(life: Life) -> None:
 
 
 def overtaken(life: Life) -> None:
-    """Members join all through the first rebalance and right after it."""
+    """Let members join during and right after the first rebalance."""
     with life.step("first-start", came=TWENTY[:8]):
         for name in TWENTY[:8]:
             life.start(name)
@@ -83,7 +83,7 @@ def overtaken(life: Life) -> None:
 
 
 def visitors(life: Life) -> None:
-    """Three join and leave again at once."""
+    """Let three members join and leave again at once."""
     begin(life, "a", "b")
     with life.step("unknown"):
         life.start("c", "d", "e")
@@ -93,8 +93,8 @@ def visitors(life: Life) -> None:
 
 
 def start_and_leave(life: Life) -> None:
-    """Three join a group that had nobody, and leave at once."""
-    del life.views[POLLING]  # it may come too late for all of it
+    """Let three members join an empty group, and leave at once."""
+    del life.views[POLLING]  # a snapshot may come too late to see them
     with life.step("first-start", came=("a", "b", "c"), then="shutdown"):
         life.start("a", "b", "c")
         life.whole()
@@ -102,7 +102,9 @@ def start_and_leave(life: Life) -> None:
 
 
 def killed(life: Life) -> None:
-    """All are killed, and back within the quiet time: from one host that may also be the coordinator's outage."""
+    """Kill all members and restart them within the quiet time on one host; this may also be an outage of the
+    coordinator.
+    """
     begin(life, "a", "b")
     with life.step("crash", back=("a", "b"), may=("crash", "restart"), provable=False):
         life.crash("a", "b")
@@ -111,7 +113,7 @@ def killed(life: Life) -> None:
 
 
 def recreated(life: Life) -> None:
-    """All leave, and are back within the quiet time: a Deployment of the strategy Recreate."""
+    """Stop all members and restart them within the quiet time: a Deployment with the Recreate strategy."""
     begin(life, "a", "b", "c")
     with life.step("restart", back=("a", "b", "c"), may=("restart",), provable=False):
         life.leave("a", "b", "c")
@@ -120,7 +122,7 @@ def recreated(life: Life) -> None:
 
 
 def recreated_elsewhere(life: Life) -> None:
-    """The same on other hosts: the new pods of the strategy Recreate."""
+    """The same on other hosts: new pods with the Recreate strategy."""
     begin(life, *PODS)
     with life.step("recreate", back=NEW_PODS, may=("restart", "recreate"), provable=False):
         life.leave(*PODS)
@@ -129,7 +131,7 @@ def recreated_elsewhere(life: Life) -> None:
 
 
 def surge(life: Life) -> None:
-    """A rollout of a Deployment with maxSurge: each new pod starts before an old one ends."""
+    """Run a rollout of a Deployment with maxSurge: each new pod starts before an old one ends."""
     begin(life, *PODS)
     with life.step("surge", back=NEW_PODS, may=("rolling-restart", "restart", "surge")):
         for old, new in zip(PODS, NEW_PODS, strict=True):
@@ -141,7 +143,7 @@ def surge(life: Life) -> None:
 
 
 def fleet_replaced(life: Life) -> None:
-    """Blue and green: a second set of members joins, then the first one leaves."""
+    """Run a blue-green deploy: a second set of members joins, then the first one leaves."""
     begin(life, *PODS)
     with life.step("fleet-replaced", back=NEW_PODS, may=("fleet-replaced", "restart", "rolling-restart")):
         life.start(*NEW_PODS)
@@ -151,7 +153,7 @@ def fleet_replaced(life: Life) -> None:
 
 
 def zone_lost(life: Life) -> None:
-    """All members of one of two racks are killed."""
+    """Kill all members of one of two racks."""
     begin(life, "a", "b", "c", "d")
     with life.step("zone-lost", went=("c", "d"), may=("crash", "zone-lost"), provable=False):
         life.crash("c", "d")
@@ -159,7 +161,7 @@ def zone_lost(life: Life) -> None:
 
 
 def topic_added(life: Life) -> None:
-    """A topic to which the members subscribe already is created."""
+    """Create a topic to which the members already subscribe."""
     later = life.awaited_topic()
     begin(life, "a", "b")
     with life.step("topic-added", may=("topic-added", "subscription-change"), provable=False):
@@ -168,7 +170,7 @@ def topic_added(life: Life) -> None:
 
 
 def topic_matches(life: Life) -> None:
-    """A topic is created that the members' pattern matches: clients send the names that it matches."""
+    """Create a topic that matches the members' pattern: clients send the matching names."""
     begin(life, "a", "b")
     with life.step("subscription-change"):
         life.topic(4, prefix=life.group)
@@ -178,19 +180,19 @@ def topic_matches(life: Life) -> None:
 
 
 def offsets_reset(life: Life) -> None:
-    """While the group is empty its offsets are set back."""
+    """Reset the offsets of the group while it is empty."""
     begin(life, "a", "b")
     end(life)
     del life.views[POLLING]  # it reads no commits of empty groups
     with life.step("offsets-reset", provable=False):
         before = {name: len(view.episodes(life.group)) for name, view in life.views.items()}
         life.reset()
-        for name, view in life.views.items():  # offsets at rest are sampled once a minute
+        for name, view in life.views.items():  # offsets of stable groups are sampled once a minute
             eventually(lambda: len(view.episodes(life.group)) > before[name])  # noqa: B023 - called at once
 
 
 def overrun(life: Life) -> None:
-    """A member of librdkafka does not poll: it leaves without a reason, and comes back when it polls."""
+    """Let a librdkafka member stop polling: it leaves without a reason, and rejoins when it polls."""
     begin(life, "a", "b")
     with life.step("poll-timeout", back=("b",), may=("restart", "crash"), provable=False):
         life.stall("b")
@@ -198,7 +200,7 @@ def overrun(life: Life) -> None:
 
 
 def deleted_topic(life: Life) -> None:
-    """One of two subscribed topics is deleted."""
+    """Delete one of two subscribed topics."""
     gone = life.topic(4)
     begin(life, "a", "b")
     life.alarms = ("topic-gone",)
@@ -206,19 +208,19 @@ def deleted_topic(life: Life) -> None:
         life.delete(gone)
     step = life.steps[-1]
     step.back = life.removed(step.at)
-    if step.back:  # its commits to the deleted topic took it longer than the group waited
+    if step.back:  # its commits to the deleted topic took longer than the group waited
         step.kind = "poll-timeout"
     end(life)
 
 
 def console(life: Life) -> None:
-    """A consumer of a moment."""
+    """Start and stop a short-lived console consumer."""
     begin(life, "console-consumer")
     end(life)
 
 
 def worker_restart(life: Life) -> None:
-    """A worker of Connect is back before the scheduled delay is over."""
+    """Restart a Connect worker within the scheduled delay."""
     assert isinstance(life, Connect)
     begin(life, "w1", "w2")
     with life.step("connector-change"):

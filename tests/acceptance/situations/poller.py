@@ -65,7 +65,7 @@ class Poller:
         return self.told[-1]["owned"] if self.told else {}
 
     def stall(self, ms: int) -> None:
-        """Do not poll for so long, and wait until that is over."""
+        """Stop polling for this long, and wait until it resumes."""
         self._pause_s = ms / 1000
         self._stop.wait(ms / 1000 + 0.5)
 
@@ -74,5 +74,5 @@ class Poller:
         self._stop.set()
         self._thread.join(PATIENCE)
 
-    #: It can't die alone.
+    #: A thread can't be killed alone.
     crash = close

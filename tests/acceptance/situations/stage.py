@@ -1,6 +1,6 @@
-"""Where groups live side by side: one broker, three collectors and listeners, topics that are written to.
+"""Environment of the groups: one broker, three collectors with listeners, and topics with traffic.
 
-Each monitor is a *view* of the same groups from other evidence: the offsets topic with the coordinator's log, the
+Each monitor is a *view* of the same groups with other evidence: the offsets topic with the coordinator's log, the
 offsets topic alone, polling, and what listeners in consumers say.
 """
 
@@ -27,23 +27,23 @@ from tests.support.following import Following
 from tests.support.kafka import PROPERTIES, unique
 from tests.support.wait import PATIENCE
 
-#: The evidence that there is, in the order of the table.
+#: All kinds of evidence, in the order of the table.
 LOG: Final = "offsets and coordinator's log"
 OFFSETS: Final = "offsets"
 POLLING: Final = "polling"
 LISTENER: Final = "listener"
 VIEWS: Final = (LOG, OFFSETS, POLLING, LISTENER)
 
-#: Each partition gets a record each so many ms, so that members commit, and it shows when they consumed.
+#: Milliseconds between two records of each partition, so that members commit and consumption is visible.
 RECORD_MS: Final = 200
-#: A process that polls as fast as the tests go.
+#: Poll interval of a process, as short as the tests allow.
 _QUICK: Final = {
     "REBALANCE_MONITOR_COLLECT__POLL_INTERVAL_MS": "400",
     "REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100",
     "REBALANCE_MONITOR_COLLECT__POLL_REQUESTS_PER_SECOND": "400",
     "REBALANCE_MONITOR_COLLECT__METADATA_INTERVAL_MS": "300",
 }
-#: Members that start at the same time are in the first generation together.
+#: Members that start at the same time join the first generation together.
 _OTHERS: Final = {
     "group.initial.rebalance.delay.ms": "1000",
     "group.streams.min.session.timeout.ms": "1000",
@@ -55,7 +55,7 @@ _OTHERS: Final = {
 
 @dataclass
 class Stage:
-    """The broker, those who follow it, and the JVM with Java's consumers."""
+    """The broker, the monitors that follow it, and the JVM with Java consumers."""
 
     broker: EmbeddedBroker
     folder: Path
@@ -69,31 +69,30 @@ class Stage:
         return self.broker.bootstrap_servers
 
     def topic(self, partitions: int, prefix: str = "topic") -> str:
-        """A new topic that is written to from now on."""
+        """Create a topic with traffic from now on."""
         name = unique(prefix)
         self.create(name, partitions)
         return name
 
     def create(self, name: str, partitions: int) -> None:
-        """A topic of this name that is written to from now on."""
+        """Create a topic of this name with traffic from now on."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
         self.written.append((name, partitions))
 
     def reset(self, group: str, topic: str, partitions: int) -> None:
-        """Set a group's offsets of a topic to 0, as ``kafka-consumer-groups --reset-offsets`` does."""
+        """Reset a group's offsets of a topic to 0, as ``kafka-consumer-groups --reset-offsets`` does."""
         places = [TopicPartition(topic, number, 0) for number in range(partitions)]
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(PATIENCE)
 
     def delete(self, topic: str) -> None:
-        """Delete a topic."""
         self.written[:] = [one for one in self.written if one[0] != topic]
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.delete_topics([topic])[topic].result(PATIENCE)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """More partitions for a topic."""
+        """Add partitions to a topic."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
         self.written[:] = [one for one in self.written if one[0] != topic] + [(topic, partitions)]
@@ -101,7 +100,7 @@ class Stage:
 
 @contextmanager
 def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
-    """A broker of its own, as its log is read."""
+    """Run a stage with its own broker, as its log is read."""
     with ExitStack() as stack:
         given = PROPERTIES | _OTHERS | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=given))
@@ -127,7 +126,7 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
 
 @contextmanager
 def _written(stage: Stage) -> Iterator[None]:
-    """Something is written to all partitions of all topics, so that members commit."""
+    """Write to all partitions of all topics, so that members commit."""
 
     def write(producer: Producer, stop: threading.Event) -> None:
         for number in count():
@@ -140,7 +139,7 @@ def _written(stage: Stage) -> Iterator[None]:
                     except KafkaException as error:
                         if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
                             raise
-                        # A grown topic: the producer's metadata has this partition after its next refresh.
+                        # A grown topic: the producer learns of this partition with its next metadata refresh.
             producer.poll(0)
 
     with writing(stage.servers, write, **{"topic.metadata.refresh.interval.ms": 1000}):

@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/episodes.md and trust.md: what each view makes of every step of the lives."""
+"""The tables of docs/explanation/episodes.md and trust.md: the kind that each view reports for every step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL: Final = TRUST.with_name("situations.csv")
 
 
 def write(lives: Mapping[str, Life]) -> None:
-    """Put what these lives' steps were called into the documents, and all of it into the CSV file."""
+    """Put the reported kinds of these steps into the documents, and all data into the CSV file."""
     steps = [step for life in lives.values() for step in life.steps]
     groups = f"{len(steps)} episodes of {len(lives)} groups of real members, one run"
     note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {groups}: {machine()}."
@@ -31,7 +31,7 @@ def write(lives: Mapping[str, Life]) -> None:
 
 
 def complete(lives: Mapping[str, Life], path: Path) -> None:
-    """Write a line for each life, step and view."""
+    """Write a line for each history, step and view."""
     header = ("situation", "happened", "view", "said", "verdict", "partitions_down", "bounds_true", "lower_of_measured")
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
@@ -56,7 +56,7 @@ def verdict(step: Step, view: str) -> str:
 
 
 def summary(lives: Iterable[Life]) -> str:
-    """A row a view."""
+    """Return a row for each view."""
     rows = []
     for view in VIEWS:
         seen = [life for life in lives if view in life.views]
@@ -75,7 +75,7 @@ def summary(lives: Iterable[Life]) -> str:
 
 
 def kinds(steps: Iterable[Step]) -> str:
-    """A row a kind, a column a view: how often it was called what."""
+    """Return a row for each kind with a column for each view: the counts of reported kinds."""
     called: dict[str, dict[str, Counter[str]]] = {}
     for step in steps:
         row = called.setdefault(step.kind, {view: Counter() for view in VIEWS})
@@ -91,13 +91,13 @@ def _markdown(lines: Iterable[Iterable[str]]) -> str:
 
 
 def answer(episode: Episode, kind: str, yes: str = "yes") -> str:
-    """What an episode is called: ``yes``, its kind where it is another one, ``?`` behind what is not sure."""
+    """Return the reported kind: ``yes`` if right, else the kind, with ``?`` if it is not sure."""
     said = yes if episode.kind == kind else episode.kind
     return said if episode.sure or said == "unknown" else f"{said}?"
 
 
 def cell(answers: Counter[str]) -> str:
-    """The answers, the usual one first; how often only where there are several."""
+    """Return the reported kinds, the most frequent first; with counts only if there are several."""
     if not answers:
         return "–"
     if len(answers) == 1:

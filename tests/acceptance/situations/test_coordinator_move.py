@@ -1,4 +1,4 @@
-"""A group's coordinator goes and comes back, as when brokers are restarted."""
+"""A group's coordinator stops and returns, as when brokers are restarted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 #: Longer than a broker takes to start on a busy machine.
 SESSION_MS = 30_000
-#: Longer than that: so long a member keeps a rebalance from its end.
+#: Time for which a member delays the end of a rebalance; longer than that start.
 STALL_MS = 20_000
 
 
@@ -34,7 +34,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
                 life.start("a", "b")
 
         def begin_to_join(life: Life) -> None:
-            """One that joins, waits for one that does not poll, and is no more."""
+            """Start a member that joins, waits for a member that does not poll, and ends."""
             made.java.stall(life.java["b"], STALL_MS)
             life.start("c")
             said = re.compile(rf"Preparing to rebalance group {life.group} .*Adding new member c-")

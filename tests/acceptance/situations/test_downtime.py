@@ -20,16 +20,16 @@ from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.kafka import PROPERTIES
 from tests.support.turns import turn
 
-# Measured on a machine that does nothing else: a member without a processor is no witness.
+# Measured on an idle machine: a member without processor time is no witness.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(900)]
 
 ROUNDS = int(os.environ.get("DOWNTIME_ROUNDS", "4"))
-#: From so many on, medians say something of the bounds and little of what else the machine does.
+#: From this many on, medians describe the bounds rather than other load of the machine.
 ENOUGH = 10
 DOCUMENT = Path(__file__).parents[3] / "docs/explanation/downtime.md"
-#: Of a round in which a member got no processor for so long nothing is measured: what it consumes is no witness.
+#: A round in which a member got no processor time for this long is not measured.
 STARVED_MS = 1000
-#: What the table calls a protocol.
+#: Names of the protocols in the table.
 NAMES = {"consumer": "KIP-848", "static": "eager, static"}
 CLIENTS = {
     "java": ("eager", "static", "cooperative", "consumer"),
@@ -46,7 +46,7 @@ def cluster() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def lines() -> Iterator[dict[str, list[Line]]]:
-    """By client; written down at the end."""
+    """Return the lines by client; write them at the end."""
     found: dict[str, list[Line]] = {}
     yield found
     if os.environ.get("WRITE_DOWNTIME") and found.keys() == CLIENTS.keys():

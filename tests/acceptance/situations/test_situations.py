@@ -20,12 +20,12 @@ from tests.acceptance.situations.stage import LOG, OFFSETS, stage
 from tests.acceptance.situations.verdicts import faults
 from tests.support.turns import turn
 
-# Dozens of members at once: beside other tests sessions run out that nobody meant to.
+# Dozens of members run at once: beside other tests their sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
 
-#: More at once, and members starve each other: sessions run out.
+#: With more members at once they starve each other, and sessions time out.
 AT_ONCE = 4 * (os.cpu_count() or 1)
-#: From so many partitions on, the share of true bounds says something.
+#: From this many partitions on, the share of true bounds is meaningful.
 ENOUGH = 100
 
 

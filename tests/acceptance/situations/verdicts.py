@@ -1,4 +1,4 @@
-"""Whether what views say of a life is so."""
+"""Checks a view's report of a group history."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.support.callbacks import missing_callbacks
 
 
 def faults(life: Life) -> list[str]:
-    """What is not so, a line each."""
+    """Return a line for each wrong report."""
     found = [fault for step in life.steps for view in life.views for fault in wrong(step, view)]
     found += [fault for view in life.views for fault in alarming(life, view)]
     return found + [fault for view in (LOG, OFFSETS) for fault in unseen(life, view)]
 
 
 def named(episode: Episode) -> dict[str, set[str]]:
-    """Who came, went and came back, by client id."""
+    """Return the client ids of members that joined, left and rejoined."""
     members = episode.members
 
     def names(ids: list[str]) -> set[str]:
@@ -33,10 +33,10 @@ def named(episode: Episode) -> dict[str, set[str]]:
 
 
 def wrong(step: Step, view: str) -> list[str]:
-    """What a view says of a step that is not so."""
+    """Return the wrong reports of a view about a step."""
     told = step.told[view]
     if view == POLLING and not told and not step.came | step.went | step.back:
-        return []  # between two answers, and all is as it was
+        return []  # joined and left between two answers, and nothing else changed
     if step.then and len(told) == 2:
         second = (step.then,) if view == LOG else (step.then, "unknown")
         if told[0].kind == step.kind and told[1].kind in second:
@@ -60,16 +60,16 @@ def wrong(step: Step, view: str) -> list[str]:
 
 
 def unseen(life: Life, view: str) -> list[str]:
-    """Members of whose callbacks the diffs do not have all, in their order."""
+    """Return members whose callbacks do not all appear in the diffs, in order."""
     found = missing_callbacks(life.views[view].rounds(life.group), life.views[view].names, life.callbacks())
     return [f"{view}: {one}" for one in found]
 
 
 def alarming(life: Life, view: str) -> list[str]:
-    """What a view says of incidents that is not so: a storm is one, and over; most of all else is none."""
+    """Return the wrong incidents of a view: a storm is closed in the end; usually there is no other."""
     if not life.kills:
         kinds, wanted = [one.kind for one in life.incidents(view)], [*life.alarms]
-        # What only the coordinator's log shows, others may miss; and nobody may add to it.
+        # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.
         right = kinds == wanted if view == LOG else not {*kinds} - {*wanted}
         stories = [f"{one.kind}: {one.story}" for one in life.incidents(view)]
         return [] if right else [f"{view}: incidents {stories}; wanted {wanted}"]

@@ -1,4 +1,4 @@
-"""The files of the checkpoint of `stream`: one of each kind, and all of them, lost and damaged."""
+"""The checkpoint files of `stream`: single files of each kind, and all of them, lost and damaged."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import NamedTuple
 from tests.faults.cases.disks import garble
 from tests.faults.site import SPARK_SECONDS, Report, Site
 
-#: Kinds of files, of which the newest is meant.
+#: Kinds of files; the newest file of each is used.
 OFFSETS, COMMITS, SOURCE, METADATA = "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0", "metadata"
 CARD, STATE = "rebalance-monitor.json", "state/0/0/*.delta"
 SCHEMA, OPERATOR = "state/0/0/_metadata/schema", "state/0/_metadata/metadata"
 
 
 class LoggedReport(NamedTuple):
-    """Words of the one line, and the exit status."""
+    """Words of the reported line, and the exit status."""
 
     words: str
     status: int = 3
 
 
-#: What is reported of a file that is lost. Without its metadata, a checkpoint may be anybody's.
+#: Reports of lost files. Without its metadata, a checkpoint may belong to any job.
 LOST: Mapping[str, LoggedReport] = {
     OFFSETS: LoggedReport("Restore the folder"),
     STATE: LoggedReport("a file of its state is damaged or missing"),
     CARD: LoggedReport("a Spark checkpoint without rebalance-monitor.json", status=2),
 }
-#: What Spark makes again: the last batch's commit, as the batch is run again; the start of a source that was read
-#: since; an id of the query; the descriptions of the state.
+#: Files that Spark writes again: the last batch's commit, as the batch is repeated; the start offsets of a source that
+#: has been read since; the query's id; the state's schema.
 NOT_NEEDED = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
-#: What is reported of a file that is damaged: Spark's own words, and what to do.
+#: Reports of damaged files: Spark's own words, and the remedy.
 DAMAGED: Mapping[str, LoggedReport] = {
     **dict.fromkeys((OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), LoggedReport("Restore the folder")),
     CARD: LoggedReport(f"{CARD} is damaged"),
@@ -46,7 +46,7 @@ def _newest(folder: Path, kind: str) -> Path:
 
 
 def _shown(kind: str) -> str:
-    """A kind of files in the table."""
+    """Return the name of a kind of files in the table."""
     return kind.replace("[0-9]*", "N").replace("*", "N")
 
 
@@ -54,7 +54,7 @@ def _shown(kind: str) -> str:
 def files(
     site: Site, fault: str, spoil: Callable[[Path], object], told: Mapping[str, LoggedReport]
 ) -> Iterator[list[Report]]:
-    """One after the other, while the job does not run; each time the folder is restored from a copy."""
+    """Damage one file after the other while the job is stopped; each time the folder is restored from a copy."""
     site.end("stream")
     kept = site.folder / "checkpoint.copy"
     shutil.copytree(site.checkpoint, kept)
@@ -82,7 +82,7 @@ def _restore(site: Site, kept: Path) -> None:
 
 @contextmanager
 def not_needed(site: Site) -> Iterator[list[Report]]:
-    """Files that Spark makes again, all lost at once while the job does not run."""
+    """Delete all files that Spark writes again, at once, while the job is stopped."""
     site.end("stream")
     for kind in NOT_NEEDED:
         _newest(site.checkpoint, kind).unlink()
@@ -93,17 +93,17 @@ def not_needed(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def lost_at_work(site: Site) -> Iterator[list[Report]]:
-    """The whole folder, while the job runs."""
+    """Delete the whole folder while the job runs."""
     told = site.ends("stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS)
     shutil.rmtree(site.checkpoint, ignore_errors=True)  # the job may write meanwhile
     yield [told]
-    shutil.rmtree(site.checkpoint, ignore_errors=True)  # as the message says: away, and read all again
+    shutil.rmtree(site.checkpoint, ignore_errors=True)  # as the message advises: remove it, and read everything again
     site.begin("stream")
 
 
 @contextmanager
 def lost_at_rest(site: Site) -> Iterator[list[Report]]:
-    """The whole folder, while the job does not run."""
+    """Delete the whole folder while the job is stopped."""
     site.end("stream")
     shutil.rmtree(site.checkpoint)
     site.begin("stream")
@@ -112,7 +112,7 @@ def lost_at_rest(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def all_damaged(site: Site) -> Iterator[list[Report]]:
-    """Every file of it, while the job does not run; it is moved away, as the message says."""
+    """Damage every file while the job is stopped, then move the folder away, as the message advises."""
     site.end("stream")
     told = site.ends("stream", str(site.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS)
     for file in site.checkpoint.rglob("*"):

@@ -1,4 +1,4 @@
-"""Clocks of hosts that are set while programs run."""
+"""Host clocks that are changed while programs run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HOUR, _DAY = 3600, 24 * 3600
 
 @contextmanager
 def stepped(site: Site, name: str) -> Iterator[list[Report]]:
-    """An hour on and, later, an hour back."""
+    """Set the clock an hour ahead and, later, an hour back."""
     host = site.host(name)
     for seconds in (_HOUR, 0):
         host.set_clock(seconds)
@@ -22,7 +22,7 @@ def stepped(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def a_day_on(site: Site, name: str) -> Iterator[list[Report]]:
-    """Kafka refuses records that are more than an hour ahead of its own clock, and takes them once it is right."""
+    """Kafka rejects records more than an hour ahead of its own clock, and accepts them once the clock is right."""
     host = site.host(name)
     host.set_clock(_DAY)
     if name == "collect":

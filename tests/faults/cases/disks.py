@@ -1,4 +1,4 @@
-"""Disks that are full, read-only or slow, and the files of all but `stream`."""
+"""Disks that are full, read-only or slow, and the files of all components except `stream`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.support.kafka import eventually
 from tests.support.monitor import PATIENCE
 from tests.support.raw_leader import Refused
 
-#: What is done to a disk, and undone.
+#: A function that damages a disk and undoes it.
 Spoil = Callable[[Path], AbstractContextManager[None]]
 _SLOW_MS = 20
 
 
 def garble(file: Path) -> None:
-    """Every bit that matters is another."""
+    """Flip every bit of the file's content."""
     file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
 
 
 def _disk(site: Site, name: str) -> Path:
-    """The file system that a part writes to."""
+    """Return the file system that a component writes to."""
     folder = {"serve": site.history.parent, "stream": site.checkpoint.parent, "broker": site.broker.data_dir.parent}[
         name
     ]
@@ -38,7 +38,7 @@ def _disk(site: Site, name: str) -> Path:
 
 @contextmanager
 def serve_full(site: Site) -> Iterator[list[Report]]:
-    """No block is left for the history, which goes on when there is room again."""
+    """Fill the history's disk; the history continues once there is space again."""
     with full(_disk(site, "serve")):
         site.change()
         yield [site.faces_say("history-blocked")]
@@ -46,7 +46,7 @@ def serve_full(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Report]]:
-    """The disk of a part that ends when it can't write, and says so."""
+    """Break the disk of a component that ends with a message when it can't write."""
     within = SPARK_SECONDS if name == "stream" else 15.0
     place = site.checkpoint if name == "stream" else site.history
     told = site.ends(name, str(place), words, within=within)
@@ -58,7 +58,7 @@ def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Repor
 
 @contextmanager
 def broker_disk(site: Site, spoil: Spoil) -> Iterator[list[Report]]:
-    """Kafka ends when it can't write: the report is that it is away."""
+    """Break Kafka's disk; Kafka ends when it can't write, so the report is that the broker is unavailable."""
     told = site.silence()
     with spoil(_disk(site, "broker")):
         _until_it_fails(site)
@@ -68,7 +68,7 @@ def broker_disk(site: Site, spoil: Spoil) -> Iterator[list[Report]]:
 
 
 def _until_it_fails(site: Site) -> None:
-    """The broker is written to until it has ended."""
+    """Write to the broker until it has ended."""
 
     def failed() -> bool:
         with suppress(OSError, Refused):
@@ -80,7 +80,7 @@ def _until_it_fails(site: Site) -> None:
 
 @contextmanager
 def slow(site: Site, name: str) -> Iterator[list[Report]]:
-    """Each write to a file and each flush takes 20 ms more."""
+    """Delay each write to a file and each flush by 20 ms."""
     with site.host(name).slow_disk(_SLOW_MS):
         site.settle()
         yield [site.nothing(name)]
@@ -88,7 +88,7 @@ def slow(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def history_lost(site: Site) -> Iterator[list[Report]]:
-    """Removed while it is used."""
+    """Delete the history while it is in use."""
     told = site.ends("serve", str(site.history), "was removed or replaced while in use")
     site.history.unlink()
     yield [told]
@@ -97,7 +97,7 @@ def history_lost(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def history_damaged(site: Site) -> Iterator[list[Report]]:
-    """Garbled while nobody uses it; the way out is the one that the message names."""
+    """Overwrite the history while it is not in use; the remedy is the one in the message."""
     site.end("serve")
     told = site.ends("serve", str(site.history), "is damaged", "remove it to build it anew")
     site.history.write_bytes(site.history.read_bytes()[:100] + os.urandom(site.history.stat().st_size - 100))
@@ -109,7 +109,7 @@ def history_damaged(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def no_files(site: Site) -> Iterator[list[Report]]:
-    """The collector has none that could be lost: its place is in the cluster."""
+    """Record that the collector has no files to lose: its position is in the cluster."""
     log = site.collect.log
     descriptors = Path(f"/proc/{site.collect.pid}/fd").iterdir()
     written = {descriptor.readlink() for descriptor in descriptors if _is_written(descriptor)}
@@ -118,7 +118,7 @@ def no_files(site: Site) -> Iterator[list[Report]]:
 
 
 def _is_written(descriptor: Path) -> bool:
-    """Return true if it is open for writing: the last octal digit of its flags is how it was opened."""
+    """Return true if a file is open for writing: the last octal digit of its flags holds the access mode."""
     info = descriptor.parents[1] / "fdinfo" / descriptor.name
     flags = next(line.split()[1] for line in info.read_text().splitlines() if line.startswith("flags"))
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
@@ -126,7 +126,7 @@ def _is_written(descriptor: Path) -> bool:
 
 @contextmanager
 def place_lost(site: Site) -> Iterator[list[Report]]:
-    """The place that the collector goes on from, as after too long a rest: it reads all again."""
+    """Delete the collector's offsets, as their retention would: the collector reads everything again."""
     site.end("collect")
     admin = AdminClient({"bootstrap.servers": site.servers})
     group = site.serve.settings.topics.prefix + site.serve.settings.collect.group_id
@@ -136,7 +136,7 @@ def place_lost(site: Site) -> Iterator[list[Report]]:
 
 
 def _spoil_topic(site: Site, topic: str, spoil: Callable[[Path], object]) -> None:
-    """Its log files, while the broker is down after a crash."""
+    """Overwrite a topic's log files while the broker is down after a crash."""
     site.broker.kill()
     for file in site.broker.data_dir.glob(f"storage/{topic}-*/*.log"):
         if file.stat().st_size:
@@ -146,7 +146,7 @@ def _spoil_topic(site: Site, topic: str, spoil: Callable[[Path], object]) -> Non
 
 @contextmanager
 def diffs_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
-    """The records of the file are gone from the topic."""
+    """Lose the records of the file from the topic."""
     site.written |= {*site.topic_ids()}
     told = site.log_says("serve", "ends at", "before", "read again", within=40.0)
     _spoil_topic(site, site.diffs, spoil)
@@ -156,7 +156,7 @@ def diffs_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[
 
 @contextmanager
 def membership_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
-    """`stream` had read it all, and is started with a choice that the message names."""
+    """Lose records that `stream` had already read, then start it with an option that the message names."""
     site.past.append(site.log())
     told = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)
     _spoil_topic(site, site.membership, spoil)

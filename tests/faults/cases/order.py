@@ -1,4 +1,4 @@
-"""Every case of the table, in an order that leaves each what it needs."""
+"""Every case of the table, in an order in which each finds the state that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are killed or stopped: one part's, or the broker's."""
+"""Killed or stopped processes of a component or of the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.stream_job import processes_of
 
 @contextmanager
 def killed(site: Site, name: str) -> Iterator[list[Report]]:
-    """SIGKILL, with all that it started."""
+    """Send SIGKILL to the component and its children."""
     site.parts[name].kill()
     yield [site.gone_dark(name)]
     site.begin(name)
@@ -21,7 +21,7 @@ def killed(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def jvm_killed(site: Site) -> Iterator[list[Report]]:
-    """SIGKILL of Spark's JVM alone."""
+    """Send SIGKILL to Spark's JVM alone."""
     told = site.ends("stream", "Spark's JVM is gone", within=SPARK_SECONDS)
     for pid in processes_of(site.stream.pid)["jvm"]:
         os.kill(pid, signal.SIGKILL)
@@ -31,7 +31,7 @@ def jvm_killed(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def stopped(site: Site, name: str) -> Iterator[list[Report]]:
-    """SIGSTOP of all its processes, until it was noticed."""
+    """Send SIGSTOP to all its processes until the stop is reported."""
     pids = site.pids(name)
     told = site.silence() if name == "broker" else [site.gone_dark(name)]
     for pid in pids:
@@ -45,7 +45,7 @@ def stopped(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def broker_killed(site: Site) -> Iterator[list[Report]]:
-    """SIGKILL of the broker, which stays away until that is reported."""
+    """Send SIGKILL to the broker, which stays down until that is reported."""
     told = site.silence()
     site.broker.kill()
     yield told
@@ -54,6 +54,6 @@ def broker_killed(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def broker_restarted(site: Site) -> Iterator[list[Report]]:
-    """A clean stop and start."""
+    """Stop the broker cleanly and start it again."""
     site.broker.restart()
     yield [site.nothing(name) for name in site.parts]

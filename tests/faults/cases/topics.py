@@ -1,4 +1,4 @@
-"""Topics that are deleted, and made again."""
+"""Topics that are deleted and created again."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from streaming.kafka.topics import ensure_topics
 from tests.faults.site import Report, Site
 from tests.support.kafka import eventually
 
-#: What a busy machine may take to end a job that has noticed.
+#: Seconds that a busy machine may take to end a job that has noticed.
 _GONE_SECONDS = 30.0
 
 
 def _delete(site: Site, topic: str) -> None:
-    """Returns once the cluster has no such topic."""
-    admin = AdminClient({"bootstrap.servers": site.servers})  # held: answers come only while it lives
+    """Delete a topic, and return once the cluster has removed it."""
+    admin = AdminClient({"bootstrap.servers": site.servers})  # keep it: responses only arrive while it exists
     admin.delete_topics([topic])[topic].result(30)
     eventually(lambda: identify(site.serve.settings.kafka, [topic])[topic] is None)
 
 
 @contextmanager
 def diffs_deleted(site: Site) -> Iterator[list[Report]]:
-    """After a restart of the broker, which raises the leader epochs that a new topic begins without."""
+    """Delete the topic after a broker restart, which raises the leader epochs that a new topic starts without."""
     site.broker.restart()
     site.settle()
     site.written |= {*site.topic_ids()}
@@ -40,7 +40,7 @@ def diffs_deleted(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def diffs_made_again(site: Site) -> Iterator[list[Report]]:
-    """At once, by the command that makes topics."""
+    """Create the topic again at once, with the command for topics."""
     site.written |= {*site.topic_ids()}
     told = [
         site.ends("stream", f"topic {site.diffs} was deleted", within=_GONE_SECONDS),
@@ -54,7 +54,7 @@ def diffs_made_again(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def membership_deleted(site: Site) -> Iterator[list[Report]]:
-    """Groups change meanwhile. It is made again, and `stream` started with the choice that the message names."""
+    """Change groups meanwhile; then create the topic again, and start `stream` with the option in the message."""
     site.past.append(site.log())
     told = [
         site.ends("stream", f"topic {site.membership} was deleted", within=_GONE_SECONDS),

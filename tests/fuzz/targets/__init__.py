@@ -1,4 +1,4 @@
-"""Every target by the module that holds it; those whose input comes from the farthest away first."""
+"""Every target by its module; those with the least trusted input first."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ NAMES = {
 
 
 def get(name: str) -> Target:
-    """The target of this name; its module is imported only now, as coverage is measured from there on."""
+    """Return the target of this name; its module is imported only now, where coverage starts."""
     found: dict[str, Target] = {target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
     return found[name]

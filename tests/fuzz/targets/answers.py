@@ -1,4 +1,4 @@
-"""Standard input of the commands that answer questions, and scenarios."""
+"""Standard input of the JSON Lines commands, and scenarios."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of
 
 _GOLDEN = Path(__file__).parents[2] / "golden/assignors"
-#: More than this is heavy by right: the limits of questions are those of the largest clusters.
+#: Larger inputs take long by design: the commands accept the size of the largest clusters.
 _MOST_PARTITIONS = 5_000
 _MOST_MEMBERS = 200
 
@@ -50,7 +50,7 @@ events:
 
 
 def _answered(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
-    """One JSON answer a line that is not blank."""
+    """Assert one JSON answer for each line that is not blank."""
     written: list[bytes] = []
     status = answer_lines(io.BytesIO(source), answer, lambda found: written.append(msgspec.json.encode(found)))
     answers = [json.loads(line) for line in written]
@@ -60,7 +60,7 @@ def _answered(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
 
 
 def _heavy(case: Case) -> bool:
-    """Return true if a line asks for more than an input of the harness may take."""
+    """Return true if a line requests more work than an input of the harness may take."""
     line = (case[0] if case else None) or b""
     try:
         group = msgspec.json.decode(line, type=GroupLine)
@@ -83,15 +83,15 @@ def _assign(case: Case) -> None:
 
 
 def _agreed(line: bytes, assignment: dict[str, Any]) -> None:
-    """Assert that ``check`` finds the answer of ``assign`` exact."""
+    """Assert that ``check`` accepts the assignment of ``assign``."""
     if line.count(b"\n"):
         return
     try:
         asked = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode())
     except UnicodeDecodeError:
-        return  # in a field that is not ours, which nobody decodes
+        return  # in an unknown field that is not decoded
     if asked.get("protocol") == "zookeeper":
-        return  # the answer is by thread there
+        return  # the assignment is by thread there
     asked["assignment"] = assignment
     found = checking.check_answer(json.dumps(asked).encode(), exact=True)
     assert not [one for one in found["violations"] if one.startswith("exact")], found
@@ -217,7 +217,7 @@ def _place_seeds() -> Iterator[Case]:
 
 
 def _scenario(case: Case) -> None:
-    """A scenario that is read can be played under every protocol, or the refusal says why not."""
+    """Run a scenario under every protocol, or assert that its rejection names the reason."""
     try:
         text = ((case[0] if case else None) or b"").decode()
         plan = load_scenario(text)
@@ -234,7 +234,7 @@ def _scenario(case: Case) -> None:
 
 
 def _long(plan: Scenario) -> bool:
-    """Return true if a scenario is heavy by right."""
+    """Return true if a scenario takes long by design."""
     counts = [topic.partitions for topic in plan.topics.values()]
     counts += [count for event in plan.events for count in event.partitions.values()]
     return sum(counts) > 200 or len(plan.events) > 12 or max((event.at for event in plan.events), default=0) > 10**7

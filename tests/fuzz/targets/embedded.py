@@ -1,4 +1,4 @@
-"""Bytes that clients embed in records of classic groups: consumers, Connect's workers and Kafka Streams."""
+"""Bytes that clients embed in records of classic groups: consumers, Connect workers and Kafka Streams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ assignments = st.builds(offsets_topic.assignment, _shares)
 
 
 def _embedded(case: Case) -> None:
-    """Whatever a member says and is given, for whichever reader."""
+    """Return the embedded bytes of a member's subscription and assignment."""
     said, given = ((part or b"") for part in [*case, None, None][:2])
     _consumer(said, given)
     _connect(said, given)
@@ -46,7 +46,7 @@ def _embedded(case: Case) -> None:
 
 
 def _consumer(subscription: bytes, given: bytes) -> None:
-    """Embedded bytes are refused, or read as another implementation reads them."""
+    """Assert that embedded bytes are rejected, or read as kafka-python reads them."""
     for protocol in ("range", "sticky", None):
         try:
             said = read_subscription(subscription, protocol)
@@ -65,7 +65,7 @@ def _consumer(subscription: bytes, given: bytes) -> None:
 
 
 def _theirs(subscription: bytes) -> tuple[str, ...] | None:
-    """The topics that kafka-python reads; None: it needs fields that Kafka's own reader does without."""
+    """Return the topics that kafka-python reads; None if it requires fields that Kafka's own reader does not."""
     try:
         return tuple(ConsumerProtocolSubscription.decode(subscription).topics)
     except (ValueError, TypeError, error):
@@ -81,7 +81,7 @@ def _consumer_seeds() -> Iterator[Case]:
 
 
 def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
-    """Protocol, subscription and assignment of every member in the captured generations of a kind."""
+    """Return protocol, subscription and assignment of every member in the captured generations of a kind."""
     generation = replace(GENERATION, make=dict)
     for row in offsets_topic.captured_kind(kind):
         if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):
@@ -92,7 +92,7 @@ def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
 
 
 def _connect(said: bytes, given: bytes) -> None:
-    """Bytes of a worker are refused, or read the same when they are written again."""
+    """Assert that a worker's bytes are rejected, or unchanged after reading and writing."""
     for protocol, version in connect.LAYOUTS.items():
         try:
             worker = connect.read_worker(said, protocol)
@@ -118,7 +118,7 @@ def _connect_seeds() -> Iterator[Case]:
 
 
 def _streams(said: bytes, given: bytes) -> None:
-    """Bytes of Streams are refused, not read, or read the same when they are written again."""
+    """Assert that bytes of Streams are rejected, ignored, or unchanged after reading and writing."""
     instance = _read(streams_data.read_instance, said)
     if instance is not None:
         endpoint = (instance.endpoint or "").encode()
@@ -141,7 +141,7 @@ def _read(read: Callable[[bytes], T | None], data: bytes) -> T | None:
 
 
 def _task(name: str, number: int) -> bytes:
-    """A standby task as version 11 writes it, without partitions."""
+    """Return a standby task as version 11 writes it, without partitions."""
     topology, _, subtopology = name.rpartition("__")
     text = topology.encode("utf-16-be")
     return pack(">iii", int(subtopology), number, len(text) // 2) + text + pack(">i", 0)

@@ -1,4 +1,4 @@
-"""Files: the blobs and the other files of a checkpoint, the history, settings."""
+"""Files: the state and the other files of a checkpoint, the history, settings."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from tests.support.recorded import records as recorded
 
 @cache
 def _folder() -> Path:
-    """A folder of this process."""
+    """Return a folder of this process."""
     return Path(tempfile.mkdtemp())
 
 
 def assert_one_line(error: MonitorError) -> None:
-    """It is one line that says something, as it is printed."""
+    """Assert that a message is one printable line that is not empty."""
     assert len(printable(str(error)).splitlines()) == 1, repr(str(error))
 
 
@@ -67,7 +67,7 @@ def _events(group_id: str) -> Iterator[Record]:
 
 
 def _blob(case: Case) -> None:
-    """A bucket is read whole and goes on, or is refused as a whole: no event is refused for it."""
+    """Assert that a bucket is read completely and continues without dead letters, or is rejected."""
     data = (case[0] if case else None) or b""
     try:
         bucket = Bucket(data)
@@ -76,7 +76,7 @@ def _blob(case: Case) -> None:
             InspectedGroup(1, name, bucket.size(name), bucket.get(name)).as_json()
         bucket = Bucket(data)
         for name in names[:3]:
-            # Bytes that decode may still contradict each other; that is not looked for here.
+            # Decoded bytes may still be contradictory; this is not checked here.
             for write in process(bucket, _events(name), 10**12, SINKS):
                 reason = dict(write.headers).get("dlt_exception")
                 assert reason not in (b"CorruptState", b"ValidationError", b"DecodeError", b"UnicodeDecodeError")
@@ -108,7 +108,7 @@ _FILES = (checkpoint.NAME, "metadata", "offsets/11", "offsets/12", "commits/11",
 
 
 def _checkpoint(case: Case) -> None:
-    """A folder that anything may have happened to is used or refused in one line, before Spark sees it."""
+    """Assert that any folder is used or rejected with one line, before Spark reads it."""
     folder = _folder() / "checkpoint"
     shutil.rmtree(folder, ignore_errors=True)
     *contents, name = (case + [None] * 8)[:8]
@@ -148,7 +148,7 @@ def _resized(folder: Path) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     for part in ("offsets", "sources"):
         (staged / part).mkdir(parents=True)
-    with suppress(OSError):  # of files that Spark would make anew; as `resize` tells them
+    with suppress(OSError):  # files that Spark would write again, as `resize` reports them
         resize._carry_over(folder, staged, batch, resize.Layout(8, 9))
         assert resize.layout(staged, _METADATA) == resize.Layout(4, 9)
 
@@ -172,7 +172,7 @@ def _checkpoint_seeds() -> Iterator[Case]:
 
 @cache
 def _real_history() -> tuple[Path, bytes]:
-    """A small history, closed, and its bytes."""
+    """Return a small history, closed, and its bytes."""
     path = _folder() / "real.sqlite"
     with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
         for number, name in enumerate(("orders", "a/b", "é\n")):
@@ -239,7 +239,7 @@ def _history_byte_seeds() -> Iterator[Case]:
         yield [place.to_bytes(4) + b"\xff\xff"]
 
 
-#: The values that a row of each table may hold, as SQL; the parts of a case are theirs.
+#: Values for the rows of each table, as SQL; the parts of a case are such values.
 _STORED = (
     ("UPDATE meta SET value = ? WHERE key = 'epoch'", "text"),
     ("UPDATE meta SET value = ? WHERE key = 'trimmed'", "text"),
@@ -255,7 +255,7 @@ _STORED = (
 
 
 def _history_rows(case: Case) -> None:
-    """The file with other values in its rows."""
+    """Replace values in the rows of the history file."""
     _, real = _real_history()
     with _fresh_history() as path:
         path.write_bytes(real)
@@ -289,7 +289,7 @@ _VARIABLES = (
 
 
 def _settings(case: Case) -> None:
-    """A file of settings and variables beside it; what is taken can be shown and says the same when read again."""
+    """Load a settings file with variables; accepted settings are printed and read again unchanged."""
     config = _folder() / "settings.toml"
     toml, *variables = (case + [None] * 4)[:4]
     config.write_bytes(toml or b"")

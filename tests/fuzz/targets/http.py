@@ -62,7 +62,7 @@ def _rounds() -> list[TopicRecord]:
 
 @cache
 def _apps() -> tuple[ASGIApp, ...]:
-    """The application over a real history: on loopback, behind a token, and behind a proxy."""
+    """Return the application over a real history: on loopback, behind a token, and behind a proxy."""
     path = Path(tempfile.mkdtemp()) / "history.sqlite"
     history = History(path, cluster_id="c", diffs_topic=DIFFS)
     history.append(_rounds())
@@ -80,9 +80,9 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _asgi(case: Case) -> None:
-    """A request as a server hands it over: the answer is whole, and no failure of ours."""
+    """Assert that an ASGI request gets a complete response without an internal error."""
     parts = ((part or b"") for part in (case + [None] * 10)[:10])
-    # h11 lets no other bytes through: ASCII that can be seen, and in headers bytes above it.
+    # h11 passes only these bytes: printable ASCII, and in headers bytes above it.
     method, target, *values = (re.sub(rb"[^!-~\x80-\xff]", b"", part) for part in parts)
     method, target = (re.sub(rb"[\x80-\xff]", b"", part) for part in (method, target))
     path, _, query = target.partition(b"?")
@@ -109,7 +109,7 @@ async def _request(app: ASGIApp, scope: dict[str, Any]) -> list[dict[str, Any]]:
     enough = asyncio.Event()
 
     async def receive() -> dict[str, Any]:
-        # A client that follows the feed leaves once it has its first events.
+        # A feed client disconnects after its first events.
         await asyncio.wait_for(enough.wait(), 60)
         return {"type": "http.disconnect"}
 
@@ -157,7 +157,7 @@ def _asgi_seeds() -> Iterator[Case]:
 
 
 class _Complaints(logging.Handler):
-    """Failures that the server logs."""
+    """Errors that the server logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -169,7 +169,7 @@ class _Complaints(logging.Handler):
 
 @cache
 def _server() -> tuple[int, _Complaints]:
-    """A running server over the same rounds, and what it complains of."""
+    """Return a running server over the same rounds, and its logged errors."""
     source = MemorySource()
     source.put(*_rounds())
     options = ServeOptions(Path(tempfile.mkdtemp()) / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
@@ -198,14 +198,14 @@ def _status(port: int) -> int:
 
 
 def _bytes(case: Case) -> None:
-    """Bytes to the real server, a part at a time: it answers in HTTP or closes, and goes on."""
+    """Send bytes to the real server in parts: it responds in HTTP or closes, and continues to serve."""
     port, complaints = _server()
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for part in case:
             try:
                 client.sendall(part or b"")
             except ConnectionError:
-                break  # it has heard enough
+                break  # it has received enough
         answer = _taken(client)
     assert not answer or answer.startswith(b"HTTP/1.1 "), answer[:100]
     if answer:
@@ -214,7 +214,7 @@ def _bytes(case: Case) -> None:
 
 
 def _taken(client: socket.socket) -> bytes:
-    """Return all bytes until the connection is closed; a feed is left after its first events."""
+    """Return all bytes until the connection is closed; disconnect from a feed after its first events."""
     answer = b""
     with suppress(OSError):
         client.shutdown(socket.SHUT_WR)

@@ -68,7 +68,7 @@ def _record_seeds() -> Iterator[Case]:
 
 @st.composite
 def _generations(draw: st.DrawFn) -> Case:
-    """Generations of one classic group, and commits of its members."""
+    """Return generations of one classic group, and commits of its members."""
     case: Case = []
     for number in range(draw(st.integers(1, 5))):
         at = pack(">q", 1_700_000_000_000 + number * draw(st.sampled_from([0, 1, 10_000, 2**40])))
@@ -91,7 +91,7 @@ def _generations(draw: st.DrawFn) -> Case:
 
 
 def _log(case: Case) -> None:
-    """Any lines; what they say of any generation is an event that the stream takes."""
+    """Assert that the stream accepts every event that is read from any log lines."""
     log, reasons = BrokerLog(), GroupReasons()
     for line in case:
         for event in log.read((line or b"") + b"\n"):

@@ -1,4 +1,4 @@
-"""Well-typed records of groups whose state is many small records: consumers (KIP-848), share, streams."""
+"""Well-typed records of groups whose state is split into small records: consumers (KIP-848), share, streams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _numbers(numbers: list[int]) -> bytes:
 
 
 def _shares(name: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """An array of structs, each a name and its partitions."""
+    """Return a strategy for an array of structs, each a name and its partitions."""
     share = _joined(name, st.lists(_partition, max_size=4).map(_numbers), st.just(b"\0"))
     return st.lists(share, max_size=3).map(lambda found: elements(*found))
 
@@ -45,10 +45,10 @@ _subtopology = _joined(
     *(_name.map(compact), _texts, _texts, _topic_infos, _texts, _topic_infos), st.just(elements() + b"\0")
 )
 _endpoint = st.sampled_from([b"\xff", b"\x01" + compact("h") + pack(">h", -1) + b"\0"])
-#: What follows a value's fields: no tagged fields, one that is known, one that is not.
+#: Bytes after a value's fields: no tagged fields, a known one, an unknown one.
 _tags = st.sampled_from([b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\x01" + pack(">i", 9), b"\x01\x07\x00"])
 
-#: Record type → its value's fields; whether the key names a member (or a pattern) stands in ``_KEYED``.
+#: Record type → its value's fields; ``_KEYED`` lists types whose key names a member or pattern.
 _VALUES: dict[str, dict[int, st.SearchStrategy[bytes]]] = {
     "consumer": {
         3: _number,
@@ -79,7 +79,7 @@ _KEYED = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}
 
 @st.composite
 def parted(draw: st.DrawFn) -> Case:
-    """Records of one group whose state is many of them, in runs of one timestamp."""
+    """Return a strategy for the records of one group, in runs of equal timestamps."""
     values = _VALUES[draw(st.sampled_from(sorted(_VALUES)))]
     case: Case = []
     at = 1_700_000_000_000

@@ -85,15 +85,15 @@ _described = msgspec.json.Decoder(_Described)
 
 
 def _polling(case: Case) -> None:
-    """Every answer gives at most an event that the stream takes, by which another collector could go on."""
+    """Assert that an answer gives at most one event, which the stream accepts and another collector resumes from."""
     known, bucket, ids = UNKNOWN, Bucket(), set[str]()
     for number, part in enumerate(case):
         try:
             found = answer(_described.decode(part or b"").as_the_client_has_it())
-        except (*codec.UNREADABLE, ValueError, MalformedRecord):  # there is none of use
+        except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the answer is unusable
             continue
         now = 1_700_000_000_000 + 1_000 * number
-        if number % 3 == 2:  # the list has told its state before
+        if number % 3 == 2:  # the list contained its state before
             is_news(known, found.state)
             known = in_flux(known, found.state, now)
         before = known.number
@@ -109,7 +109,7 @@ def _polling(case: Case) -> None:
 
 
 def _taken(bucket: Bucket, offset: int, event: Event) -> None:
-    """The stream takes it, and so does everyone who reads what follows."""
+    """Assert that the stream and all readers of its output accept the event."""
     key, value, headers = codec.encode_event(event)
     assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event
     for write in process(bucket, [Record.of(0, offset, key, value, headers)], 0, SINKS):
@@ -145,7 +145,7 @@ _PLACES = {None: SETTINGS.topics.membership, b"d": SETTINGS.topics.diffs, b"a": 
 
 @contextmanager
 def _cluster(case: Case) -> Iterator[MemoryKafka]:
-    """A cluster whose topics hold these records; the last part of each says in which."""
+    """Return a cluster whose topics contain these records; the last part of each selects the topic."""
     with pytest.MonkeyPatch.context() as patch:
         kafka = MemoryKafka(patch)
         for name in SETTINGS.topics.names:
@@ -157,7 +157,7 @@ def _cluster(case: Case) -> Iterator[MemoryKafka]:
 
 
 def _replay(case: Case) -> None:
-    """Whatever the topics hold, a collector goes on from it and it is compared; a replay says twice the same."""
+    """Assert that a collector resumes from any topics, and that a replay gives the same result twice."""
     with _cluster(case) as kafka:
         published, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
         assert read_published(SETTINGS, "/s").counts == published.counts

@@ -1,4 +1,4 @@
-"""The topics: membership events as the stream takes them; diffs, assignments and dead letters as readers do."""
+"""The topics: membership events as the stream reads them; diffs, assignments and dead letters as readers do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.recorded import SORTS
 from tests.support.recorded import records as recorded
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
-#: Pieces of membership events.
+#: Parts of membership events.
 _WORDS = (b"ce_type", b"member.joined", b"group.observed", b'"owned":{"t0":[0]}', b"null", b"group-0")
 
 
@@ -43,7 +43,7 @@ def _kinds(error: type[MonitorError]) -> Iterator[str]:
 
 
 def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> dlt.DeadLetter:
-    """It says why, in words of ours."""
+    """Assert that a dead letter gives a reason in our own words."""
     letter = _listed(key, value, list(headers))
     assert letter.exception in set(_kinds(MonitorError)), letter
     assert letter.message
@@ -61,7 +61,7 @@ def _shown(letter: dlt.DeadLetter) -> None:
 
 
 def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> Any:
-    """A record as confluent-kafka hands it over."""
+    """Return a record as confluent-kafka returns it."""
     return SimpleNamespace(
         key=lambda: key, value=lambda: value, headers=lambda: headers, partition=lambda: 0, offset=lambda: 7
     )
@@ -74,7 +74,7 @@ def check_written(write: Write) -> None:
         _check_dead_letter(write.key, write.value, write.headers)
     elif ce["type"] == DIFF_TYPE:
         diff = msgspec.json.decode(write.value or b"", type=diffs.Diff)
-        if not diff.violations:  # two owners of a partition are told as what they are
+        if not diff.violations:  # two owners of a partition are reported as such
             check_algebra(diff)
         records.round_of(TopicRecord("d", 0, 0, write.key, write.value, ce["id"]))
         list(diff_lines(diff))
@@ -139,7 +139,7 @@ membership_shape = st.lists(
     max_size=8,
 ).map(
     lambda made: [
-        # One group, every record with an id of its own.
+        # One group, every record with its own id.
         part
         for number, one in enumerate(made)
         for part in (b"g", _named(one[1] or b""), one[2], b"%d" % number, one[4], one[5])
@@ -152,7 +152,7 @@ def _named(value: bytes) -> bytes:
 
 
 def _outputs(kind: str) -> Iterator[Case]:
-    """Real diffs, or latest assignments, of every sort of group."""
+    """Return real diffs, or latest assignments, of every kind of group."""
     for sort in SORTS:
         bucket, case = Bucket(), []
         for record in recorded(sort, 250):
@@ -200,7 +200,7 @@ def _assignments(case: Case) -> None:
 
 
 def _dead_letters(case: Case) -> None:
-    """Any record in the dead-letter topic can be listed; what we make of a record is never too long."""
+    """List any record of the dead-letter topic, and publish none that is too long."""
     key, value, *headers = case or [None, None]
     names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
     given = list(zip(names, headers, strict=False))

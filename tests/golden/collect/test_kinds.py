@@ -1,4 +1,4 @@
-"""Groups of other kinds as a real broker wrote them: every record is read, and these are the rounds."""
+"""Groups other than consumer groups from a real broker: every record is read, and the rounds are as expected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = GOLDEN / "rounds-of-kinds-4.3.1.json"
 
 
 def rounds(kind: str) -> list[Diff]:
-    """The diffs of a captured group; topics go by their ids."""
+    """Return the diffs of a captured group, with topics by id."""
     fold = Fold("kafka://c/__consumer_offsets", 0, lambda topic_id: topic_id)
     found = [item for row in captured_kind(kind) for item in fold.add(row)] + fold.settle()
     assert all(isinstance(item, CollectedEvent) for item in found)
@@ -23,7 +23,7 @@ def rounds(kind: str) -> list[Diff]:
 
 
 def summary_of(diff: Diff) -> list[object]:
-    """A round in a line: what counts, which round, why, what moved, what nobody has, how long that waits."""
+    """Return a round in a line: members, number, cause, moves, unassigned partitions and the wait for them."""
     number = diff.generation if diff.group_epoch is None else diff.group_epoch
     delay = diff.delay_ms or 0
     return [number, diff.round, diff.cause.kind, len(diff.members), diff.moved, diff.unassigned, delay]

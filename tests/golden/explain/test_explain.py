@@ -1,4 +1,4 @@
-"""Logs as people paste them into reports (logs/SOURCES.md) and the rounds and episodes that they show."""
+"""Logs from public bug reports (logs/SOURCES.md) and the rounds and episodes in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.explain.story import group_stories
 
 LOGS = Path(__file__).parent / "logs"
 EXPECTED = Path(__file__).parent / "expected.json"
-#: 2024-06-01: the newest time that a timestamp without a year can mean.
+#: 2024-06-01: the latest possible time of a timestamp without a year.
 NEWEST_MS = 1_717_200_000_000
 NAMES = sorted(path.stem for path in LOGS.glob("*.log"))
 
@@ -96,7 +96,7 @@ def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
 
 @pytest.mark.parametrize("name", ["librdkafka-848", "librdkafka-cooperative"])
 def test_clients_show_the_rounds_that_their_broker_logged(name: str) -> None:
-    """But for the last one: nobody is left who would log it with a number."""
+    """The last round is an exception: no remaining member logs its number."""
 
     def numbers(*names: str) -> list[tuple[str, int]]:
         rounds = [one for one in explained(*(LOGS / f"{one}.log" for one in names)) if one["type"] == "round"]

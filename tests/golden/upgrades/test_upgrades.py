@@ -1,7 +1,7 @@
 """This release reads an earlier one's data: the state of a bucket, and the records of the topics.
 
 ``python -m tests.golden.upgrades.test_upgrades`` records this release in place of the recorded one. Do that once a
-release. A change that needs it in between can't read the state of those who upgrade.
+release. A change that requires it at another time can't read the state of existing installations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROUPS = 11
 
 
 class Recording(msgspec.Struct):
-    """A bucket of a release, in the middle of a membership log.
+    """A release's bucket, recorded in the middle of a membership log.
 
     Attributes:
         before: the records that it has applied.
@@ -57,7 +57,7 @@ def record() -> Recording:
 
 
 def test_its_state_goes_on_where_it_was() -> None:
-    """Records that follow give what they give to a bucket that has read the whole log."""
+    """Later records give the same output as in a bucket that has read the whole log."""
     found = recording()
     bucket = Bucket(found.state)
     assert len(bucket) == GROUPS
@@ -68,7 +68,7 @@ def test_its_state_goes_on_where_it_was() -> None:
 
 
 def test_its_log_has_the_same_diffs() -> None:
-    """By id and in order: readers know by it what they have."""
+    """By id and in order: readers use the id to skip records that they have."""
     found = recording()
     again = process(Bucket(), found.before, 0, SINKS)
     assert diff_ids(again) == diff_ids(found.written)

@@ -1,4 +1,4 @@
-"""Hash codes, orders and HashMap iteration against the JVM, trees and removals included."""
+"""Hash codes, orders and HashMap iteration against the JVM, with trees and removals."""
 
 from __future__ import annotations
 

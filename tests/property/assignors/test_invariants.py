@@ -19,7 +19,7 @@ ASSIGNORS = [(protocol, name) for protocol in ("classic", "consumer") for name i
 
 
 def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assignment]]:
-    """Up to five rebalances of one group, each answer fed back as what is owned."""
+    """Return up to five rebalances of one group, each assignment used as the next owned partitions."""
     groups = Groups(seed, topic_ids=protocol == "consumer")
     case: dict[str, Any] = groups.fresh()
     found = []
@@ -27,7 +27,7 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assi
         question = parse_group(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
         try:
             assignment = registry.find(protocol, name).assign(question.topics, question.members)
-        except InvalidGroup:  # a target that gives a partition twice, which a coordinator never holds
+        except InvalidGroup:  # a target that assigns a partition twice, which a coordinator never has
             break
         found.append((question, assignment))
         case = groups.after(case, {m: {t: list(p) for t, p in s.items()} for m, s in assignment.items()})
@@ -39,7 +39,7 @@ def test_every_promise_holds(protocol: str, name: str) -> None:
     for seed in range(30):
         for question, assignment in sequence(protocol, name, seed):
             violations = check(protocol, name, question.topics, question.members, assignment)
-            # Kafka's sticky assignors give partitions to non-subscribers in two documented corners.
+            # Kafka's sticky assignors give partitions to non-subscribers in two documented corner cases.
             quirks = [v for v in violations if "sticky" in name and "without subscribing" in v.message]
             assert violations == quirks, (seed, question)
 

@@ -16,7 +16,7 @@ UNITS = {
 
 
 def by_command(prefix: str) -> dict[str, set[str]]:
-    """Yield the options of each command whose place begins with ``prefix``, except Kubernetes' mounted settings file."""
+    """Return the options of each command whose place begins with ``prefix``, except the mounted settings file."""
     found = [arguments for where, arguments in CASES.items() if where.startswith(prefix)]
     return {
         name: set(

@@ -1,4 +1,4 @@
-"""Answers that the 4.3.1 client classes gave (``tests/oracle/record_classic.py``), and published walkthroughs."""
+"""Assignments of the 4.3.1 client classes (``tests/oracle/record_classic.py``), and published walkthroughs."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_cooperative_hands_over_in_two_rounds() -> None:
 
 
 def test_only_the_last_owner_in_map_order_loses_one() -> None:
-    """Six partitions over four: one of three owners gives one up, and it is in no one's hands in round one."""
+    """Six partitions over four members: one of three owners gives one up, which has no owner in round one."""
     owned = {"c1": {"t": [0, 3]}, "c2": {"t": [1, 4]}, "c3": {"t": [2, 5]}}
     answer = assigned("cooperative-sticky", {"t": 6}, all_to(["t"], "c1", "c2", "c3", "new"), owned)
     assert answer == {"c1": {"t": [0, 3]}, "c2": {"t": [1]}, "c3": {"t": [2, 5]}, "new": {}}

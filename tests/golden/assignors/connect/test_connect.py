@@ -1,4 +1,4 @@
-"""Lives of Connect clusters as the released leader decided them (provenance in the file's first line)."""
+"""Histories of Connect clusters with the released leader's decisions (provenance in the file's first line)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hash tables as a JVM iterated over them, trees and removals included (``tests/oracle/record_java.py``)."""
+"""Hash tables in a JVM's iteration order, with trees and removals (``tests/oracle/record_java.py``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of kafka-clients 4.3.1 (``oracle-4.3.1.jsonl``).
+"""Results of kafka-clients 4.3.1 (``oracle-4.3.1.jsonl``).
 
 Made anew by ``python -m tests.oracle.record_producer``.
 """

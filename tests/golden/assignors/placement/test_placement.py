@@ -1,4 +1,4 @@
-"""Answers of AdminUtils 4.0.2 and StripedReplicaPlacer 4.3.1 (``oracle.jsonl``).
+"""Results of AdminUtils 4.0.2 and StripedReplicaPlacer 4.3.1 (``oracle.jsonl``).
 
 Made anew by ``python -m tests.oracle.record_producer``.
 """

@@ -1,4 +1,4 @@
-"""Every field of every record, with its bounds and its default: what others read and write is a promise.
+"""Every field of every record, with its bounds and default, as other programs rely on them.
 
 ``python -m tests.golden.streaming.records.test_schema`` writes ``schema.json`` anew, when a change is meant.
 """
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).with_name("schema.json")
 
 
 def schema() -> dict[str, Any]:
-    """All types by name, without their descriptions."""
+    """Return all types by name, without their descriptions."""
     types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Sign]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     return {

@@ -1,4 +1,4 @@
-"""Every setting, with its bounds and its default: files that were written for one release are read by the next.
+"""Every setting, with its bounds and default, so that each release reads its predecessor's files.
 
 ``python -m tests.golden.streaming.settings.test_schema`` writes ``schema.json`` anew, when a change is meant.
 """
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).with_name("schema.json")
 
 
 def schema() -> Any:
-    """All tables of settings, without what is said of them."""
+    """Return all tables of settings, without their descriptions."""
     return _bare(Settings.model_json_schema())
 
 

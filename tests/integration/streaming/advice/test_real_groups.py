@@ -1,4 +1,4 @@
-"""Advice for a real group whose members are killed at each deploy, and for its twin, which closes its consumers."""
+"""Advice for a real group whose members are killed at each deploy, and for one that closes its consumers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NEW = [f"pay-86c4d7b9f5-xzvw{end}" for end in "245"]
 
 
 def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bool) -> int:
-    """Three pods are replaced one after the other; the downtime of all partitions together, ms."""
+    """Replace three pods one after the other; return the downtime of all partitions together in ms."""
     options = EAGER | {"session_timeout_ms": 6000}
     pods: list[Member] = []
-    changes: list[tuple[int, str, int]] = []  # when, who, how many partitions it owns from then on
+    changes: list[tuple[int, str, int]] = []  # time, member, and the number of partitions that it owns from then on
     for name in OLD:
         pods.append(stack.enter_context(Member(servers, group, name, [topic], **options)))
         eventually(lambda: spread(pods, PARTITIONS))
@@ -52,7 +52,7 @@ def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bo
 
 
 def scale_in(stack: ExitStack, servers: str, group: str, topic: str) -> None:
-    """One of two static members is killed for good."""
+    """Kill one of two static members permanently."""
     options = EAGER | {"session_timeout_ms": 6000}
     names = ("stays", "goes")
     pods = [stack.enter_context(Member(servers, group, name, [topic], instance_id=name, **options)) for name in names]
@@ -62,7 +62,7 @@ def scale_in(stack: ExitStack, servers: str, group: str, topic: str) -> None:
 
 
 def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
-    """The time that partitions had no consumer, from the first moment when all had one, to the last."""
+    """Return the time without a consumer, summed over partitions, while the group had all its partitions before."""
     owned: dict[str, int] = {}
     waits: list[int] = []
     last = 0
@@ -129,6 +129,6 @@ def test_killed_members_against_members_that_leave(broker: Kafka, tmp_path: Path
     assert found.saving is not None
     assert found.saving.downtime_ms is not None
     before, after = found.saving.downtime_ms
-    # The forecast knows neither how early successors joined nor the clients' short heartbeats.
+    # The forecast has no data on how early successors joined, or on the clients' short heartbeat intervals.
     assert before <= was
     assert now <= after

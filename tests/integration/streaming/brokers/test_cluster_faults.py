@@ -1,4 +1,4 @@
-"""Faults of a whole cluster of three: restarts, reassignments, unclean elections. All run in `make test-long`."""
+"""Faults of a cluster of three brokers: restarts, reassignments, unclean elections. All run in `make test-long`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Observed:
                 members.append(self.stack.enter_context(member))
 
     def settle(self) -> None:
-        """Until the consumers own everything, and each view has it so."""
+        """Wait until the consumers own everything, and each collector's snapshot agrees."""
         for group, members in self.groups.items():
             eventually(partial(spread, members, _PARTITIONS))
             for view in self.views.values():
@@ -75,7 +75,7 @@ class Observed:
         return view.shares(group) == {one.name: one.owned for one in self.groups[group]}
 
     def missing(self, way: str = "offsets") -> list[str]:
-        """Callbacks of consumers that the diffs do not have."""
+        """Return callbacks of consumers that are missing in the diffs."""
         view = self.views[way]
         return [
             line
@@ -131,7 +131,7 @@ def test_polling_and_offsets_agree_after_a_broker_died(cluster: KafkaCluster, tm
 
 
 def set_config(cluster: KafkaCluster, topic: str, **values: str) -> None:
-    """Settings of a topic; ``_`` stands for a dot."""
+    """Set configuration options of a topic; ``_`` stands for a dot."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     entries = [
         ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
@@ -160,7 +160,7 @@ def _is_moved(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
 
 @contextmanager
 def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
-    """Lose what the block writes to a topic: only broker 2 has it, and broker 3 is elected."""
+    """Lose the records that the block writes to a topic: only broker 2 has them, and broker 3 is elected."""
     set_config(cluster, topic, min_insync_replicas="1", unclean_leader_election_enable="true")
     move(cluster, topic, 2, 3)
     cluster.nodes[3].kill()
@@ -175,7 +175,7 @@ def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
 
 
 def test_unclean_election_of_the_offsets_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Groups go on from the state that the new leader has, and so do the views of them."""
+    """Groups continue from the new leader's state, and so do their snapshots."""
     with observed(cluster, tmp_path) as groups:
         with elected_uncleanly(cluster, OFFSETS_TOPIC):
             groups.join("c")
@@ -185,7 +185,7 @@ def test_unclean_election_of_the_offsets_topic(cluster: KafkaCluster, tmp_path: 
 
 
 def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Events are lost; those after them show the groups as they are."""
+    """Events are lost; later events show the current state of the groups."""
     with observed(cluster, tmp_path) as groups:
         with elected_uncleanly(cluster, *groups.membership):
             groups.join("c")
@@ -195,7 +195,7 @@ def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_pat
 
 
 def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """A history without its write-ahead log, and an older copy of one, have every diff again."""
+    """A history without its write-ahead log, and an older copy of one, get every diff again."""
     with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
         found = made(2, 30)
         serve.start_with(found[:20])
@@ -218,7 +218,7 @@ def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_pa
 
 
 def drained(cluster: KafkaCluster, prefix: str, folder: Path) -> tuple[int, str]:
-    """Status and output of a stream that processes what is there."""
+    """Return status and output of a stream that processes all available records."""
     place = ("--checkpoint", str(folder / "checkpoint"), "--available-now", "--buckets", "4")
     common = ("--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", prefix)
     log = folder / unique("stream")

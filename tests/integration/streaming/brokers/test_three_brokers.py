@@ -1,4 +1,4 @@
-"""Three brokers with replication factor 3: what a monitor does when one of them dies, hangs or is restarted."""
+"""Three brokers with replication factor 3: a monitor while a broker crashes, hangs or is restarted."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ pytestmark = pytest.mark.broker
 
 _OFFSETS_PARTITIONS = 4
 _TRANSACTIONS = "__transaction_state"
-#: Of the consumers' topic.
+#: Partitions of the consumers' topic.
 _PARTITIONS = 6
-#: Longest wait for events after a new leader, on a busy machine.
+#: Longest wait for events after a leader election, on a busy machine.
 _FLOWING_SECONDS = 120.0
 _SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.max.heartbeat.interval.ms": "2000"}
 
@@ -52,7 +52,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def quorum() -> Iterator[KafkaCluster]:
-    """Each of the brokers is a controller too."""
+    """A cluster in which each broker is also a controller."""
     with kafka_cluster(controllers=3, properties=_SESSIONS) as made:
         yield with_consumers(made)
 
@@ -60,7 +60,7 @@ def quorum() -> Iterator[KafkaCluster]:
 def with_consumers(made: KafkaCluster) -> KafkaCluster:
     """A cluster with a topic and the internal topics of consumers."""
     servers = made.bootstrap_servers
-    admin = AdminClient({"bootstrap.servers": servers})  # held: answers come only while it lives
+    admin = AdminClient({"bootstrap.servers": servers})  # keep it: responses only arrive while it exists
     admin.create_topics([NewTopic("orders", _PARTITIONS, 3)])["orders"].result()
     with Member(servers, "first", "first", ["orders"], **COOPERATIVE) as member:
         eventually(lambda: member.told)
@@ -69,7 +69,7 @@ def with_consumers(made: KafkaCluster) -> KafkaCluster:
 
 
 def healed(cluster: KafkaCluster, *topics: str) -> None:
-    """Start the brokers that are gone; wait until each of the three is there and has every record."""
+    """Start the brokers that are down; wait until all three are back and fully in sync."""
     for node in cluster.nodes.values():
         node.start()
     cluster.wait_for(3)
@@ -78,7 +78,7 @@ def healed(cluster: KafkaCluster, *topics: str) -> None:
 
 
 def coordinator_partition(group: str) -> int:
-    """``abs(groupId.hashCode) % partitions``, as the coordinator's partition is chosen."""
+    """Return ``abs(groupId.hashCode) % partitions``, as the coordinator chooses the partition."""
     code = 0
     for letter in group:
         code = (31 * code + ord(letter)) & 0xFFFFFFFF
@@ -86,7 +86,7 @@ def coordinator_partition(group: str) -> int:
 
 
 def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes: str) -> list[str]:
-    """Groups, one a prefix, whose coordinator and whose partition of the membership topic are of one broker."""
+    """Return one group for each prefix whose coordinator and membership partition are on the same broker."""
     offsets = cluster.metadata(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
     events = cluster.metadata(membership).topics[membership].partitions
 
@@ -98,7 +98,7 @@ def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes
 
 
 def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
-    """The events of the whole cluster, oldest first."""
+    """Return the events of the whole cluster, oldest first."""
     return [
         msgspec.json.decode(message.value(), type=ClusterObserved)
         for message in read(servers, membership)
@@ -107,7 +107,7 @@ def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
 
 
 def away_brokers(servers: str, membership: str) -> dict[str, set[str]]:
-    """The groups of each broker that was away."""
+    """Return the groups of each broker that was away."""
     return {
         change.subject: set(change.groups)
         for event in cluster_events(servers, membership)
@@ -123,7 +123,7 @@ def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
 def test_collector_keeps_every_round_when_a_leader_dies(
     cluster: KafkaCluster, tmp_path: Path, record_property: Record
 ) -> None:
-    """The broker that dies leads the groups' offsets and their events, while both groups rebalance."""
+    """The broker that crashes leads the groups' offsets and their events, while both groups rebalance."""
     servers = cluster.bootstrap_servers
     collecting = Collecting(servers, "dies-.*", log=tmp_path / "collect.log")
     ensure_topics(collecting.settings)
@@ -251,7 +251,7 @@ def test_events_flow_again_soon_after_new_leaders(
     with GroupRecords(servers, fault, places) as records, Following(collecting.settings) as view, collecting:
 
         def published(group: str) -> list[int]:
-            """Generations with members: for a new leader the written members are gone, and it empties the group."""
+            """Return generations with members: a new leader has no connected members and empties the group."""
             views = (event.data for event in view.events if isinstance(event.data, GroupObserved))
             return [one.generation or 0 for one in views if one.group_id == group and one.members]
 

@@ -1,4 +1,4 @@
-"""The reader and the replay on a real broker: what the pure functions say, written twice and read once."""
+"""Reader and replay on a real broker: the pure functions' diffs, written twice and read once."""
 
 from pathlib import Path
 

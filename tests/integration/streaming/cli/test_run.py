@@ -1,4 +1,4 @@
-"""``run`` as a person stops it."""
+"""``run`` as users stop it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def test_sigterm_while_spark_starts_is_not_waited_out(broker: Kafka, tmp_path: P
     checkpoint, log = tmp_path / "checkpoint", tmp_path / "run.log"
     common = ("--bootstrap-servers", broker.bootstrap_servers, "--topic-prefix", f"{unique('run')}.")
     with Running("run", *common, "--checkpoint", str(checkpoint), "--port", str(port), log=log) as run:
-        run.environment = {"XDG_STATE_HOME": str(tmp_path)}  # for its history
+        run.environment = {"XDG_STATE_HOME": str(tmp_path)}  # folder of its history
         run.start()
-        eventually(lambda: run.check() or (checkpoint / "spark.log").exists())  # its JVM has just been started
+        eventually(lambda: run.check() or (checkpoint / "spark.log").exists())  # its JVM has just started
         assert run.stop() == 0, run.said()
     assert not (checkpoint / "offsets").exists(), "it waited until the query ran"
     assert "Traceback" not in run.said()

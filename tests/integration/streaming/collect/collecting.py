@@ -1,4 +1,4 @@
-"""A collector process under test, and a topic that gives consumers something to commit."""
+"""A collector process under test, and a topic with records that consumers can commit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.members import Share
 
 
 class Collecting(Running):
-    """A collector process, started as a context, and what it has published."""
+    """A context manager for a collector process, and its published events."""
 
     def __init__(self, servers: str, pattern: str, *options: str, log: Path | None = None) -> None:
         self.settings: Settings = load(bootstrap_servers=servers, topic_prefix=f"{unique('collect')}.")
@@ -36,7 +36,7 @@ class Collecting(Running):
         return self.start()
 
     def read(self, topic: str | None = None, **options: Any) -> list[Any]:
-        """All messages of a topic, the membership topic if none is named."""
+        """Return all messages of a topic, by default of the membership topic."""
         return read(self.settings.kafka.bootstrap_servers, topic or self.settings.topics.membership, **options)
 
     def events(self, group: str | None = None) -> list[Event]:
@@ -47,7 +47,7 @@ class Collecting(Running):
         return [event.data for event in self.events(group) if isinstance(event.data, GroupObserved)]
 
     def members(self, group: str) -> dict[str | None, Share] | None:
-        """Client id → partitions in the last view; None before the first."""
+        """Return client id → partitions in the last snapshot; None before the first."""
         views = self.views(group)
         return {m.client_id: owned_by(views[-1], m.client_id) or {} for m in views[-1].members} if views else None
 
@@ -60,13 +60,13 @@ def owned_by(view: GroupObserved, client_id: str | None) -> Share | None:
 
 
 def consecutive(views: list[GroupObserved]) -> list[int]:
-    """The generations of the views that have one, in order."""
+    """Return the generations of the snapshots that have one, in order."""
     return [view.generation for view in views if view.generation is not None]
 
 
 @contextmanager
 def written_topic(servers: str) -> Iterator[str]:
-    """A topic of six partitions that somebody writes to, so that members commit."""
+    """Create a topic of six partitions with a producer that keeps writing, so that members commit."""
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, 6, 1)])[name].result()

@@ -1,4 +1,4 @@
-"""The collector on a real broker: what it publishes is what the consumers' own callbacks report."""
+"""The collector on a real broker: its events agree with the consumers' own callbacks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 def in_order(expected: list[Share], reports: list[Share]) -> bool:
-    """Return true if ``reports`` has the expected states in this order, maybe with others between."""
+    """Return true if ``reports`` has the expected states in this order, possibly with others in between."""
     left = iter(reports)
     return all(state in left for state in expected)
 
 
 def distinct(states: list[Share | None]) -> list[Share]:
-    """Without None and repeats in a row."""
+    """Return the list without None and without consecutive repeats."""
     shares: list[Share] = []
     for state in states:
         if state is not None and (not shares or shares[-1] != state):
@@ -78,7 +78,7 @@ def test_each_generation_is_what_the_callbacks_report(
     assert len(ids) == len(set(ids))
     if config is not CONSUMER:
         generations = consecutive(views)
-        # A static member that comes back is written under the same generation again.
+        # When a static member rejoins, the same generation is written again.
         assert sorted(set(generations)) == list(range(1, max(generations) + 1))
         assert static or len(generations) == len(set(generations))
         assert {view.protocol for view in views} == {ASSIGNORS[config["protocol"]]}

@@ -1,4 +1,4 @@
-"""Why members came and went, from what a real coordinator logs and from commits."""
+"""Causes of joins and leaves, from a real coordinator's log and from commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
 
 def await_commit(servers: str, group: str, member: Member) -> None:
-    """Until the member has committed more of everything that it owns."""
+    """Wait until the member has committed newer offsets of all its partitions."""
     admin = AdminClient({"bootstrap.servers": servers})
 
     def committed() -> dict[tuple[str, int], int]:
@@ -41,7 +41,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
         for group, config in ((classic, COOPERATIVE), (modern, CONSUMER)):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
-            # One by one: the coordinator logs no reason for who joins while a rebalance is on its way.
+            # One by one: the coordinator logs no reason for a member that joins during a rebalance.
             leave = Member(servers, group, "leave", [topic], **config)
             eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
             crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
@@ -61,7 +61,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
                 eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
 
     def causes(collecting: Collecting, group: str) -> dict[str, set[str | None]]:
-        """Client id → the kinds of evidence that name it."""
+        """Return client id → the kinds of evidence that name it."""
         clients: dict[str, str] = {}
         found: dict[str, set[str | None]] = {}
         for view in collecting.views(group):
@@ -77,7 +77,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
         assert {"member.joined", "member.fenced"} <= told["crash"]
         assert "member.fenced" not in told["leave"]
     assert causes(inferred, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
-    # Sessions may be set down to 1 s on this broker, heartbeats 15 s apart: commits prove nothing.
+    # This broker allows sessions of 1 s, with heartbeats 15 s apart: commits prove nothing.
     assert causes(inferred, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
 
 
@@ -106,7 +106,7 @@ def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(broker: Kafka, 
 
 def test_kip_848_leave_is_certain_where_sessions_are_bounded() -> None:
     group = unique("group")
-    # No session can be set to less than 3 s, no heartbeats to more than 500 ms apart.
+    # Sessions are at least 3 s here, and heartbeats at most 500 ms apart.
     bounds = {"group.consumer.min.session.timeout.ms": "3000", "group.consumer.max.heartbeat.interval.ms": "500"}
     with ExitStack() as stack:
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | bounds)).bootstrap_servers

@@ -1,4 +1,4 @@
-"""Clients that have lost the cluster for good (librdkafka issue 5301) are replaced; nothing is lost or doubled."""
+"""Clients that lost the cluster permanently (librdkafka issue 5301) are replaced; no event is lost or doubled."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
 
         try:
             eventually(lambda: source.read().behind == 0)
-            # As deaf as one without brokers: it gets nothing, and says nothing.
+            # Like a client without brokers: it receives nothing, and sends nothing.
             source._consumer.pause([TopicPartition(OFFSETS_TOPIC, n) for n in source._partitions])
             with Member(servers, group, "b", [topic]) as second:
                 eventually(lambda: second.told)
@@ -106,7 +106,7 @@ def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
         assert publisher._producer.client is not deaf
         publish(3)
 
-        def kept() -> int:  # the coordinator takes a transaction's offsets up a moment after it is committed
+        def kept() -> int:  # the coordinator applies a transaction's offsets shortly after the commit
             (place,) = source._consumer.committed([TopicPartition(OFFSETS_TOPIC, 0)], timeout=PATIENCE)
             return place.offset
 

@@ -1,4 +1,4 @@
-"""The collector by polling on a real broker: at rest it says what the consumers' own callbacks report."""
+"""The polling collector on a real broker: in a stable group it agrees with the consumers' own callbacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_members_come_and_go_and_a_restart_repeats_nothing(
         return Member(servers, group, name, [topic], **config, instance_id=instance)
 
     def agree(*members: Member) -> None:
-        """At rest, what each owns and what is published of it are the same."""
+        """Wait until the members' partitions and the published snapshot are the same."""
         eventually(lambda: spread([*members], 6))
         eventually(lambda: collecting.members(group) == {member.name: member.owned for member in members})
 
@@ -76,7 +76,7 @@ def test_members_come_and_go_and_a_restart_repeats_nothing(
         assert numbers == sorted(numbers)
         assert all(view.evidence[0].reason == LIMITS for view in views)
         assert all(step - last in (0, 1) for last, step in itertools.pairwise(numbers))
-        # Nothing is told twice, a restart included.
+        # No event is published twice, even after a restart.
         told = [(number(view), view.state, view.members) for view in views]
         assert all(one != other for one, other in itertools.pairwise(told))
     if static:

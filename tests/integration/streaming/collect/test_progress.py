@@ -1,4 +1,4 @@
-"""Progress of a group on a real broker: commits beside end offsets, through a rebalance until it has caught up."""
+"""Progress of a group on a real broker: commits and end offsets, through a rebalance until it has caught up."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_group_is_sampled_until_it_has_caught_up(broker: Kafka) -> None:
             write(servers, topic, 5)
             eventually(lambda: offsets(samples(collecting, group)[-1]) == (10, 15))
             consume(member, 5)
-        # Nobody is in the group: what it has not committed stays, until retention deletes it.
+        # The group has no members: its uncommitted records stay until retention deletes them.
         eventually(lambda: not collecting.views(group)[-1].members)
         admin.delete_records([TopicPartition(topic, 0, 12)])
         eventually(lambda: samples(collecting, group)[-1].starts == {topic: {"0": 12}})

@@ -45,7 +45,7 @@ def rebalances(collecting: Collecting, group: str) -> list[GroupRebalancing]:
 
 
 def _is_over(collecting: Collecting, group: str) -> bool:
-    """True if the last rebalance has ended, by a snapshot behind it or by itself."""
+    """Return true if the last rebalance has ended, by a later snapshot or by its own end event."""
     events = [event.data for event in collecting.events(group)]
     last = next(event for event in reversed(events) if isinstance(event, GroupObserved | GroupRebalancing))
     return isinstance(last, GroupObserved) or last.ended
@@ -53,7 +53,7 @@ def _is_over(collecting: Collecting, group: str) -> bool:
 
 @pytest.mark.parametrize("by", ["offsets", "log", "polling"])
 def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> None:
-    """A classic group: one member stops to poll, another one joins."""
+    """A classic group: one member stops polling, another one joins."""
     group, servers = unique("group"), broker.bootstrap_servers
     options = ["--by", "polling"] if by == "polling" else []
     if by == "log":
@@ -109,7 +109,7 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
 
 
 def test_a_rebalance_that_ends_without_a_generation(broker: Kafka, topic: str) -> None:
-    """The only member that had joined leaves again: the group is empty, with an event that says so."""
+    """The only member that had joined leaves again: the group is empty, and an event says so."""
     group, servers = unique("group"), broker.bootstrap_servers
     with Collecting(servers, group) as collecting:
         with hanging(servers, group, topic) as slow:

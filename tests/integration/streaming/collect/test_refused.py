@@ -27,7 +27,7 @@ def test_truncated_value_is_dead_lettered_and_collector_goes_on() -> None:
     group = unique("group")
     key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
     with ExitStack() as stack:
-        # A broker of its own: what the coordinator did not write itself stops it from using that partition.
+        # A broker of its own: the coordinator stops using a partition with records of another writer.
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
         collecting = stack.enter_context(Collecting(servers, f"{group}|bad"))
@@ -37,9 +37,9 @@ def test_truncated_value_is_dead_lettered_and_collector_goes_on() -> None:
         unused = next(number for number in range(4) if number not in used)
         a = stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
         eventually(lambda: spread([a], 6) and collecting.members(group))
-        # Only under this name does a broker let a client write to an internal topic.
+        # A broker lets a client write to an internal topic only under this client id.
         producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
-        for one in (b"\x00\x02\x00\x05other", key):  # the other group is not asked for
+        for one in (b"\x00\x02\x00\x05other", key):  # no request is made for the other group
             producer.produce("__consumer_offsets", key=one, value=value, partition=unused)
         assert producer.flush(PATIENCE) == 0
         [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))
@@ -56,7 +56,7 @@ def test_truncated_value_is_dead_lettered_and_collector_goes_on() -> None:
     assert int(headers["dlt_partition"]) == unused
 
 
-#: What was seen: a leader that sends null in place of partitions.
+#: Observed in practice: a leader that sends null instead of partitions.
 NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
 
@@ -97,7 +97,7 @@ def test_bad_leader_assignment_costs_only_its_record(broker: Kafka, topic: str) 
     assert {event.data.group_id for event in excluding.events()} == {good}
 
 
-#: A topic's name that is not UTF-8, a partition that is none, an assignment that breaks off.
+#: A topic name that is not UTF-8, an invalid partition, a truncated assignment.
 NONSENSE = (bytes.fromhex("0000 00000001 0002 fffe 00000001 00000000"), assignment({"t": [-5]}), b"\x00\x00\x00")
 
 
@@ -125,12 +125,12 @@ def test_snapshot_longer_than_topic_limit_is_dead_lettered(broker: Kafka) -> Non
         membership = collecting.settings.topics.membership
         assert leader.generation(b"", assignment({"t": [0]})) == 1
         eventually(lambda: consecutive(collecting.views(group)) == [1])
-        # Smaller while the collector runs: it asks again when the topic refuses.
+        # Reduced while the collector runs: it reads the limit again when the topic rejects a record.
         limit = ConfigEntry("max.message.bytes", "20000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, membership, incremental_configs=[limit])
         admin = AdminClient({"bootstrap.servers": servers})
         admin.incremental_alter_configs([resource])[resource].result()
-        # Noise, as lz4 would make less of what is regular.
+        # Random bytes, as lz4 compresses regular ones.
         noise = random.Random(7).sample(range(2**31), 20_000)
         assert leader.generation(b"", assignment({"t": noise})) == 2
         [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))

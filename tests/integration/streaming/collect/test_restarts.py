@@ -41,7 +41,7 @@ def test_killed_collector_publishes_what_undisturbed_one_does(broker: Kafka, top
         for thread in churning:
             thread.start()
         for seconds in islice(cycle((2.9, 0.7, 4.0, 3.5, 4.2, 3.6)), KILLS):
-            done.wait(seconds)  # the moment of the kill is meant to be any
+            done.wait(seconds)  # the kill may happen at any moment
             collecting.kill()
             collecting.start()
         for thread in churning:
@@ -89,7 +89,7 @@ def test_both_collectors_wait_for_a_restarting_broker() -> None:
         polling = stack.enter_context(Collecting(servers, group, "--by", "polling"))
 
         def see(members: int) -> None:
-            """Both, the same."""
+            """Return the assignment if both collectors published the same."""
             eventually(lambda: len(collecting.members(group) or ()) == members)
             eventually(lambda: polling.members(group) == collecting.members(group))
 

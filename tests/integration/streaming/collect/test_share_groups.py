@@ -1,4 +1,4 @@
-"""A share group on a real broker: two members of one partition, and what the coordinator logs of them."""
+"""A share group on a real broker: two members with the same partition, and the coordinator's log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One scenario, followed by the collector by offsets and by polling: into one topic, and by polling alone."""
+"""One scenario, followed by the offsets collector and the polling collector: into one topic, and by polling alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ View = dict[str, Share]
 
 
 def view(data: GroupObserved) -> View:
-    """Client id → what it owns."""
+    """Return client id → owned partitions."""
     return {
         member.client_id or "": {topic: numbers for topic, numbers in member.assigned.items() if numbers}
         for member in data.members
@@ -72,7 +72,7 @@ def test_offsets_and_polling_collectors_together_agree(
             stack.enter_context(one)
         with Member(servers, group, "a", [topic], **config) as a:
             agree(a)
-            # Of a group that is new to both, both may tell, and polling until it has heard of it from the other.
+            # Both may publish a group that is new to both; polling stops once it reads the other's event.
             stack.enter_context(beside)
             eventually(lambda: "asking about groups" in beside.said())
             with Member(servers, group, "b", [topic], **config) as b:
@@ -88,7 +88,7 @@ def test_offsets_and_polling_collectors_together_agree(
 
     told, seen = offsets.events(group), alone.events(group)
     assert [event for event in told if is_polled(event)] == [], beside.said()
-    # Alone it tells no state that there was not, in their order, and what it can't tell.
+    # Polling alone publishes only real states, in order, and states what it can't observe.
     states = iter(at_rest(told))
     assert all(state in states for state in at_rest(seen))
     assert all(e.data.evidence[0].reason == LIMITS for e in seen if isinstance(e.data, GroupObserved))

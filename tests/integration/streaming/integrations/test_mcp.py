@@ -1,4 +1,4 @@
-"""The MCP server as a child process, asked by the SDK's own client over stdio."""
+"""The MCP server as a child process, called by the SDK's own client over stdio."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def ask(feed: Running, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Tool], list[CallToolResult]]:
-    """Return the tools and the answers of one session."""
+    """Return the tools and the responses of one session."""
 
     async def session() -> tuple[list[Tool], list[CallToolResult]]:
         arguments = ["-m", "streaming", "mcp", "--url", feed.server.address]
@@ -73,7 +73,7 @@ def answered(result: CallToolResult) -> Any:
 
 Pick = Callable[[Any], Any]
 IN_GROUP = {"group": GROUP}
-#: Question, tool, arguments, what of the answer is compared, and with what.
+#: Question, tool, arguments, the compared part of the response, and the expected value.
 QUESTIONS: list[tuple[str, str, dict[str, Any], Pick, Any]] = [
     ("which groups are there", "groups", {}, lambda a: [g["groupId"] for g in a["groups"]], [GROUP]),
     ("how is it", "groups", {}, lambda a: a["groups"][0]["status"], "stable"),

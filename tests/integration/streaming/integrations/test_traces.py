@@ -1,4 +1,4 @@
-"""Episodes as spans, by the SDK's own receivers in memory."""
+"""Episodes as spans, received by the SDK's own in-memory receivers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MS = 1_000_000
 
 
 class Receiver(InMemorySpanExporter):
-    """Refuses as often as it is told."""
+    """A receiver that rejects the first requests, as many as configured."""
 
     refusals = 0
 

@@ -1,4 +1,4 @@
-"""The permissions that are documented are enough, and none is too much: without one, its component names it."""
+"""The documented permissions are sufficient and minimal: without any of them the component names the missing one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    """Until something more is published, or it ends by itself."""
+    """Run a collector until it publishes one more event, or ends."""
     chosen = settings.model_copy(update={"collect": settings.collect.narrowed(include_groups=[cluster.group])})
     stop, published = threading.Event(), len(read(cluster.secure.clear, settings.topics.membership))
 
@@ -118,7 +118,7 @@ def why(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 
 def forecast(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    with suppress(UnknownGroup):  # it is looked for in both topics before that is said
+    with suppress(UnknownGroup):  # it looks in both topics before it reports this
         read_live(settings, cluster.group)
 
 
@@ -180,7 +180,7 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
 
 @pytest.fixture
 def consumers(cluster: Cluster) -> Iterator[str]:
-    """A group under KIP-848, with one member."""
+    """A KIP-848 group with one member."""
     group = unique("consumers")
     member = Consumer({"bootstrap.servers": cluster.secure.clear, "group.id": group, "group.protocol": "consumer"})
     member.subscribe([cluster.topic])
@@ -219,7 +219,7 @@ def test_by_polling_all_is_enough_and_each_is_needed(cluster: Cluster, consumers
 
 @pytest.mark.parametrize("number", range(3))
 def test_topics_are_made_with_three_rights_and_not_with_two(cluster: Cluster, number: int) -> None:
-    """All four topics are alike: the first one's rights are taken."""
+    """All four topics behave alike: the first one's permissions are used."""
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
     principal, wanted = cluster.secure.principal("monitor"), needs("topics", settings)
@@ -232,7 +232,7 @@ def test_topics_are_made_with_three_rights_and_not_with_two(cluster: Cluster, nu
 def made(settings: Settings) -> bool:
     try:
         return all(state.exists for state in ensure_topics(settings))
-    except NotAllowed:  # what was granted a moment ago is not known yet
+    except NotAllowed:  # a new permission is not effective yet
         return False
 
 

@@ -48,7 +48,7 @@ def test_broker_keeps_port_data_and_cluster_id_after_a_crash(tmp_path: Path) -> 
 
 
 def test_it_is_ready_in_seconds_and_leaves_nothing() -> None:
-    with EmbeddedBroker():  # whatever is made once is made now
+    with EmbeddedBroker():  # files that are created once are created now
         pass
     began = time.monotonic()
     with EmbeddedBroker() as broker:
@@ -70,7 +70,7 @@ def test_the_command_ends_with_0(end: signal.Signals) -> None:
         try:
             assert process.wait(20) == 0
         finally:
-            process.kill()  # else leaving the block waits for one that hangs
+            process.kill()  # otherwise leaving the block waits for a broker that hangs
 
 
 def test_the_broker_ends_with_a_command_that_is_killed() -> None:

@@ -1,4 +1,4 @@
-"""Dead letters are listed with their reasons, and sent again as they were."""
+"""Dead letters are listed with their reasons, and published again unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collector, stream and serve together, each with what it needs and no more, by each way to prove who one is."""
+"""Collector, stream and serve together, each with minimal permissions, under each authentication mechanism."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 class Pipeline:
-    """The three components as processes, each a user of its own that may do what it needs."""
+    """The three components as processes, each with its own user and the permissions that it needs."""
 
     def __init__(self, secure: Secure, mechanism: str, folder: Path) -> None:
         self.secure, self.mechanism, self.folder = secure, mechanism, folder
@@ -47,7 +47,7 @@ class Pipeline:
         self.page.process = None
 
     def _config(self, name: str) -> Path:
-        """Its file of settings; a certificate is a copy of its own, and so is the file of a password."""
+        """Write its settings file, with copies of its certificate or password file."""
         values = self.secure.values(name, self.mechanism)
         for setting in {"ssl_certificate_file", "ssl_key_file"} & values.keys():
             values[setting] = shutil.copy(str(values[setting]), self._own(name, setting))
@@ -87,7 +87,7 @@ class Pipeline:
 
     @contextmanager
     def member(self) -> Iterator[None]:
-        """A member joins, and its round reaches the page."""
+        """Start a member, and wait until its round reaches the page."""
         before = self.rounds()
         member = Member(self.secure.clear, self.group, unique("member"), [self.topic])
         try:
@@ -97,7 +97,7 @@ class Pipeline:
             member.close()
 
     def renew(self) -> None:
-        """Give every component a new password, or the certificate of somebody who may do what all of them need."""
+        """Give every component a new password, or the certificate of a user with all their permissions."""
         for name, one in self.running.items():
             if self.mechanism == "certificate":
                 self._new_certificate(name)
@@ -119,7 +119,7 @@ class Pipeline:
         return "connecting again with them" in one.said()
 
     def forget(self) -> None:
-        """Nobody may do anything as who it was at first."""
+        """Revoke all permissions of the original users."""
         for name in self.running:
             for permission in self.permissions(name):
                 forbid(self.secure, self.principal(name), permission)
@@ -143,7 +143,7 @@ def test_a_group_reaches_the_page_until_a_right_is_taken_away(mechanism: str, tm
                 pipeline.renew()
                 with pipeline.member():
                     pass
-            if mechanism == "certificate":  # whoever went on as before has ended by now
+            if mechanism == "certificate":  # a component that kept its old credentials has ended by now
                 holder = "monitor"
                 pipeline.forget()
                 with pipeline.member():

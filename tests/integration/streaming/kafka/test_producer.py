@@ -1,4 +1,4 @@
-"""Our partition is the one that the Java client and librdkafka's murmur2_random choose, asked on the broker."""
+"""Our partitioner agrees with the Java client and librdkafka's murmur2_random on a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every component against a broker with SASL_SSL and ACLs: it works, or says in one line why not."""
+"""Every component against a broker with SASL_SSL and ACLs: it works, or reports the reason in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.secure import MECHANISMS, PASSWORDS, Secure, secure_broker
 
 pytestmark = pytest.mark.broker
 
-#: Seconds until a component has said what is wrong: a few, and more on a machine that has much else to do.
+#: Seconds until a component has reported a problem: a few, and more on a busy machine.
 BOUND = 60.0
 
 COMPONENTS = {
@@ -34,7 +34,7 @@ COMPONENTS = {
     "groups": [],
     "replay": [],
 }
-#: Nobody there takes its time, and the same function waits for all.
+#: Connecting where no broker listens takes seconds, and the same function waits for all cases.
 SLOW = ("collect", "stream", "serve", "run")
 
 
@@ -46,7 +46,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 
 @pytest.fixture
 def prefix(secure: Secure) -> str:
-    """Topics that exist, under a prefix of this test."""
+    """Return a prefix of this test whose topics exist."""
     prefix = f"{unique('secure')}."
     ensure_topics(load(bootstrap_servers=secure.clear, topic_prefix=prefix))
     return prefix
@@ -76,7 +76,7 @@ REFUSALS = {
     "untrusted certificate": ({"ssl_ca_file": "{other}"}, "is not vouched for", "kafka.ssl_ca_file"),
     "unreachable": ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers", "bootstrap_servers 127.0.0.1:1"),
 }
-#: One function asks the broker for all of them: every component once, and every case with two.
+#: One function makes all their requests: every component runs once, and every case with two of them.
 TRIED = {
     "wrong password": ("collect", "stream", "topics", "watch"),
     "untrusted certificate": ("serve", "replay"),
@@ -149,7 +149,7 @@ def test_a_missing_acl_is_named_with_the_command_that_grants_it(
 
 
 def _consumer_offsets(secure: Secure) -> None:
-    """The topic comes with the first group that asks for its coordinator, who may not know it yet."""
+    """Create the offsets topic with a first group; its coordinator may not be ready yet."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     def answered() -> bool:

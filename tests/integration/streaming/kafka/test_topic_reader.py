@@ -1,4 +1,4 @@
-"""Reading topics on a real broker: to their end, and on through whatever becomes of them."""
+"""Reading topics on a real broker: to their end, and further after every change of the topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 
 
 class Topic:
-    """A topic of a test's own."""
+    """A topic that one test uses."""
 
     def __init__(self, kafka: Kafka, partitions: int = 2) -> None:
         self.settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
@@ -123,7 +123,7 @@ def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.L
         before = reader.ids
         topic.delete()
         topic.make(1)
-        topic.write(0, "d", "e", "f", "g")  # more than the old position: by offsets alone "g" would be all
+        topic.write(0, "d", "e", "f", "g")  # more than the old position: by offsets alone only "g" would be read
         assert set(some(reader, 4)) >= {"d", "e", "f"}
         assert reader.ids != before
         assert reader.positions == {(topic.name, 0): 4}
@@ -147,7 +147,7 @@ def test_silent_cluster_recovers() -> None:
 
 
 def test_recreated_topic_is_read_after_broker_restart() -> None:
-    """The restart raises the leader epochs, which the topic made again begins anew."""
+    """The restart raises the leader epochs, which start over in a recreated topic."""
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         topic = Topic(broker)
         topic.write(0, "before")
@@ -166,7 +166,7 @@ def test_recreated_topic_is_read_after_broker_restart() -> None:
 
 @contextmanager
 def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
-    """The topics that came to be in the body."""
+    """Record the topics that were created in the block."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     before, found = admin.list_topics(timeout=10).topics.keys(), set[str]()
     yield found

@@ -12,6 +12,6 @@ from tests.support.kafka import Kafka
 
 @pytest.fixture
 def written(broker: Kafka) -> Iterator[str]:
-    """A topic of six partitions that somebody writes to."""
+    """Return a topic of six partitions with a producer that keeps writing."""
     with written_topic(broker.bootstrap_servers) as name:
         yield name

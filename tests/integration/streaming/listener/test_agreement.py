@@ -1,4 +1,4 @@
-"""Consumers that are listened to: what they say together is what the coordinator has written, round for round."""
+"""Consumers with the listener: their combined reports agree with the coordinator's records, round for round."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 from tests.support.wait import PATIENCE
 
-#: Longer than a busy machine takes to start a member again, or keeps one from its heartbeats.
+#: Longer than a busy machine takes to restart a member, or delays its heartbeats.
 SESSION: dict[str, Any] = {"session_timeout_ms": 15_000}
 KAFKA_PYTHON: dict[str, Any] = {"client": "kafka-python", **SESSION}
-#: Names that clients answer to, and their options.
+#: Client names and their options.
 CLIENTS: dict[str, dict[str, Any]] = {
     "cooperative": COOPERATIVE | SESSION,
     "kafka-python-range": KAFKA_PYTHON | {"protocol": "eager"},
     "eager": EAGER | SESSION,
     "kafka-python-cooperative": KAFKA_PYTHON | {"protocol": "cooperative"},
 }
-#: Those that call back in every generation. kafka-python does not in those that it passes over.
+#: Clients with a callback in every generation; kafka-python has none in generations that it skips.
 CALLS_BACK = ("cooperative", "eager")
-#: And this one does not in those that change nothing for it either: between two rests it may tell of none, or late.
+#: This client also has no callback in generations without a change: it may report none, or late.
 AT_REST = ("kafka-python-cooperative",)
 
 
@@ -49,9 +49,9 @@ def reported_shares(*members: Member) -> dict[str, Share]:
 
 
 def settled(*members: Member) -> bool:
-    """Return true if the members hold all six partitions, in one generation or each as many.
+    """Return true if the members own all six partitions, in one generation or equally many.
 
-    kafka-python's range gives static members theirs first, so that a dynamic one may go without.
+    kafka-python's range serves static members first, so that a dynamic one may get none.
     """
     if not all(member.told for member in members):
         return False
@@ -81,7 +81,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             monitors = (collector, listener)
 
             def at_rest(*members: Member) -> None:
-                """Callbacks, listener and collector say the same."""
+                """Wait until callbacks, listener and collector agree."""
                 eventually(lambda: settled(*members))
                 eventually(lambda: [monitor.holds(group) for monitor in monitors] == [reported_shares(*members)] * 2)
 
@@ -93,7 +93,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
                     at_rest(first, second, third)
                     second.crash()
                     at_rest(first, third)
-                    third.crash()  # and is back before its session ends: nothing moves
+                    third.crash()  # and rejoins before its session ends: no partition moves
                     with Member(servers, group, "s3", [written], instance_id="i-3", **options) as back:
                         at_rest(first, back)
                         with Member(servers, group, "c4", [written], **options) as fourth:
@@ -107,7 +107,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             elif client not in AT_REST:
                 seen = [{diff.generation: held(diff) for diff in monitor.rounds(group)} for monitor in monitors]
                 assert seen[1].items() <= seen[0].items()
-            # Where a static member is not back in time, there are more of them.
+            # If a static member rejoins too late, there are more of them.
             whys = {diff.cause.kind for diff in listener.rounds(group)}
             assert whys >= {"member.joined", "member.fenced", "member.left"}
 
@@ -121,7 +121,7 @@ def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: 
         with Following(collecting.settings) as collector:
 
             def at_rest(*members: Member) -> None:
-                """Callbacks, listener and collector say the same."""
+                """Wait until callbacks, listener and collector agree."""
                 eventually(lambda: settled(*members))
                 eventually(lambda: collector.holds(group) == reported_shares(*members))
                 eventually(lambda: listener.holds(group) == reported_shares(*members))

@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples" / "listener"
 
 @contextmanager
 def program(*command: str) -> Iterator[Popen[bytes]]:
-    """An example, asked to end at the end."""
+    """Run an example and stop it at the end."""
     with Popen(command, stdout=DEVNULL, stderr=DEVNULL) as process:
         try:
             yield process
@@ -54,5 +54,5 @@ def test_a_consumer_is_seen_until_it_leaves(broker: Kafka, written: str, name: s
             eventually(lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60)
         eventually(lambda: listener.holds(group) == {}, timeout=60)
         causes = [diff.cause.kind for diff in listener.rounds(group)]
-        # kafka-python may join before it knows the topic: a generation in which nothing is assigned comes first.
+        # kafka-python may join before it has the topic's metadata: the first generation then assigns nothing.
         assert [kind for kind in causes if kind != "group.observed"] == ["member.joined", "member.left"]

@@ -1,4 +1,4 @@
-"""The monitor's cluster is away, and comes back; the application's is another one."""
+"""The monitor's cluster is down and comes back; the application has another cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             }
 
         def holding(*consumers: Consumer) -> bool:
-            """Return true if they hold all six partitions, each as many."""
+            """Return true if the members own all six partitions, equally many each."""
             counts = [len(share[written]) for share in polled(*consumers).values()]
             return counts == [6 // len(consumers)] * len(consumers)
 
@@ -48,7 +48,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             first.subscribe([written])
             eventually(lambda: polled(first) == following.holds(group) and holding(first))
             monitor.kill()
-            # Meanwhile another comes and goes, and there are more events than are kept.
+            # Meanwhile another member joins and leaves, and there are more events than the outbox keeps.
             second.subscribe([written])
             eventually(lambda: holding(first, second))
             (speaker,) = [

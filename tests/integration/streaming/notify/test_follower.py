@@ -40,7 +40,7 @@ def write(settings: Settings, *updates: Incident) -> None:
 
 @contextmanager
 def notifying(settings: Settings) -> Iterator[None]:
-    """Notifications are sent until the end of the block."""
+    """Run the sender of notifications until the end of the block."""
     stop = threading.Event()
     thread = threading.Thread(target=notify, args=(settings, stop, NotifyMetrics()))
     thread.start()
@@ -56,7 +56,7 @@ def accepted(received: Receiver, *ids: str) -> None:
 
 
 def first_start(settings: Settings, received: Receiver) -> None:
-    """Start at the ends of the topics: what is there already is not sent, and the next incident is."""
+    """Start at the ends of the topics: earlier incidents are not sent, and the next one is."""
     write(settings, incident("old"))
     with notifying(settings):
         number = 0

@@ -1,4 +1,4 @@
-"""Java consumers on strings, all in one JVM."""
+"""Java consumers, all in one JVM, controlled by lines of text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 
 
 class Told(NamedTuple):
-    """A callback of a consumer; ``at``: ms since the epoch; ``owned``: what it owns from then on.
+    """A callback of a consumer; ``at``: ms since the epoch; ``owned``: its partitions from then on.
 
     ``generation``: the consumer's generation or member epoch; below 0: it has none. ``member``: its member id then.
     """
@@ -35,14 +35,14 @@ class JavaMembers:
     """One JVM with any number of Java consumers; a context manager.
 
     Args:
-        heard: told what a consumer owns whenever it changes.
+        heard: called with a consumer's partitions whenever they change.
     """
 
     def __init__(self, heard: Callable[[Share], object] = lambda _: None) -> None:
         self._heard = heard
         jars = classpath("current")
         self._jvm = jvm([str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL)
-        #: What each consumer owns; None for one that has closed.
+        #: Each consumer's partitions; None for a closed one.
         self.owned: dict[str, Share | None] = {}
         self.failures: list[str] = []
         #: Every callback, in order of time.
@@ -66,7 +66,7 @@ class JavaMembers:
         self._jvm.stdin.flush()
 
     def start(self, name: str, config: dict[str, Any], topics: list[str], *, marks: Path | None = None) -> None:
-        """A consumer with the Java client's own settings; ``marks``: where it writes when it consumed what."""
+        """Start a consumer with the Java client's own settings; ``marks``: the file for its times of consumption."""
         self.owned[name] = {}
         written = {} if marks is None else {"marks": str(marks)}
         self._command(do="start", name=name, config=config, topics=topics, **written)
@@ -75,31 +75,31 @@ class JavaMembers:
         self._command(do="subscribe", name=name, topics=topics)
 
     def stall(self, name: str, ms: int) -> None:
-        """Keep it from polling for so long."""
+        """Keep the consumer from polling for this long."""
         self._command(do="stall", name=name, ms=ms)
 
     def rejoin(self, name: str, reason: str) -> None:
-        """Have it request a rebalance (enforceRebalance)."""
+        """Let the consumer request a rebalance (enforceRebalance)."""
         self._command(do="rejoin", name=name, reason=reason)
 
     def close(self, name: str, how: str) -> None:
-        """``how``: GroupMembershipOperation (KIP-1092)."""
+        """Close the consumer. ``how``: GroupMembershipOperation (KIP-1092)."""
         self.begin_close(name, how)
         eventually(lambda: self.owned[name] is None or self.failures)
 
     def begin_close(self, name: str, how: str) -> None:
-        """The same without waiting for it."""
+        """Close the consumer without waiting for it."""
         self._command(do="close", name=name, how=how)
 
     def kill(self) -> None:
-        """End the JVM, as a crash would."""
+        """Kill the JVM, as a crash would."""
         self._jvm.kill()
 
     def end(self) -> None:
         """End the JVM; its consumers leave no group."""
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
-        self._jvm.stdin.close()  # at its end the JVM leaves
+        self._jvm.stdin.close()  # the JVM exits at the end of its input
         self._jvm.wait(timeout=30)
         self._reader.join(timeout=10)
         self._jvm.stdout.close()

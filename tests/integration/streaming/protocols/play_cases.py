@@ -1,4 +1,4 @@
-"""Random scenarios for real groups: the seed decides the clients, the protocol and what happens."""
+"""Random scenarios for real groups: the seed decides the clients, the protocol and the events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tests.integration.streaming.protocols.real_groups import Group
 from tests.support.kafka import unique
 
-#: What a case may be: protocol, assignor, static members, which clients; "both": classic and consumer members.
+#: Possible cases: protocol, assignor, static members, clients; "both": classic and consumer members.
 KINDS = (
     ("eager", "range", False, "java"),
     ("cooperative", "cooperative-sticky", False, "java"),
@@ -26,7 +26,7 @@ KINDS = (
 
 
 def case(seed: int) -> tuple[Group, dict[str, Any]]:
-    """The group and the scenario of a seed; kinds come round every twelve seeds."""
+    """Return the group and the scenario of a seed; every twelve seeds cover all kinds."""
     protocol, assignor, static, client = KINDS[seed % len(KINDS)]
     random = Random(seed)
     both = protocol == "both"
@@ -46,12 +46,12 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         events.append({"at": at, **event})
 
     def chosen() -> list[str]:
-        # Python clients subscribe to everything: their own assignors differ from Java's on unequal subscriptions.
+        # Python clients subscribe to all topics: their own assignors differ from Java's on unequal subscriptions.
         known = sorted(topics)
         return known if client != "java" else random.sample(known, random.randint(1, len(known)))
 
     def join(name: str) -> None:
-        # A classic leader with other topics than its own fetches metadata first, and may be too late with that.
+        # A classic leader that lacks metadata of other members' topics fetches it first, possibly too late.
         live[name] = sorted(topics) if name == names[0] and led else chosen()
         more = {"instance_id": f"i-{name}"} if static else {}
         if both:
@@ -65,7 +65,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         away = [name for name in names if name not in live]
         kinds = ["join"] * bool(away) + ["leave", "crash", *["bounce"] * (3 if both else 1)] * bool(others)
         if client == "java":
-            # A classic leader that adds topics fetches metadata first, and may be too late with that.
+            # A classic leader that adds topics fetches metadata first, possibly too late.
             kinds += ["subscribe"] * (not led or bool(others)) + ["partitions"]
         kind = random.choice(kinds)
         if kind == "join":
@@ -99,7 +99,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
 
 
 def _at_first(topics: dict[str, int], events: list[dict[str, Any]]) -> dict[str, int]:
-    """Partition counts before any event gave a topic more."""
+    """Return partition counts before any event increased them."""
     first = dict(topics)
     for name in topics:
         grown = [event["partitions"][name] for event in events if name in event.get("partitions", {})]

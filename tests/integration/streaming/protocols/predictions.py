@@ -1,4 +1,4 @@
-"""Predictions of ``what-if`` for the next event of a play."""
+"""Predictions of ``what-if`` for the next event of a scenario on real groups."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.support.wait import eventually
 
 
 class Predictions:
-    """Predicts events of a play from the collector's events of its group.
+    """Predicts events of a scenario from the collector's events of its group.
 
     Attributes:
         kept: how many predictions came true.
-        open: how many could not be made, or had said that they may turn out otherwise.
+        open: how many could not be made, or were marked as uncertain.
     """
 
     def __init__(self, collector: Collecting, play: Play) -> None:
@@ -26,7 +26,7 @@ class Predictions:
         self.kept = self.open = 0
 
     def before(self, one: ScenarioEvent) -> None:
-        """Predict what the event will come to, where ``what-if`` has such a change."""
+        """Predict the result of the event if ``what-if`` supports such a change."""
         self._wanted = None
         changes = self._changes(one)
         if changes is None:
@@ -52,7 +52,7 @@ class Predictions:
         }
 
     def after(self, one: ScenarioEvent) -> None:
-        """Compare, once the group has settled."""
+        """Compare the prediction once the group has settled."""
         if self._wanted is not None:
             assert self._play.log.newest == self._wanted, f"{one} of {self._play.group}"
             self.kept += 1
@@ -73,7 +73,7 @@ class Predictions:
                 return None
 
     def _group(self) -> LiveGroup | None:
-        """The group once the collector has seen it where the play's own look at the log is."""
+        """Return the group once the collector has read as much of the log as the test."""
         log = MembershipLog(self._play.group_id)
         events = self._collector.events(self._play.group_id)
         for event in events:

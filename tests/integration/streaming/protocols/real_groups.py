@@ -1,4 +1,4 @@
-"""Plays a scenario with real consumers on a real broker, and reads from ``__consumer_offsets`` what happened.
+"""Plays a scenario with real consumers on a real broker, and reads the rounds from ``__consumer_offsets``.
 
 One event at a time: the next one waits until the group has settled, so that rounds do not depend on timing.
 """
@@ -27,9 +27,9 @@ from tests.support.kafka import Kafka, unique
 from tests.support.members import Member, Share
 from tests.support.wait import eventually
 
-#: ``(generation or epoch, {name: share})``.
+#: ``(generation or epoch, {name: assignment})``.
 Rounds = list[tuple[int, dict[str, Share]]]
-#: Long enough for a member on a machine that is busy with other things.
+#: Long enough for a member on a busy machine.
 SESSION_MS = 6000
 QUIET_SECONDS = 0.5
 
@@ -44,17 +44,17 @@ class Group:
 
 
 class Watcher(Protocol):
-    """Looks on while a group goes through a scenario."""
+    """Observer of a group that goes through a scenario."""
 
     def before(self, one: ScenarioEvent) -> None:
-        """The group is at rest, and this is to happen."""
+        """Called before an event, while the group is stable."""
 
     def after(self, one: ScenarioEvent) -> None:
-        """The group is at rest again."""
+        """Called after an event, once the group is stable again."""
 
 
 class Play:
-    """One scenario on the broker."""
+    """A scenario on the broker."""
 
     def __init__(self, kafka: Kafka, java: JavaMembers, group: Group, document: dict[str, Any]) -> None:
         self.kafka, self.java, self.group = kafka, java, group
@@ -79,10 +79,10 @@ class Play:
 
         def identified() -> dict[str, str]:
             found = {name: one.topic_id for name, one in identify(settings, scenario.topics).items() if one}
-            return found if found.keys() == scenario.topics.keys() else {}  # a broker may not know of one yet
+            return found if found.keys() == scenario.topics.keys() else {}  # some broker may not know the topic yet
 
         given: Any = eventually(identified)
-        # As the coordinator's records have them: base64 for addresses, unpadded.
+        # As in the coordinator's records: base64 for addresses, unpadded.
         ids = {name: one.rstrip("=").replace("+", "-").replace("/", "_") for name, one in given.items()}
         self.topic_names: dict[str, str] = {ids[name]: name for name in ids}
         return replace(
@@ -112,13 +112,13 @@ class Play:
         return Log(self.group_id, consumer, self.topic_names)
 
     def _count(self) -> int:
-        """Partitions of the offsets topic; the first consumer of a cluster that looks for a group creates it."""
+        """Return the partition count of the offsets topic, which the first group lookup in a cluster creates."""
         first = self._reader(**({"group.protocol": "consumer"} if self.group.protocol == "consumer" else {}))
 
         def count() -> int:
             first.poll(0.05)
             if len(first.assignment()) < sum(topic.partitions for topic in self.scenario.topics.values()):
-                return 0  # the coordinators learn of new topics a little later than clients
+                return 0  # coordinators learn of new topics a little later than clients
             return len(first.list_topics("__consumer_offsets", timeout=10).topics["__consumer_offsets"].partitions)
 
         try:
@@ -127,10 +127,10 @@ class Play:
         finally:
             first.close()
 
-    # What happens.
+    # Events.
 
     def run(self, *watchers: Watcher) -> None:
-        """Every event, each after the group has settled."""
+        """Run every event, each after the group has settled."""
         for happening in self.scenario.events:
             for one in watchers:
                 one.before(happening)
@@ -217,10 +217,10 @@ class Play:
             self.admin.create_partitions([NewPartitions(name, count)])[name].result(30)
             self.counts[name] = count
 
-    # What came of it.
+    # Results.
 
     def settle(self, what: str) -> None:
-        """Until everyone who is there is in, everything is consumed once, and nothing more happens."""
+        """Wait until all members have joined, every partition has one consumer, and nothing changes any more."""
         try:
             eventually(self._settled, timeout=120, every=0.05)
         except AssertionError as error:
@@ -232,7 +232,7 @@ class Play:
         if monotonic() < self.log.last + QUIET_SECONDS:
             return False
         if any(len(self.log.ids.get(name, ())) < self.starts[name] for name in self.live):
-            return False  # a static member that is back may change nothing but its member id
+            return False  # a static member that rejoins may change only its member id
         if any(self.speaks[name] == "consumer" for name in self.live):
             self.log.complete()
             seen = self.log.seen
@@ -249,7 +249,7 @@ class Play:
         )
 
     def owned(self) -> dict[str, Share]:
-        """Return what the clients consume by their callbacks."""
+        """Return the clients' partitions by their callbacks."""
         found = {name: self.java.owned.get(name) for name in self.live if name not in self.python}
         found |= {name: member.owned for name, member in self.python.items()}
         return {name: dict(sorted(share.items())) for name, share in found.items() if share}
@@ -261,7 +261,7 @@ class Play:
         )
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """End all running clients."""
         for name in list(self.python):
             self.python.pop(name).crash()
         for name in self.live:
@@ -270,11 +270,11 @@ class Play:
         self.log.consumer.close()
 
     def real(self) -> Rounds:
-        """Every generation, or target epoch, with members."""
+        """Return every generation, or target epoch, with members."""
         return [(number, shares) for number, shares in sorted(self.log.generations.items()) if shares]
 
     def machine(self) -> Rounds:
-        """The same, as the machine goes through them with the same member ids and topic ids."""
+        """Return the same from the machine, with the same member ids and topic ids."""
 
         def member_id(name: str, incarnation: int) -> str:
             return self.log.ids[name][incarnation - 1]

@@ -21,10 +21,10 @@ class Log:
 
     Attributes:
         generations: what each generation assigned, and each target epoch.
-        said: what each member that is there subscribes to.
+        said: the subscription of each current member.
         ids: the member ids that each client had, in order.
-        seen: the group as it is now.
-        last: when something was written of it last.
+        seen: the current state of the group.
+        last: the time of its last record.
     """
 
     group_id: str
@@ -39,7 +39,7 @@ class Log:
     _epochs: set[int] = field(default_factory=set)
 
     def read(self) -> None:
-        """Everything that is there."""
+        """Read all available records."""
         while messages := self.consumer.consume(500, 0.05):
             for message in messages:
                 assert message.error() is None, message.error()
@@ -59,14 +59,14 @@ class Log:
             if member.member_id not in known:
                 known.append(member.member_id)
         number = self.seen.generation
-        # A consumer group that is converted to a classic one writes its last epoch over again.
+        # A consumer group that is converted to a classic one writes its last epoch again.
         if number is not None and number not in self._epochs:
             self.generations[number] = {str(member.client_id): _share(member.assigned) for member in self.seen.members}
         if isinstance(record, GroupPart) and record.part == "target_epoch":
             self.complete()
 
     def complete(self) -> None:
-        """The newest target as it is now: it may be written before its epoch, and after it."""
+        """Complete the newest target: its records may come before or after the epoch's."""
         group = self._group.modern
         if self.seen is not None and group is not None and group.target_epoch:
             self._epochs.add(group.target_epoch)

@@ -1,4 +1,4 @@
-"""Leaders with assignors of their own: one that calls itself ``range`` and shares out evenly is a tie."""
+"""Leaders with custom assignors, such as one named ``range`` that assigns in another order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTITIONS = 4
 
 
 class Backwards(RangePartitionAssignor):
-    """Gives what ``range`` gives to the members in the opposite order."""
+    """Assigns like ``range``, with the members in the opposite order."""
 
     name = "range"
 
@@ -37,14 +37,14 @@ class Backwards(RangePartitionAssignor):
 
 
 class Mine(Backwards):
-    """The same under a name of its own."""
+    """The same assignor under its own name."""
 
     name = "mine"
 
 
 @contextmanager
 def consuming(servers: str, group: str, name: str, assignor: type[RangePartitionAssignor]) -> Iterator[None]:
-    """A kafka-python consumer that polls in a thread."""
+    """Run a kafka-python consumer that polls in a thread."""
 
     def run(stop: threading.Event) -> None:
         consumer = KafkaConsumer(
@@ -64,7 +64,7 @@ def consuming(servers: str, group: str, name: str, assignor: type[RangePartition
 
 
 def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
-    """The diff of the round in which a group has two members, and their leader is such a one."""
+    """Return the diff of the round in which a group has two members, led by such a consumer."""
     group = unique(f"led-{assignor.name}")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(group, PARTITIONS, 1)])[group].result(30)

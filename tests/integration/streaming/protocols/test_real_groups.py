@@ -1,7 +1,7 @@
-"""Random scenarios with real clients on a real broker: the machines go through the same rounds with the same sets.
+"""Random scenarios with real clients on a real broker: the machines compute the same rounds and assignments.
 
-The monitor, fed by a collector, finds each round as the group's assignor has it, and what ``what-if`` said of an
-event is what it comes to.
+The monitor, fed by a collector, reports each round with the expected assignment, and ``what-if`` predicts the result
+of each event.
 
 Four in the suite; ``PLAYS=50`` for the full comparison, ``PLAYS_FROM=1000`` for other seeds.
 """
@@ -61,7 +61,7 @@ def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int
 
 
 def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *, last: bool) -> bool:
-    """Play it; False: a SyncGroup was overtaken, and it is not the ``last`` try."""
+    """Play the case; return false if a SyncGroup was overtaken, and this is not the ``last`` attempt."""
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:
@@ -92,7 +92,7 @@ def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected |
 
 
 def fair(group: Group) -> set[str]:
-    """The verdicts that a group may get whose leader is one of these clients."""
+    """Return the possible verdicts for a group whose leader is one of these clients."""
     if group.protocol == "consumer":
-        return {"equal", "unknown"}  # a round that comes before the last one's target is reached
+        return {"equal", "unknown"}  # a round that begins before the last target is reached
     return {"equal"} if set(group.clients.values()) == {"java"} else {"equal", "tie"}

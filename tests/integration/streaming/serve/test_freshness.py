@@ -1,4 +1,4 @@
-"""Whoever shows data says within half a minute that a part has stopped, and nothing while all of them live."""
+"""Every interface reports within half a minute that a component has stopped, and nothing while all run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.support.wait import PATIENCE
 
 pytestmark = pytest.mark.broker
 
-#: A part that has stopped is told within so many seconds.
+#: Seconds within which a stopped component is reported.
 TOLD_SECONDS = 30.0
-#: Longer than a part may be silent.
+#: Longer than a component may be silent.
 QUIET_SECONDS = 22.0
 
 
@@ -58,7 +58,7 @@ class Cluster:
         return {part["id"].removeprefix(self.prefix): part["state"] for part in parts}
 
     def says(self, group: str, kind: str | None) -> None:
-        """All faces say this: of a part that has stopped within the time that is promised."""
+        """Wait until all interfaces show this status; a stopped component within the promised time."""
         wanted = dict.fromkeys(("ready", "groups", "group", "metrics"), kind)
         eventually(lambda: self.faces(group) == wanted, timeout=TOLD_SECONDS if kind else PATIENCE)
 
@@ -74,15 +74,15 @@ def test_every_interface_reports_a_gone_collector(cluster: Cluster) -> None:
     offsets, polling = "rebalance-monitor-collector", "poller"
     cluster.serve.start_with(Group("orders", {"t": 6}, 1).diffs(5))
     assert cluster.faces("orders") == dict.fromkeys(("ready", "groups", "group", "metrics"))
-    assert cluster.states() == {}  # nothing is claimed of parts that never were
+    assert cluster.states() == {}  # no status is reported for components that never ran
     cluster.watch.start()
     cluster.offsets.start()
     cluster.polling.start()
     eventually(lambda: cluster.states() == {offsets: "alive", polling: "alive"})
     by = time.monotonic() + QUIET_SECONDS
-    while time.monotonic() < by:  # nothing happens, and nobody says anything
+    while time.monotonic() < by:  # no events, and no reports
         assert set(cluster.faces("orders").values()) == {None}
-        time.sleep(0.5)  # what is tried: some time in which nothing happens
+        time.sleep(0.5)  # the tested condition: some time without events
     cluster.watch.check()
     assert "No heartbeat" not in cluster.watch.said()
 
@@ -103,7 +103,7 @@ def test_every_interface_reports_a_gone_collector(cluster: Cluster) -> None:
 
     cluster.serve.stop()
     cluster.serve.start()
-    cluster.says("orders", "collector-stopped")  # also who comes later
+    cluster.says("orders", "collector-stopped")  # including a client that connects later
     forgotten(cluster)
     cluster.says("orders", None)
     eventually(lambda: cluster.states() == {offsets: "alive"})
@@ -113,8 +113,8 @@ def test_every_interface_reports_a_gone_collector(cluster: Cluster) -> None:
 
 
 def forgotten(cluster: Cluster) -> None:
-    """Whoever deletes the topic forgets all parts; the next sign of those that live makes it again."""
+    """Delete the topic, which removes all components' heartbeats; the next heartbeat creates it again."""
     kafka = cluster.serve.settings.kafka
     topic = cluster.serve.settings.topics.signs
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})  # held: answers come while it lives
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})  # keep it: responses need it
     admin.delete_topics([topic])[topic].result(PATIENCE)

@@ -48,7 +48,7 @@ def test_random_kills_lose_and_repeat_nothing(serve: Serve) -> None:
     for index in range(0, len(wanted), step):
         publisher.put(wanted[index : index + step])
         if index // step < KILLS:
-            time.sleep(chooser.uniform(0, 0.4))  # the moment is what is tried
+            time.sleep(chooser.uniform(0, 0.4))  # the moment is the tested condition
             serve.stop(signal.SIGKILL)
             serve.start(wait=chooser.random() < 0.7)
     eventually(lambda: len(follower.ids) >= len(wanted), timeout=60)

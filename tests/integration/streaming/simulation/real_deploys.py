@@ -1,4 +1,4 @@
-"""Real groups of six Java members, restarted one after the other, each beside its forecast.
+"""Real groups of six Java members, restarted one after the other, each compared with its forecast.
 
 The forecast begins with what ``__consumer_offsets`` says of the group before, and knows nothing of what comes.
 """
@@ -33,7 +33,7 @@ PARTITIONS = 12
 MEMBERS = 6
 SESSION_MS = 30_000
 _JAVA = "org.apache.kafka.clients.consumer."
-#: A group that has said nothing for so long has come to rest.
+#: A group without new records for this long is stable.
 _QUIET_SECONDS = 6
 
 
@@ -41,7 +41,7 @@ _QUIET_SECONDS = 6
 class Restart:
     """One group, and how its members are restarted."""
 
-    kind: str  # the name of a way: eager, cooperative, static, consumer
+    kind: str  # protocol: eager, cooperative, static, consumer
     down_ms: int
     between_ms: int
     restarted: int = MEMBERS
@@ -50,18 +50,18 @@ class Restart:
 
     @property
     def names(self) -> list[str]:
-        """The members' client ids."""
+        """Return the members' client ids."""
         return [f"{self.group}-m{number}" for number in range(1, MEMBERS + 1)]
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """Return the events as a scenario has them."""
+        """Return the events in a scenario's format."""
         return rolling_restart(
             self.names[: self.restarted], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
         )
 
     def config(self, servers: str, name: str) -> dict[str, object]:
-        """The settings of a member."""
+        """Return the settings of a member."""
         config: dict[str, object] = {
             "bootstrap.servers": servers,
             "group.id": self.group,
@@ -98,7 +98,7 @@ class Outcome:
 
 
 def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
-    """Every restart, all at the same time: what was forecast, and what came of it."""
+    """Play every restart, all at the same time; return forecasts and outcomes."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.create_topics([NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]).values():
         future.result(30)
@@ -138,7 +138,7 @@ def _topic_ids(kafka: Kafka, names: Sequence[str]) -> dict[str, str]:
 
 
 def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
-    """Until every group consumes all of its topic, and has said nothing new for a while."""
+    """Wait until every group consumes all of its topic, and has had no new record for a while."""
 
     def spread(one: Restart) -> bool:
         owned = [java.owned[name] or {} for name in one.names]
@@ -197,7 +197,7 @@ def _forecast(one: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
     times = {
         "heartbeat_ms": one.heartbeat_ms,
         "consumer_heartbeat_ms": int(PROPERTIES["group.consumer.heartbeat.interval.ms"]),
-        "processing_ms": 20,  # how long its members poll
+        "processing_ms": 20,  # the time for which its members poll
     }
     asked = request_change(begun, times, Deploy({"events": one.events}))
     way = next(way for way in forecast.ways(begun.protocol, begun.assignor) if way.name == one.kind)
@@ -207,7 +207,7 @@ def _forecast(one: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
 
 
 def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> None:
-    """Stops and starts members, each when its time has come."""
+    """Stop and start members, each at its time."""
     actions = sorted(
         (event["at"] - BEGIN_MS + later, number, event["bounce"], what)
         for number, one in enumerate(restarts)
@@ -216,7 +216,7 @@ def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> No
     )
     begun = monotonic()
     for at, number, name, what in actions:
-        sleep(max(begun + at / 1000 - monotonic(), 0))  # the restart's own pace
+        sleep(max(begun + at / 1000 - monotonic(), 0))  # the pace of the restart
         if what == "stop":
             java.begin_close(name, "DEFAULT")
         else:
@@ -256,7 +256,7 @@ def _each(share: Share) -> Iterator[tuple[str, int]]:
 
 
 def _happened(one: Restart, starts: Mapping[str, Share], told: Sequence[Told], rounds: int, unheard: int) -> Outcome:
-    """Return what happened by the members' callbacks."""
+    """Return the outcome by the members' callbacks."""
     shares = {name: set(starts[name].get(one.group, [])) for name in one.names}
     last = {partition: name for name, share in shares.items() for partition in share}
     stopped: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""A rolling restart of a real group is what was forecast: rounds and moves exactly, downtime closely.
+"""A rolling restart of a real group matches its forecast: rounds and moves exactly, downtime closely.
 
 Two members of each kind in the suite; ``RESTARTS=20`` for twenty groups of which all six restart.
 """
@@ -33,7 +33,7 @@ def near(forecast: Outcome, happened: Outcome) -> bool:
 
 
 def in_all(forecast: Outcome, happened: Outcome) -> float:
-    """Return how far that of all partitions together is off, as a part of the forecast."""
+    """Return the relative error of the forecast downtime of all partitions together."""
     return happened.total_ms / forecast.total_ms - 1
 
 
@@ -43,7 +43,7 @@ def as_forecast(forecast: Outcome, happened: Outcome) -> bool:
 
 
 def batches() -> list[list[Restart]]:
-    """Groups that restart at the same time: two members of each kind, or all six of ``RESTARTS`` groups."""
+    """Return groups that restart at the same time: two members of each kind, or all six of ``RESTARTS`` groups."""
     runs = int(os.environ.get("RESTARTS") or 0)
     if not runs:
         return [[Restart(kind, 4000, 7000, restarted=2, heartbeat_ms=1000) for kind in KINDS]]
@@ -57,7 +57,7 @@ def batches() -> list[list[Restart]]:
 
 @pytest.mark.timeout(1800)
 def test_rolling_restarts_are_as_forecast(broker: Kafka, java: JavaMembers) -> None:
-    """One in ten may be further off: what a busy machine does to a heartbeat is no part of a forecast."""
+    """One in ten may differ more: a forecast does not include heartbeats that a busy machine delays."""
     found: list[tuple[Restart, Outcome, Outcome]] = []
     for restarts in batches():
         for one, (forecast, happened) in zip(restarts, play(broker, java, restarts), strict=True):

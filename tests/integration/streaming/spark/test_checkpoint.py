@@ -34,7 +34,7 @@ LOG = as_topic(membership_log(200, 11, seed=3), 4)
 
 @pytest.fixture(scope="module")
 def done(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """A job that has processed some events and has more to read; started in its folder, with relative paths."""
+    """Return a job, started in its folder with relative paths, that has processed some events and has more to read."""
     job = Job(broker, tmp_path_factory.mktemp("job"))
     job.feed([rows[:30] for rows in LOG])
     ended = subprocess.run(
@@ -52,7 +52,7 @@ def done(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 
 def of(job: Job, folder: Path) -> Path:
-    """A copy of the job's checkpoint, which the job uses from now on."""
+    """Copy the job's checkpoint, and let the job use the copy from now on."""
     job.checkpoint = Path(shutil.copytree(job.folder / "checkpoint", folder / "checkpoint"))
     return job.checkpoint
 
@@ -111,7 +111,7 @@ def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> No
     assert {(int(line.split()[0]), line.split()[1]) for line in read.stdout.splitlines()} == found != set()
 
 
-#: Makes every Python process of a command another release, whose blobs have another version.
+#: Code that makes every Python process of a command another release with another state version.
 OTHER = "import streaming.monitor.bucket_state\nstreaming.monitor.bucket_state.VERSION = 999\n"
 
 
@@ -141,7 +141,7 @@ def test_a_damaged_delta_of_the_state_is_one_line(done: Job, tmp_path: Path, dam
     assert_damage_reported(offline.returncode, offline.stderr, checkpoint)
 
 
-#: Files that Spark makes again when they are lost: it goes on, and the same diffs come out.
+#: Files that Spark writes again when they are lost: the job continues with the same diffs.
 MADE_AGAIN = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema", "state/0/_metadata/metadata"}
 
 

@@ -1,4 +1,4 @@
-"""The job on a standalone cluster of two workers, from a pip install: the bytes of local mode, whatever is killed.
+"""The pip-installed job on a standalone cluster writes the same bytes as in local mode, whichever process is killed.
 
 ``make test-long`` alone: it starts seven JVMs.
 """
@@ -33,7 +33,7 @@ KILLS = 5
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands of the pip install are."""
+    """Return the folder of the pip install's commands."""
     folder = tmp_path_factory.mktemp("installed")
     return install(build(folder / "dist", "wheel"), folder / "environment")
 
@@ -63,7 +63,7 @@ def test_the_bytes_are_those_of_local_mode(broker: Kafka, commands: Path, cluste
     assert remote.rows(topics.diffs) == local.rows(other.diffs) == wanted[topics.diffs]
     latest = compacted(remote.rows(topics.assignments))
     assert latest == compacted(local.rows(other.assignments)) == compacted(wanted[topics.assignments])
-    # They say from which topic they are, and the two jobs have topics of their own.
+    # Records name their topic, and the two jobs have topics of their own.
     assert remote.rows(topics.dead_letters) == wanted[topics.dead_letters]
     assert local.rows(other.dead_letters) == expected(local, log)[other.dead_letters]
     logger.info("%d diffs", remote.count(topics.diffs))
@@ -98,12 +98,12 @@ def test_killed_executors_and_a_moved_driver_lose_nothing(
     job = on_cluster(broker, commands, cluster, tmp_path / "job")
     log = as_topic(membership_log(EVENTS, GROUPS, seed=33), 4)
     diffs = job.settings.topics.diffs
-    # Not fewer events a batch because one took long: it does when its executor is killed.
+    # The batch limit does not shrink after a slow batch, as one is slow when its executor is killed.
     bound = ("--max-offsets-per-trigger", str(EVENTS // 20))
     rng, calm, written = random.Random(34), threading.Event(), 0
 
     def goes_on(driver: subprocess.Popen[str]) -> None:
-        """The job writes, or has nothing left to write."""
+        """Wait until the job writes, or has nothing left to write."""
         before = written
         eventually(
             lambda: (
@@ -113,7 +113,7 @@ def test_killed_executors_and_a_moved_driver_lose_nothing(
             every=0.2,
         )
         assert driver.poll() is None, (tmp_path / "driver.log").read_text()
-        calm.wait(rng.uniform(0, 2))  # the moment is what is random
+        calm.wait(rng.uniform(0, 2))  # the moment is random
 
     load = threading.Thread(target=feed_slowly, args=(job, log, calm))
     load.start()
@@ -123,7 +123,7 @@ def test_killed_executors_and_a_moved_driver_lose_nothing(
                 goes_on(driver)
                 written, victim = job.count(diffs), rng.choice(cluster.executors)
                 kill(victim)
-                # The worker starts another in its place.
+                # The worker starts another executor in its place.
                 eventually(lambda gone=victim: gone not in cluster.executors, timeout=60)
                 eventually(lambda: len(cluster.executors) == len(cluster.workers), timeout=60)
                 logger.info("%d: executor killed, %d diffs, %d behind", number + 1, written, behind(job))
@@ -138,12 +138,12 @@ def test_killed_executors_and_a_moved_driver_lose_nothing(
     finally:
         calm.set()
         load.join()
-    # Elsewhere: nothing of the first driver is left but the checkpoint.
+    # On another machine: only the checkpoint of the first driver is left.
     (tmp_path / "elsewhere").mkdir()
     job.environment = environment(commands, SPARK_LOCAL_IP="127.0.0.1", TMPDIR=str(tmp_path / "elsewhere"))
     job.drain()
     wanted, topics, rows = expected(job, log), job.settings.topics, job.rows(diffs)
-    found = once(rows)  # fails when an id has two contents
+    found = once(rows)  # fails if an id has two contents
     repeated = sum(map(len, rows.values())) - sum(map(len, found.values()))
     logger.info("%d diffs, %d written twice", sum(map(len, found.values())), repeated)
     assert found == wanted[diffs]

@@ -27,7 +27,7 @@ def job(broker: Kafka, tmp_path: Path) -> Job:
 
 
 def up_to(job: Job) -> Iterator[int]:
-    """Until when the stream reports that all is applied, ms, by its heartbeats."""
+    """Return the time (ms) up to which, by its heartbeats, the stream has applied all events."""
     with TopicReader(job.settings.kafka, [job.settings.topics.signs], from_beginning=False) as reader:
         while True:
             for message in reader.poll(1.0):
@@ -57,7 +57,7 @@ def test_an_open_transaction_is_named_and_counts_as_behind(job: Job, tmp_path: P
         times = up_to(job)
         first = next(times)
         assert first < time.time() * 1000 - 9_000
-        assert next(times) == first  # until the transaction ends, nothing more is applied
+        assert next(times) == first  # until the transaction ends, no further event is applied
         producer.abort_transaction()
         eventually(lambda: "the open transaction has ended" in log.read_text(), timeout=60)
         eventually(lambda: next(times) > first, timeout=60)
@@ -71,7 +71,7 @@ def test_a_checkpoint_behind_a_url_is_guarded_too(job: Job, broker: Kafka, tmp_p
     diffs = job.settings.topics.diffs
     job.drain("--buckets", "4")
     job.feed([rows[10:] for rows in LOG])
-    job.drain()  # with the buckets that it has
+    job.drain()  # with its current buckets
     assert once(job.rows(diffs)) == expected(job, LOG)[diffs]
     other = Job(broker, tmp_path / "other")
     other.options = job.options

@@ -1,4 +1,4 @@
-"""The Spark job on a real broker: the same diffs as the pure functions, whatever happens to it."""
+"""The Spark job on a real broker: the same diffs as the pure functions, despite kills and restarts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGAIN = pytest.mark.xfail(
 
 
 def poisoned(log: Topic) -> Topic:
-    """The log with records that can't be used among its own."""
+    """Return the log with unusable records in it."""
     log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
     log[1].insert(1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")]))
     log[2].append((b"g", b"{}", []))
@@ -50,7 +50,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_pat
     assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
     (mark,) = [key for key in wanted[topics.incidents] if (key or b"").startswith(b"annotation/")]
     assert job.rows(topics.incidents)[mark] == wanted[topics.incidents][mark]
-    # Poison of one key from several partitions has no order among itself.
+    # Unusable records of one key from several partitions have no order among themselves.
     letters = job.rows(topics.dead_letters)
     assert sorted(letters[b"g"]) == sorted(wanted[topics.dead_letters][b"g"])
     ((value, headers),) = letters[None]

@@ -1,4 +1,4 @@
-"""Records lost before they were read are reported before Spark starts, with the choice."""
+"""Records lost before they were read are reported before Spark starts, with the user's options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, problems
 
-#: The unit tests have what is told of what, and ``tests/faults`` loses records under a running job.
+#: Unit tests cover each message, and ``tests/faults`` loses records under a running job.
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
 LOG = as_topic(membership_log(200, 11, seed=3), 4)
@@ -21,7 +21,7 @@ LOG = as_topic(membership_log(200, 11, seed=3), 4)
 
 @pytest.fixture
 def job(broker: Kafka, tmp_path: Path) -> Job:
-    """Has read twenty events a partition; of the first partition's, retention took five that it has not read."""
+    """Run a job over twenty events of each partition, then let retention delete five unread ones of the first."""
     job = Job(broker, tmp_path)
     job.feed([rows[:20] for rows in LOG])
     job.drain()
@@ -44,7 +44,7 @@ def test_it_stops_and_resumes_on_request(job: Job) -> None:
 
     assert f"topic {membership} has lost records: {what}" in job.drain("--on-data-loss", "continue").stderr
     assert job.rows(diffs) == expected(job, [LOG[0][:20] + LOG[0][25:], *LOG[1:]])[diffs]
-    job.drain()  # behind the gap nothing is lost
+    job.drain()  # nothing is lost after the gap
 
 
 def test_a_restart_reads_what_is_there_from_its_beginning(job: Job) -> None:

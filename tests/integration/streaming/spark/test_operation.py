@@ -27,12 +27,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 OUTAGE_SECONDS = float(os.environ.get("STREAM_OUTAGE", "5"))
 BURST = int(os.environ.get("STREAM_BURST", "3000"))
-#: Resident memory of driver, JVM and Python workers together, whatever the backlog is.
+#: Limit of resident memory of driver, JVM and Python workers together, whatever the backlog is.
 MOST_MB = 2500
 
 
 class Memory(threading.Thread):
-    """The most memory that a job's processes had together, MB."""
+    """Samples the maximum memory of a job's processes together, MB."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -45,7 +45,7 @@ class Memory(threading.Thread):
             try:
                 pids = {pid for part in processes_of(self._pid).values() for pid in part}
                 self.most = max(self.most, sum(map(rss, pids)))
-            except (OSError, StopIteration):  # a worker ended between two looks
+            except (OSError, StopIteration):  # a worker ended between two samples
                 continue
 
     def stop(self) -> float:
@@ -83,7 +83,7 @@ def test_after_an_outage_the_burst_stays_within_memory(tmp_path: Path) -> None:
         assert most < MOST_MB
 
 
-@pytest.mark.full  # where pieces are counted, and that long rows leave a few at a time, is a test of each unit
+@pytest.mark.full  # unit tests cover the counting of pieces, and that long rows leave a few at a time
 def test_a_batch_of_snapshots_may_exceed_the_direct_memory(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     job.environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:MaxDirectMemorySize=48m"}
@@ -110,18 +110,18 @@ def test_a_topic_that_grew_is_read_in_each_groups_order(broker: Kafka, tmp_path:
     job = Job(broker, tmp_path)
     events = list(membership_log(400, 24, seed=13))
     job.feed(as_topic(iter(events[:20]), 4))
-    job.drain()  # the checkpoint knows four partitions
+    job.drain()  # the checkpoint covers four partitions
     job.feed(as_topic(iter(events[20:300]), 4))
     grow(job, 8)
     job.feed(as_topic(iter(events[300:]), 8))
-    # Bounded batches take from every partition that they may read: unordered, they would mix old and new.
+    # Bounded batches read from every readable partition: without an order, they would mix old and new.
     done = job.drain("--max-offsets-per-trigger", "100")
     assert "has 8 partitions, 4 are read" in done.stderr
     wanted = expected(job, as_topic(iter(events), 1))[job.settings.topics.diffs]
     assert once(job.rows(job.settings.topics.diffs)) == wanted
 
 
-@pytest.mark.full  # producers take minutes to notice
+@pytest.mark.full  # producers notice new partitions after minutes
 def test_a_topic_that_grows_under_load_loses_and_mixes_nothing(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     events = list(membership_log(6000, 40, seed=14))

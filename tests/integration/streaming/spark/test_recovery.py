@@ -1,4 +1,4 @@
-"""Whatever is killed, whenever: no diff is missing, none has two contents.
+"""Whichever process is killed at whatever time, no diff is missing, and none has two contents.
 
 ``make test-long`` runs the full size (``STREAM_KILLS=20 STREAM_EVENTS=100000``) and shows figures.
 """
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 KILLS = int(os.environ.get("STREAM_KILLS", "1"))
 EVENTS = int(os.environ.get("STREAM_EVENTS", "1000"))
-#: The first of them is the smoke: the JVM dies in the middle of a batch, and its driver has to say so.
+#: The first kill always runs: the JVM dies in the middle of a batch, and its driver has to report it.
 VICTIMS = ("jvm", "driver", "worker")
 ACCUMULATORS = "Exception occurred during processing of request from"
 
@@ -50,7 +50,7 @@ def test_kills_under_load_lose_no_diff_and_change_none(broker: Kafka, tmp_path: 
                 if behind(job) > 50:
                     eventually(lambda before=before: job.count(diffs) > before, timeout=180, every=0.1)
                     started.append(time.monotonic() - begin)
-                time.sleep(rng.uniform(0, 3))  # the moment is what is random
+                time.sleep(rng.uniform(0, 3))  # the moment is random
                 pids = processes_of(child.pid)[victim]
                 for pid in pids[:1]:
                     os.kill(pid, signal.SIGKILL)
@@ -59,12 +59,12 @@ def test_kills_under_load_lose_no_diff_and_change_none(broker: Kafka, tmp_path: 
                 elif victim == "jvm":
                     _, errors = child.communicate(timeout=180)
                     assert child.returncode == 3
-                    # PySpark's accumulator server prints the end of its connection itself; nothing else may.
+                    # PySpark's accumulator server prints the end of its connection itself; no other output is allowed.
                     assert errors.count("Traceback") == errors.count(ACCUMULATORS) <= 1, errors
                     (line,) = [line for line in errors.splitlines() if line.startswith("error: ")]
                     assert line.startswith("error: Spark's JVM is gone, killed or out of memory; its log is "), line
                 else:
-                    time.sleep(rng.uniform(0, 2))  # the task is tried again
+                    time.sleep(rng.uniform(0, 2))  # the task is retried
                     assert child.poll() is None
                 logger.info("%d: %s killed, %d diffs", number + 1, victim, job.count(diffs))
     finally:
@@ -73,7 +73,7 @@ def test_kills_under_load_lose_no_diff_and_change_none(broker: Kafka, tmp_path: 
     job.drain()
     wanted, topics = expected(job, log), job.settings.topics
     rows = job.rows(diffs)
-    found = once(rows)  # fails when an id has two contents
+    found = once(rows)  # fails if an id has two contents
     logger.info(
         "%d kills: %d diffs, %d written twice, start to first batch %s s",
         KILLS,

@@ -1,4 +1,4 @@
-"""A checkpoint gets other numbers in the middle of a log: the same diffs, each once, wherever it is killed.
+"""Resizing a checkpoint in the middle of a log keeps all diffs, each once, wherever the resize is killed.
 
 ``make test-long`` alone; the small one is in ``test_checkpoint.py``.
 """
@@ -82,7 +82,7 @@ def test_a_killed_resize_leaves_the_old_or_the_new_checkpoint(broker: Kafka, tmp
         wanted = (rng.choice((4, 16, 64)), rng.choice((1, 2, 3)))
         child = subprocess.Popen(command(*resize(job, *wanted)), start_new_session=True)
         try:
-            # A busy machine takes another time for the next: some are killed at its end, some come to it.
+            # The duration varies on a busy machine: some are killed near the end, some complete.
             assert child.wait(takes * rng.uniform(0.2, 1.4)) == 0
             finished += 1
         except subprocess.TimeoutExpired:

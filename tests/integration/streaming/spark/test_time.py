@@ -1,4 +1,4 @@
-"""Session timeouts: found by the clock, written to the log, applied when read back; a replay needs no timer."""
+"""Session timeouts: detected by the clock, written to the log, applied when read; a replay needs no timer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.support.kafka import Kafka, eventually
 from tests.support.stream_job import Job, expected, once
 
 logger = logging.getLogger(__name__)
-#: Longer than a batch of a busy machine takes.
+#: Longer than a batch on a busy machine.
 SESSION_TIMEOUT_MS = 6000
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 @contextmanager
 def reporting(job: Job, member_id: str) -> Iterator[Callable[[], None]]:
-    """An application's member that reports itself three times a second until it is cut off without a word."""
+    """Run a member that reports itself three times a second until it stops without a leave."""
     killed = threading.Event()
 
     def run() -> None:
@@ -66,7 +66,7 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
             eventually(lambda: job.count(topics.diffs) == 2, timeout=60)
             kill()
             killed = time()
-            # By id: a batch that is tried again is written twice.
+            # By id: a retried batch is written twice.
             eventually(lambda: len(once(job.rows(topics.diffs))[b"g"]) > 2, timeout=120, every=0.5)
             taken = time() - killed
     batches = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"batch"' in line]
@@ -83,12 +83,12 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
     assert b'"kind":"member.fenced","memberIds":["dead"]' in value
     assert b'"alive":{"owned":{"t":[0]},"revoked":{},"assigned":{"t":[1]}' in value
 
-    # The same topic without a clock: the pure functions know no timer.
+    # The same topic without a clock: the pure functions have no timer.
     log = [(key, value, list(headers)) for key, rows in job.rows(topics.membership).items() for value, headers in rows]
     assert expected(job, [log])[topics.diffs] == live
 
 
-@pytest.mark.full  # tests/unit/streaming/spark/test_checkpoint.py makes the choice
+@pytest.mark.full  # tests/unit/streaming/spark/test_checkpoint.py tests the choice itself
 def test_a_recreated_topic_stops_the_job_with_the_choice(broker: Kafka, tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient
 

@@ -18,13 +18,13 @@ from tests.support.stream_job import Job, expected, once, problems
 #: ``tests/acceptance/test_faults.py`` deletes a topic under a running job in `make test`.
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
-#: Within so long whoever runs the job reads what is wrong.
+#: Seconds within which the operator gets a report of the problem.
 TOLD_SECONDS = 15.0
 
 
 @pytest.fixture(scope="module")
 def foreign() -> Iterator[Kafka]:
-    """A broker as most are set up: it makes each topic that a client asks for."""
+    """A broker with default settings: it creates each topic that a client requests."""
     with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
         yield Embedded(broker)
 
@@ -60,10 +60,10 @@ def test_a_topic_that_is_written_is_deleted(foreign: Kafka, tmp_path: Path) -> N
     job.feed(after)
     assert identify(job.settings.kafka, [diffs]) == {diffs: None}
 
-    job.drain()  # makes the topic
+    job.drain()  # creates the topic
     assert identify(job.settings.kafka, [diffs])[diffs].partitions == 4
     written = job.rows(diffs)
-    # The last batch may have been written and not committed: then it is written again, with the same ids.
+    # The last batch may have been written but not committed: then it is written again, with the same ids.
     both = {key: [*gone.get(key, []), *written.get(key, [])] for key in gone.keys() | written.keys()}
     assert once(both) == expected(job, log)[diffs]
 

@@ -20,12 +20,12 @@ from tests.oracle.generator import Assignment, Case, Groups, owns_beyond, rounds
 from tests.support.groups import group_of, readable
 
 GOLDEN = Path(__file__).parents[3] / "golden/assignors/classic/oracle-4.3.1.jsonl"
-#: Kafka has no answer of its own: see docs/design/sticky.md.
+#: Kafka has no result in these cases: see docs/design/sticky.md.
 NO_ANSWER = {"java.lang.NullPointerException", "oracle.Timeout"}
 
 
 def answered(java: Oracle, name: str, batch: list[Case]) -> Iterator[tuple[Case, dict[str, Any]]]:
-    """Each case with Java's answer."""
+    """Return each case with Java's result."""
     requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
     return zip(batch, java.ask(requests), strict=True)
 
@@ -64,7 +64,7 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
 def test_topics_made_again_with_fewer_partitions(
     oracle: Callable[[str], Oracle], oracle_cases: int, name: str, seed: int
 ) -> None:
-    """Members own what does not exist any more; where Java fails with its own check, we refuse."""
+    """Members own partitions that no longer exist; where Java fails with its own check, ours rejects the input."""
     java = oracle("current")
     assign = find("classic", name).assign
     beyond = 0

@@ -1,4 +1,4 @@
-"""Connect's assignors with the bytes that workers send and get: lives of clusters, our answers applied."""
+"""Connect's assignors with workers' real bytes: histories of clusters, with our assignments applied."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_eager(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) ->
     )
     for (workers, configured), answer in zip(cases, answers, strict=True):
         ours = incremental.assign_eager(workers, configured)
-        # what a worker reads: its instances first, then the tasks by connector
+        # as a worker reads them: its connectors first, then the tasks by connector
         assert {name: as_json(model.work_on_wire(work)) for name, work in ours.items()} == answer
 
 

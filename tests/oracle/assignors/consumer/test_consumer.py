@@ -1,4 +1,4 @@
-"""The server-side assignors through the coordinator's TargetAssignmentBuilder, answers fed back as targets."""
+"""The server-side assignors through the coordinator's TargetAssignmentBuilder, with results as the next targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = [41, 42, 43]
 
 
 def compare(jvm: Oracle, assignor: str, cases: list[Case]) -> list[Assignment | None]:
-    """Asserts that every case has the JVM's answer, and gives it."""
+    """Assert that every case has the JVM's result, and return it."""
     theirs = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in cases)
     for case, answer in zip(cases, theirs, strict=True):
         ours = find("consumer", assignor).assign(*group_of(case))
@@ -38,7 +38,7 @@ def test_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, assignor:
 def test_targets_beyond_the_count(
     oracle: Callable[[str], Oracle], oracle_cases: int, assignor: str, equal: bool
 ) -> None:
-    """No coordinator has such a target; range looks at none, uniform fails on it and we refuse."""
+    """No coordinator has such a target; range ignores it, uniform fails in Java and is rejected by ours."""
     beyond = 0
 
     def compare_batch(batch: list[Case]) -> list[Assignment | None]:

@@ -1,4 +1,4 @@
-"""The old consumer's assignors of three eras, over an in-memory ZooKeeper.
+"""The old consumer's assignors of three Kafka releases, over an in-memory ZooKeeper.
 
 Partitions with equal hash codes have no order in Kafka: only those are left out, and a group whose subscriptions
 differ as well, where the swap moves what follows.
@@ -21,7 +21,7 @@ SEEDS = [61, 62, 63]
 
 
 def ours(assignor: str, case: Case, version: str) -> Answer | None:
-    """Our answer, None where we refuse the group."""
+    """Return our assignment; None if we reject the group."""
     try:
         answer = find("zookeeper", assignor).assign(*group_of(case), kafka_version=version)
     except InvalidGroup:

@@ -9,7 +9,7 @@ EDGES = (-1, -2, 0, 1, 2, 127, 255, 32_767, 2**31 - 1, -(2**31))
 
 
 def damaged(rng: random.Random, data: bytes, *, head: int = 0) -> bytes:
-    """The bytes changed in up to two places behind the first ``head``, and sometimes cut."""
+    """Return the bytes with up to two changes after the first ``head`` bytes, sometimes truncated."""
     for _ in range(rng.randrange(3)):
         if len(data) <= head:
             break

@@ -26,7 +26,7 @@ def whole(rng: random.Random, what: str, protocol: str) -> bytes:
         if what == "subscription":
             return head + string("http://w") + pack(">q", 3)
         tasks = work(share(rng))[2:]
-        return head + tasks[: -4 - 4]  # without what is revoked and the delay
+        return head + tasks[: -4 - 4]  # without revoked tasks and the delay
     if what == "subscription":
         return worker(rng.choice((None, share(rng))))
     return work(share(rng), share(rng), rng.choice((0, 15_000)))
@@ -69,11 +69,11 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
     for (protocol, data), java in zip(cases, answers, strict=True):
         found = ours(what, data, protocol)
         if isinstance(found, str):
-            # Beyond Kafka: no such task or connector exists.
+            # No such task or connector exists in Kafka.
             assert "error" in java or "is no task" in found or "not UTF-8" in found, (protocol, data.hex(), found)
             continue
         assert "error" not in java, (protocol, data.hex(), found, java)
         read += 1
         expected = {name: merged(said) if isinstance(said, list) else said for name, said in java.items()}
         assert found == expected, (protocol, data.hex())
-    assert oracle_cases < read < len(cases)  # both outcomes are tried
+    assert oracle_cases < read < len(cases)  # both outcomes occur

@@ -74,7 +74,7 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
     for data, java in zip(cases, answers, strict=True):
         found = ours(what, data)
         if isinstance(found, str):
-            # Beyond Kafka: no such partition or topic exists.
+            # No such partition or topic exists in Kafka.
             assert "error" in java or "is no partition" in found or "not UTF-8" in found, (data.hex(), found)
         elif "error" in java:
             # A client that writes version 1 without its field: a Java leader fails there.
@@ -90,4 +90,4 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
             read += 1
             pairs = "assigned" if what == "assignment" else "owned"
             assert found == java | {pairs: merged(java[pairs])}, data.hex()
-    assert oracle_cases < read < 9 * oracle_cases  # both outcomes are tried
+    assert oracle_cases < read < 9 * oracle_cases  # both outcomes occur

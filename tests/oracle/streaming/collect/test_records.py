@@ -1,4 +1,4 @@
-"""Records of groups with epochs as the coordinator of 4.3.1 writes them, and with bytes gone wrong."""
+"""Records of groups with epochs as the coordinator of 4.3.1 writes them, and damaged ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.collect.coordinator.schema import MalformedRecord
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
 
-#: Record type → how its value is made, and what it is to be read as.
+#: Record type → how its value is made, and its expected decoded form.
 Make = Callable[[random.Random], tuple[dict[str, Any], Any]]
 IDS = ("lN6DbMY5RVisUxJOfQo_Yg", "5a0scAsoRdS8Ki4XL0hedw")
 
@@ -258,7 +258,7 @@ def test_coordinator_records_are_decoded_or_refused(
         for data in wrong
     )
     refused = {data: refusal(keys[0], data) for data in wrong}
-    # Beyond Kafka: no such partition or name exists, and a tagged field ends where its size says.
+    # No such partition or name exists in Kafka, and a tagged field ends where its size says.
     beyond = ("is no partition", "not UTF-8", "tagged field", "validatedTopologyEpoch", "classicMemberMetadata")
     for data, java in zip(wrong, answers, strict=True):
         said = refused[data]
@@ -268,7 +268,7 @@ def test_coordinator_records_are_decoded_or_refused(
 
 
 def refusal(key_bytes: bytes, data: bytes) -> str | None:
-    """Why a value is not read; None: it is."""
+    """Return why a value is not read; None if it is."""
     try:
         decode(key_bytes, data)
     except MalformedRecord as error:

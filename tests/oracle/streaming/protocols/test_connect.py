@@ -1,7 +1,7 @@
 """The Connect machine against ``IncrementalCooperativeAssignor``: every round of random clusters.
 
-Each call that the machine's leader makes is put to the jar's class, a fresh one a leader; what its answers make of
-the workers' tasks has to be what the machine's round tells.
+Each call of the machine's leader is repeated with the jar's class, a new instance for each leader; the
+resulting tasks of the workers have to equal those of the machine's round.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Calls:
 
 
 def by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPartitions]]:
-    """Shares with the worker behind each: one that is still counted after a crash has a name with ``~``."""
+    """Return assignments with each worker's process; one still counted after a crash has a name with ``~``."""
     found = [
         (name.partition("~")[0], {topic: list(numbers) for topic, numbers in sorted(share.items())})
         for name, share in shares.items()

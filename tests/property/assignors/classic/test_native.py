@@ -1,4 +1,4 @@
-"""Native code and Python give every group of the classic protocol the same answer."""
+"""Native code and Python return the same assignment for every group of the classic protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STICKY = ["sticky", "cooperative-sticky"]
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
-    """Native code's answer, which is Python's; None where it declines, as it does with whatever Python refuses."""
+    """Return native code's assignment after comparing it with Python's; None if native code declines."""
     owned = [readable({"": member.owned}) for member in members]
     answer: Assignment | None = kernel.client_shares(assignor, topics, members)
     try:
@@ -38,7 +38,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
 
 
 def _ordered(answer: Assignment) -> list[tuple[str, dict[str, list[int]]]]:
-    """With the order of members; that of a share's topics is no part of an answer."""
+    """Return the assignment with the order of members; the order of a member's topics does not count."""
     return [(member, {t: list(p) for t, p in share.items()}) for member, share in answer.items()]
 
 
@@ -65,7 +65,7 @@ def test_small_groups(assignor: str, group: tuple[dict[str, Topic], list[Member]
 
 
 def crowd(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
-    """Tens of members of one subscription over topics of up to hundreds of partitions, most of them in racks."""
+    """Return tens of members with one subscription over topics of up to hundreds of partitions, most in racks."""
     names = [f"t{number}" for number in range(rng.randint(1, 12))]
     sizes = [rng.choice([1, 7, 64, 300]) for _ in range(rng.randint(1, 3))]
     racks = [f"r{number}" for number in range(rng.choice([0, 2, 3, 5]))]
@@ -109,7 +109,7 @@ def test_crowds_that_come_and_go(assignor: str, seed: int) -> None:
                 members.insert(
                     at, Member(f"new-{rng.getrandbits(30)}", members[at].topics, rack_id=members[at].rack_id)
                 )
-            elif change == "lists":  # in any order, as claims are, and of topics too
+            elif change == "lists":  # in any order, as owned partitions are, and topics too
                 members = [
                     replace(
                         member,

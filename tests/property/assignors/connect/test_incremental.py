@@ -1,4 +1,4 @@
-"""Lives of clusters: nothing runs twice because of an answer, and a quiet cluster comes to rest in balance."""
+"""Random histories of clusters: no task runs twice because of an assignment, and a quiet cluster ends in balance."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining
 
 @given(st.integers(0, 2**32))
 def test_order_of_workers_and_connectors_changes_nothing(seed: int) -> None:
-    """Equal states are equal values: a leader that reads the same group from another place answers the same."""
+    """Equal states are equal values: a leader that reads the same group in another order decides the same."""
     rng = random.Random(seed)
     names = [f"w{number}" for number in range(rng.randint(1, 12))]
     configured = {f"c{number}": rng.randint(0, 5) for number in range(rng.randint(0, 6))}

@@ -1,4 +1,4 @@
-"""Uniform's promises on any group, and dealt levels against one partition at a time."""
+"""Invariants of uniform on any group, and its level-wise distribution against one partition at a time."""
 
 from __future__ import annotations
 

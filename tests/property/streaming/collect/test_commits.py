@@ -1,4 +1,4 @@
-"""The quick decoder of offset commits and the decoder of all records give the same."""
+"""The fast decoder of offset commits and the decoder of all records return the same."""
 
 from __future__ import annotations
 

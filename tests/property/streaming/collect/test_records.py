@@ -1,4 +1,4 @@
-"""Whatever a client or a broken disk puts into the offsets topic costs that record alone."""
+"""Arbitrary bytes of clients or broken disks in the offsets topic affect only their own record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import offsets_topic
 
 ROWS = [row for rows in offsets_topic.captured().values() for row in rows]
 ROWS += [row for kind in offsets_topic.KINDS for row in offsets_topic.captured_kind(kind)]
-#: Numbers that lengths, counts, versions and partitions go wrong with.
+#: Edge values of lengths, counts, versions and partitions.
 EDGES = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
 TYPES = st.integers(-1, 26)
 

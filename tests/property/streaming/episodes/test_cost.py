@@ -1,4 +1,4 @@
-"""Cost bounds contain the truth of a simulated partition, however its offsets are sampled and its commits timed."""
+"""Cost bounds contain the true cost of a simulated partition, for any times of samples and commits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Partition:
         ]
 
     def outage(self, random: Random) -> Outage:
-        """The bounds that evidence could give: exact ones, wide ones, or none."""
+        """Return the bounds that evidence could give: exact ones, wide ones, or none."""
         middle = random.randint(self.stop, self.resume)
         return Outage(
             1,
@@ -106,5 +106,5 @@ def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
 
 
 def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
-    """Return true if a sample shows the lag of before, which a partition may reach before it is done."""
+    """Return true if a sample shows the lag of before, which a partition may reach before it has caught up."""
     return any((one.committed or 0) < one.end for one in samples if one.at <= (outage.stopped_after or 40_000))

@@ -1,4 +1,4 @@
-"""Bounds of downtime hold the truth, whatever happened and whatever evidence there is."""
+"""Bounds of downtime contain the true downtime, for any history and any evidence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.pure_stream import SINKS
 from tests.support.timeline_groups import cooperative, eager, epochs
 from tests.support.timelines import Gap, Timeline, events_of, gaps
 
-#: The whole life of the group is one episode.
+#: The whole history of the group is one episode.
 QUIET = SINKS._replace(quiet_ms=10**9)
 
 
@@ -32,7 +32,7 @@ def one_episode() -> Iterator[None]:
 
 
 def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
-    """The stops of each partition and of all, as they are at the end."""
+    """Return the final downtimes of each partition and of all together."""
     bucket = Bucket()
     for offset, event in enumerate(events):
         process(bucket, [Record.of(0, offset, *encode_event(event))], 0, QUIET)
@@ -44,7 +44,7 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
 
 
 def check(stops: Stops, truth: list[Gap], end: int) -> None:
-    """Each figure is inside its bounds. A gap whose consumption was proved late may count or not."""
+    """Check that each figure is inside its bounds. A gap whose consumption was proved late may count or not."""
     lengths = [(gap.end or end) - gap.start for gap in truth]
     sure = [length for length, one in zip(lengths, truth, strict=True) if one.is_sure]
     is_open = any(gap.end is None and gap.is_sure for gap in truth)

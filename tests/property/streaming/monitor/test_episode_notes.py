@@ -1,4 +1,4 @@
-"""Episodes of any log: the same in any batches, and from the diffs alone."""
+"""Episodes of any log are the same in any batches, and from the diffs alone."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Groups:
         self.log = [event for one in plain for event in self.happened(one)]
 
     def happened(self, event: Event) -> Iterator[Event]:
-        """The event, later than it was if its group had a pause, and perhaps a timer's behind it."""
+        """Return the event, delayed if its group had a pause, and possibly a timer's event after it."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
         moved = event.data.timestamp + self.late[group_id]
         event = structs.replace(event, data=structs.replace(event.data, timestamp=moved))
-        if isinstance(event.data, GroupDeleted):  # what was forgotten is told from the beginning
+        if isinstance(event.data, GroupDeleted):  # a forgotten group starts again from the beginning
             event = structs.replace(event, data=structs.replace(event.data, forget=False))
         if isinstance(event.data, MemberLeft) and group_id in self.observed:
-            # Before such a group is observed its diffs do not say whose word it is that a member left.
+            # Before such a group is observed, its diffs do not show who reported that a member left.
             event = structs.replace(event, data=structs.replace(event.data, reason="closed"))
         if isinstance(event.data, GroupObserved):
             event = structs.replace(event, data=self.on_its_way(event.data))
@@ -66,7 +66,7 @@ class Groups:
             yield quiet
 
     def on_its_way(self, data: GroupObserved) -> GroupObserved:
-        """The view with members that are still to give something up, by chance."""
+        """Return the snapshot with random members that still have to revoke partitions."""
         if self.random.random() < 0.5:
             return data
         members = [
@@ -81,7 +81,7 @@ class Groups:
         return structs.replace(data, members=members, state="Reconciling")
 
     def witnessed(self, event: Event) -> Iterator[Event]:
-        """Perhaps what somebody saw of the partitions that the group's last round stopped."""
+        """Return random evidence about the partitions that the group's last round stopped."""
         state = self.bucket.get(event.data.group_id).state
         if state is None or not state.observed or self.witness.random() < 0.6:
             return
@@ -117,7 +117,7 @@ class Groups:
 
 
 def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str, list[Episode]]:
-    """The episodes of each group as a reader of the compacted topic finds them."""
+    """Return the episodes of each group as a reader of the compacted topic receives them."""
     found: defaultdict[str, list[Episode]] = defaultdict(list)
     for (topic, _), rows in by_key(run(as_topic(log, 4), batch=batch, buckets=buckets)).items():
         if topic == "e":
@@ -171,5 +171,5 @@ def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
 
 
 def _still(one: Episode) -> Episode:
-    """Return the episode without moves and downtime: diffs do not show who owned a topic that was created again."""
+    """Return the episode without moves and downtime: diffs do not show who owned a recreated topic."""
     return structs.replace(one, moved=0, moved_again=0, downtime=None, story="")

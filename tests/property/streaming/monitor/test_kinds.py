@@ -1,4 +1,4 @@
-"""Groups that are not of consumers: the algebra of the contract, and no byte that depends on batches."""
+"""Groups other than consumer groups: the algebra of the contract, and output that does not depend on batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def history(name: str, random: Random, length: int = 12) -> list[Event]:
-    """Generations of a group whose members come, go and hold by chance, up to the end of the group."""
+    """Return generations of a group with random members and assignments, until the group is deleted."""
     log, fixed = Log(f"g-{name}"), KINDS[name]
     epochs = "group_protocol" in fixed
     first = -1 if name == "connect" else 0

@@ -1,4 +1,4 @@
-"""The algebra of the contract on any sequence of events, and diffs that know nothing of batches."""
+"""The algebra of the contract on any sequence of events, and diffs that do not depend on batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.histories import as_topic, check_algebra, holds
 from tests.support.pure_stream import by_key, run
 from tests.support.recorded import membership_log
 
-#: What each member holds.
+#: Each member's partitions.
 Shares = dict[str, Partitions]
 
 
@@ -52,13 +52,13 @@ def _free(claim: Partitions, held: Shares) -> Partitions:
 
 
 def _missed(outputs: Iterable[Output]) -> list[str]:
-    """Return the members that did not receive the generation before."""
+    """Return the members that did not receive the previous generation."""
     found = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
     return [name for undelivered in found if undelivered for name in undelivered.evidence.member_ids]
 
 
 def _check(log: Iterable[Event]) -> int:
-    """Every diff of one group against the one before it; how many there were."""
+    """Check every diff of one group against the previous one; return the number of diffs."""
     state: GroupState | None = None
     held: Shares = {}
     replaced: Shares = {}

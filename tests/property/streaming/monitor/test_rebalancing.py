@@ -1,4 +1,4 @@
-"""Rebalances in progress and samples of offsets in any log: the same bytes in any batches, statuses that agree."""
+"""Rebalances in progress and offset samples in any log: the same bytes in any batches, consistent statuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.recorded import membership_log
 
 
 def with_rebalances(count: int, seed: int) -> Iterator[Event]:
-    """A log with reports of rebalances by chance: early, late, repeated, ended, and never ended."""
+    """Return a log with random reports of rebalances: early, late, repeated, ended, and never ended."""
     random = Random(seed)
     last: dict[str, Event] = {}
     for event in membership_log(count, 9, seed):

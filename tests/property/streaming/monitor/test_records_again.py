@@ -16,7 +16,7 @@ from tests.support.recorded import membership_log
 
 
 def repeated(log: list[Event], seed: int) -> list[Event]:
-    """The log with some events several times, and the group forgotten in between."""
+    """Return the log with some events repeated, and the group deleted in between."""
     rng = random.Random(seed)
     found: list[Event] = []
     own: dict[str, Log] = defaultdict(Log)

@@ -1,4 +1,4 @@
-"""Whatever is written can be read: events at the limits of their fields, to the state and to the topics."""
+"""All written state and records can be read, including events at the limits of their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random lives of random groups under every protocol, with the invariants after every single event."""
+"""Random histories of random groups under every protocol, with the invariants after every single event."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ASSIGNORS: dict[str, list[tuple[str, ...]]] = {
 }
 
 _USUAL = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "scheduled_rebalance_delay_ms": 15_000}
-#: As in production, and with timers of a few milliseconds, which end at the same moments.
+#: Timers as in production, and timers of a few milliseconds, which end at the same moments.
 TIMINGS = (
     {**_USUAL, "initial_rebalance_delay_ms": 0},
     {**_USUAL, "initial_rebalance_delay_ms": 3000},
@@ -53,7 +53,7 @@ TIMINGS = (
 
 
 class Lives(RuleBasedStateMachine):
-    """Processes start, leave, stop, crash, freeze and go on while time passes in steps of any size."""
+    """Processes start, leave, stop, crash, freeze and continue while time passes in steps of any size."""
 
     protocol = "eager"
     assignor: str | None = None
@@ -80,7 +80,7 @@ class Lives(RuleBasedStateMachine):
         return None if member is None else member.stage
 
     def apply(self, event: vocabulary.MachineEvent) -> None:
-        """An event that may be undefined: then it raises, and nothing has changed."""
+        """Apply an event; an invalid one raises, and changes nothing."""
         before = self.driver.state
         try:
             self.driver.tell(event)
@@ -101,7 +101,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), chosen=subscriptions, static=st.booleans(), data=st.data())
     def start(self, name: str, chosen: tuple[str, ...], static: bool, data: st.DataObject) -> None:
-        # An instance id belongs to one process for good; duplicates have a test of their own.
+        # An instance id belongs to one process permanently; duplicates have their own test.
         static = self.instances.setdefault(name, static)
         assignors = data.draw(st.sampled_from(ASSIGNORS.get(self.protocol, [()])))
         if self.protocol == "cooperative" and any(
@@ -114,7 +114,7 @@ class Lives(RuleBasedStateMachine):
         self.apply(vocabulary.Start(self.driver.now, (client,)))
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
-        """A list that has something in common with every other member's; what has not is refused by Kafka."""
+        """Return assignors of which one is common to all members; Kafka rejects others."""
         default = self.assignor or FAMILIES[self.protocol].default
         return assignors if not assignors or default in assignors else (*assignors, default)
 
@@ -177,7 +177,7 @@ class Lives(RuleBasedStateMachine):
         self.driver.outputs.clear()
 
     def teardown(self) -> None:
-        """Whatever happened: without further change the group comes to rest, and everything is owned once."""
+        """Check that without further changes the group settles, and every partition has one owner."""
         if not hasattr(self, "driver"):
             return
         frozen = tuple(name for name in NAMES if self.stage(name) is Stage.FROZEN)
@@ -214,7 +214,7 @@ CASES = [
 
 @pytest.mark.parametrize(("protocol", "assignor", "mixed"), CASES)
 def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixed: bool) -> None:
-    """60 lives in the suite; ``MACHINE_EXAMPLES=2000`` for a thorough search."""
+    """60 histories in the suite; ``MACHINE_EXAMPLES=2000`` for a thorough search."""
     run_state_machine_as_test(
         type(f"Lives_{protocol}", (Lives,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),
         settings=settings(
@@ -222,7 +222,7 @@ def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixe
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
-            # No shrinking: it takes minutes for runs this long, and the failing run is printed as it is.
+            # No shrinking: it takes minutes for runs this long, and the failing run is printed unchanged.
             phases=(Phase.explicit, Phase.reuse, Phase.generate),
         ),
     )

@@ -1,4 +1,4 @@
-"""Real Java applications: Connect workers and Kafka Streams. Each is a process that can be killed."""
+"""Real Java applications, Connect workers and Kafka Streams, as processes that can be killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.sl
 
 
 class JavaProcess:
-    """A JVM with Kafka's applications on its class path; a context manager. What it logs goes to ``log``."""
+    """A context manager for a JVM with Kafka's applications on its class path."""
 
     def __init__(self, main: str, *arguments: str, log: Path) -> None:
         jars = os.pathsep.join(map(str, fetch(_JARS)))
@@ -46,15 +46,15 @@ class JavaProcess:
             self.heard(line)
 
     def heard(self, line: bytes) -> None:
-        """A line of its standard output."""
+        """Handle a line of its standard output."""
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the process, as a crash would."""
         self.process.kill()
         self._ended()
 
     def close(self, seconds: float = PATIENCE) -> None:
-        """Have it close, and wait for its end."""
+        """Close the application and wait for its end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(seconds)
@@ -78,7 +78,7 @@ class JavaProcess:
 
 
 class Application(JavaProcess):
-    """Kafka Streams; ``report`` is what it last said that it has."""
+    """A Kafka Streams application; ``report`` is its latest report of its tasks."""
 
     def __init__(self, topic: str, config: dict[str, Any], log: Path) -> None:
         self.report: dict[str, Any] = {}
@@ -90,11 +90,11 @@ class Application(JavaProcess):
 
 
 class ConnectWorker(JavaProcess):
-    """A distributed worker; its configuration and its log lie in ``folder``."""
+    """A distributed worker; its configuration and its log are in ``folder``."""
 
     def __init__(self, name: str, servers: str, group: str, folder: Path, **config: Any) -> None:
         self.port = free_ports(1)[0]
-        #: As Connect calls the worker in statuses.
+        #: The worker's id in Connect's statuses.
         self.worker_id = f"127.0.0.1:{self.port}"
         properties = {
             "bootstrap.servers": servers,
@@ -116,17 +116,17 @@ class ConnectWorker(JavaProcess):
         super().__init__("org.apache.kafka.connect.cli.ConnectDistributed", str(file), log=folder / f"{name}.log")
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
-        """The REST interface's answer; None while there is none."""
+        """Return the response of the REST interface; None while there is none."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method)
         try:
             with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - as above
                 return json.load(answer) if answer.status != 204 else {}
-        except (URLError, OSError, ValueError):  # not up yet, or busy with a rebalance
+        except (URLError, OSError, ValueError):  # not started yet, or busy with a rebalance
             return None
 
     def owned(self) -> dict[str, dict[str, list[int]]] | None:
-        """Return each worker's tasks by the statuses, ``{worker id: {connector: tasks}}``; None: not all run."""
+        """Return each worker's tasks by status, ``{worker id: {connector: tasks}}``; None unless all run."""
         statuses = self.ask("/connectors?expand=status")
         found: dict[str, dict[str, list[int]]] = {}
         for name, connector in sorted((statuses or {}).items()):
@@ -138,7 +138,7 @@ class ConnectWorker(JavaProcess):
         return {worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in found.items()}
 
     def close(self, seconds: float = PATIENCE) -> None:
-        """SIGTERM: the worker leaves its group."""
+        """Send SIGTERM: the worker leaves its group."""
         self.process.terminate()
         self.process.wait(seconds)
         self._ended()

@@ -1,4 +1,4 @@
-"""Connect and Kafka Streams, real Java applications: what diffs say each owned is what the applications report."""
+"""Connect and Kafka Streams as real Java applications: diffs agree with the applications' own reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.kafka import PROPERTIES, eventually, read, unique
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-#: A busy machine starts a JVM in half a minute.
+#: Seconds that a busy machine takes to start a JVM.
 PATIENCE = 180.0
 #: Longer than a worker takes to start on a busy machine.
 DELAY_MS = 60_000
@@ -64,7 +64,7 @@ def write_records(broker: EmbeddedBroker, file: Path) -> None:
 
 @pytest.fixture
 def topic(cluster: EmbeddedBroker) -> str:
-    """A topic of four partitions with records in each."""
+    """Return a topic of four partitions with records in each."""
     name = unique("kinds")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([NewTopic(name, 4, 1)])[name].result()
@@ -87,7 +87,7 @@ class Group:
         return views[-1] if views else None
 
     def names(self, name: Callable[[Any], str | None]) -> dict[str, str | None]:
-        """Member id → what ``name`` calls it, of all that there ever were."""
+        """Return member id → its result of ``name``, for all members that ever joined."""
         return {
             member.member_id: name(member) for view in self.collecting.views(self.group_id) for member in view.members
         }
@@ -100,7 +100,7 @@ class Group:
         return {names[member_id]: after[member_id] for member_id, member in found[-1].members.items() if member.present}
 
     def standby(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
-        """Standby tasks of each member by the latest assignment."""
+        """Return each member's standby tasks from the latest assignment."""
         latest = assignments(play(self.collecting.events(self.group_id))[1])[-1].assignment
         assert latest is not None
         assert latest.standby is not UNSET
@@ -117,7 +117,7 @@ def client_id(member: Any) -> str | None:
 
 
 class Cluster:
-    """Connect: its workers, its connectors, and what everybody says of them once they agree."""
+    """A Connect cluster: its workers, its connectors, and the assignment once all sources agree."""
 
     def __init__(self, group: Group, servers: str, folder: Path) -> None:
         self.group, self.servers, self.folder = group, servers, folder
@@ -127,7 +127,7 @@ class Cluster:
         return ConnectWorker(name, self.servers, self.group.group_id, self.folder, **delay)
 
     def configure(self, asked: ConnectWorker, topic: str) -> int:
-        """Three file connectors; how many tasks there are, connectors included."""
+        """Configure three file connectors; return the number of tasks, connectors included."""
         source = self.folder / "source"
         source.write_text("a line\n")
         sink = {"connector.class": "FileStreamSink", "topics": topic, "file": str(self.folder / "sink")}
@@ -170,7 +170,7 @@ def test_connect_workers_join_are_killed_and_come_back(cluster: EmbeddedBroker, 
             with connect.worker("w2") as again:
                 connect.at_rest(w1, again, tasks=tasks)
                 again.close()
-                # It stays away: its tasks move when the delay ends.
+                # The worker stays away: its tasks move when the delay ends.
                 connect.at_rest(w1, tasks=tasks)
             found = group.diffs()
             w1.close()
@@ -179,11 +179,11 @@ def test_connect_workers_join_are_killed_and_come_back(cluster: EmbeddedBroker, 
 
     assert {diff.kind for diff in found} == {"connect"}
     assert not [diff.violations for diff in found if diff.violations]
-    # A worker that joins: a generation that takes tasks away, and one that gives them to it, with the same cause.
+    # A worker joins: one generation revokes tasks and one assigns them, with the same cause.
     joined = [diff for diff in found if diff.cause.kind == "member.joined"]
     assert any(diff.unassigned and diff.round == 1 for diff in joined)
     assert any(diff.moved and diff.round == 2 for diff in joined)
-    # Twice tasks waited for a worker. The first time it came back: the rest of the delay is told again.
+    # Tasks waited twice for a worker. The first time it rejoined: the rest of the delay is reported again.
     waits = [diff.delay_ms for diff in found if diff.delay_ms]
     assert waits[0] == DELAY_MS
     assert waits.count(DELAY_MS) >= 2
@@ -224,7 +224,7 @@ def test_streams_applications_with_standby_tasks(
         group = Group(collecting, group_id)
 
         def at_rest(*applications: Application) -> None:
-            """Waits until everything is given out and what all say is the same, standby tasks included."""
+            """Wait until all tasks are assigned and all sources agree, including standby tasks."""
 
             def agreed() -> bool:
                 told = {name: one for app in applications for name, one in app.report.items()}
