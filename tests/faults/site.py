@@ -32,10 +32,10 @@ class Report:
     """The expected report of a fault: its component, its words, and a function that waits for it.
 
     Attributes:
-        seen: None where nothing is to be told.
-        within: seconds that it has.
-        fault: its name in the table, where that is not the case's.
-        took: seconds that it took, where it was waited for already.
+        seen: waits for the report; None if no report is expected.
+        within: its time limit in seconds.
+        fault: its name in the table, if it differs from the case's.
+        took: seconds until the report, if it has already arrived.
     """
 
     component: str

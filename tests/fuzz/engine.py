@@ -1,7 +1,7 @@
 """Attacks one target for some seconds in its own process.
 
 Atheris (libFuzzer, guided by the coverage of Python code) has wheels for Linux on x86-64 alone; elsewhere the same
-mutations are drawn from the seeds without a guide.
+mutations are drawn from the seeds without coverage.
 """
 
 from __future__ import annotations

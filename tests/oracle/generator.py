@@ -54,7 +54,7 @@ class Groups:
         return case
 
     def after(self, case: Case, assignment: Assignment) -> Case:
-        """Return the next rebalance of the same group: members own their assigned partitions, then the group changes."""
+        """Return the next rebalance of the same group: members own their partitions, then the group changes."""
         rng = self.random
         case = copy.deepcopy(case)
         generation = max((member["generation"] for member in case["members"]), default=-1) + 1

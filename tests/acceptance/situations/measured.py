@@ -50,7 +50,7 @@ class Compared(NamedTuple):
         return self.within(RECORD_MS)
 
     def within(self, interval: int) -> bool:
-        """Return true if the bounds hold for a gap that begins up to ``interval`` ms after the last record before it."""
+        """Return true if the bounds hold for a gap that begins up to ``interval`` ms after its last record."""
         if self.said is None:
             return not self.gaps
         lower, upper = self.said

@@ -31,7 +31,7 @@ class Recording(msgspec.Struct):
     Attributes:
         before: the records that it has applied.
         state: its state then.
-        written: the records that it wrote.
+        written: the records that it has written.
         later: the rest of the log.
     """
 
