@@ -212,7 +212,7 @@ def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[
         expect(told.page.locator(".incidents li")).to_have_count(0)
 
 
-def test_a_storm_is_an_incident_that_names_its_member_and_goes(
+def test_storm_incident_names_its_member_and_closes(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
     name = next(iter(stage.consumers))
@@ -341,7 +341,7 @@ def churn(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_looks_as_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> None:
+def test_page_matches_the_screenshots_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> None:
     if os.environ.get("WRITE_IMAGES") and theme == "light":
         churn(stage)
     with chromium() as browser:

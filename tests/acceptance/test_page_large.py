@@ -117,7 +117,7 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
         page.context.close()
 
 
-def test_a_few_members_are_found_by_looking(browser: Browser, tmp_path: Path) -> None:
+def test_search_finds_members_beyond_the_first_rows(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     source.put(*records([sample()]))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))

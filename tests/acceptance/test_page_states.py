@@ -55,7 +55,7 @@ def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
     page.context.close()
 
 
-def test_gone_component_is_reported_and_all_are_in_the_tooltip(browser: Browser, tmp_path: Path) -> None:
+def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, tmp_path: Path) -> None:
     now = int(time.time() * 1000)
     stream = Part(part="stream", id="s", by=None, state="alive", last_heartbeat=now, up_to=now)
     gone = Part(
@@ -93,7 +93,7 @@ def test_gone_component_is_reported_and_all_are_in_the_tooltip(browser: Browser,
     page.context.close()
 
 
-def test_a_group_may_be_called_anything(browser: Browser, tmp_path: Path) -> None:
+def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
     names = ["a\nb", "50%/x", "<b>bold</b>", "\x1b]0;title\x07", "\u202egnp"]
     source = MemorySource()
     for number, name in enumerate(names):
@@ -140,7 +140,7 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
         page.context.close()
 
 
-def test_empty_tables_show_what_to_do(browser: Browser, tmp_path: Path) -> None:
+def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:

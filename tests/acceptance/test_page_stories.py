@@ -147,7 +147,7 @@ def test_cluster_incidents_come_first(shown: Shown) -> None:
     expect(incidents.first).to_have_text(re.compile(rf"^Cluster: broker restart\s*since .*{story}$"))
 
 
-def test_a_rebalance_in_progress_is_the_one_status(shown: Shown) -> None:
+def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None:
     teller = checkout("shop")
     shown.tell(teller)
     settled = updated(teller)[-1]
@@ -354,7 +354,7 @@ def test_a_story_is_copied_with_its_cost_and_a_link(shown: Shown) -> None:
 PEOPLE = ".legend button > span:nth-child(2)"
 
 
-def test_a_member_that_restarts_is_one_person_in_one_colour(shown: Shown) -> None:
+def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
     teller = Teller(6, group_id="shop").join("pay@h1#1", "web@h2#1")
     for number in range(1, 8):
         teller.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
@@ -507,7 +507,7 @@ def busy(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_a_load_takes_few_requests_and_moves_nothing(shown: Shown, width: int) -> None:
+def test_page_load_needs_few_requests_and_has_no_layout_shift(shown: Shown, width: int) -> None:
     busy(shown)
     page = shown.page
     page.add_init_script(PAINTS)
@@ -523,7 +523,7 @@ def test_a_load_takes_few_requests_and_moves_nothing(shown: Shown, width: int) -
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])
-def test_axe_finds_nothing_wrong(shown: Shown, theme: str, width: int) -> None:
+def test_axe_finds_no_violations(shown: Shown, theme: str, width: int) -> None:
     busy(shown)
     shown.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     shown.page.set_viewport_size({"width": width, "height": 900})

@@ -216,7 +216,7 @@ UNNAMED = """() => [...document.querySelectorAll("button, a[href], input, select
   .map((one) => one.outerHTML)"""
 
 
-def test_everything_has_a_name_and_a_new_view_has_the_focus(page: Page) -> None:
+def test_elements_have_names_and_a_new_view_gets_the_focus(page: Page) -> None:
     assert page.evaluate(UNNAMED) == []
     page.locator(".grid-row:not([hidden]) a").first.focus()
     page.keyboard.press("Enter")

@@ -94,7 +94,7 @@ def test_a_clock_that_is_set_moves_no_wait(tmp_path: Path, hours: int) -> None:
         assert abs(program.ask().clock - time.time()) < 60
 
 
-def test_a_slow_disk_slows_files_and_nothing_else(tmp_path: Path) -> None:
+def test_slow_disk_only_delays_files(tmp_path: Path) -> None:
     with running(tmp_path) as program:
         with program.host.slow_disk(1500):
             answer = program.ask()

@@ -53,7 +53,7 @@ def is_json(part: bytes) -> bool:
     return True
 
 
-def test_a_finding_is_made_small_and_stays_the_same_finding() -> None:
+def test_shrunk_finding_is_still_the_same_finding() -> None:
     case: Case = [b"a", b"long" * 50 + b"}}" + b"tail" * 9, b"b", b"}", b"c", None]
     with pytest.raises(KeyError) as found:
         refuse_braces(case)

@@ -57,7 +57,7 @@ def test_the_packages_declare_what_they_import() -> None:
     assert declared(PROJECT["project"]["dependencies"]) - UNSEEN.keys() <= used <= DEPENDENCIES | OPTIONAL
 
 
-def test_the_tests_declare_what_they_import_besides() -> None:
+def test_tests_declare_their_additional_imports() -> None:
     used = imported("tests", "scripts", "benchmarks", "deploy")
     tools = declared(PROJECT["dependency-groups"]["dev"])
     assert used - DEPENDENCIES - OPTIONAL == tools - UNSEEN.keys()

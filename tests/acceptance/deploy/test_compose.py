@@ -134,7 +134,7 @@ def test_diffs_of_every_demo_group_arrive_on_the_feed(project: Compose) -> None:
     eventually(lambda: wanted <= groups(project).keys(), timeout=240, every=1)
 
 
-def test_every_component_is_healthy_and_none_was_restarted(project: Compose) -> None:
+def test_every_component_is_healthy_without_a_restart(project: Compose) -> None:
     components = ("kafka", "collector", "stream", "serve")
     healthy = dict.fromkeys(components, ("healthy", 0))
     eventually(
@@ -168,6 +168,6 @@ def exits(project: Compose) -> dict[str, int]:
     return {container.labels["com.docker.compose.service"]: container.attrs["State"]["ExitCode"] for container in mine}
 
 
-def test_down_leaves_nothing(project: Compose) -> None:
+def test_down_removes_everything(project: Compose) -> None:
     project.run("--profile", "demo", "down", "--volumes", "--timeout", "5")
     assert project.left() == {"containers": [], "volumes": [], "networks": []}

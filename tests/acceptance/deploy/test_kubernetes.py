@@ -190,7 +190,7 @@ def test_containers_write_to_volumes_alone() -> None:
                 assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"]  # noqa: S108 - the pod's own
 
 
-def test_network_policy_names_who_may_connect() -> None:
+def test_network_policy_lists_allowed_clients() -> None:
     (policy,) = [resource for _, resource in resources() if resource["kind"] == "NetworkPolicy"]
     assert all(rule["from"] for rule in policy["spec"]["ingress"])
 
@@ -222,7 +222,7 @@ def test_strimzi_topics_are_those_that_topics_creates() -> None:
     assert found == wanted | {settings.ticks: "delete"}
 
 
-def test_kustomizations_name_files_that_are_there() -> None:
+def test_kustomizations_name_existing_files() -> None:
     for path in KUBERNETES.rglob("kustomization.yaml"):
         content = yaml.safe_load(path.read_text())
         named = [

@@ -73,7 +73,7 @@ def test_layouts_show_the_same_crash(name: str) -> None:
     assert kinds == [one["kind"] for one in explained(LOGS / "broker-crash.log")]
 
 
-def test_runs_on_disk_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_on_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [LOGS / f"{name}.log" for name in NAMES]
     whole = explained(*paths)
     monkeypatch.setattr("streaming.explain.sorting._RUN", 7)

@@ -56,7 +56,7 @@ def record() -> Recording:
     return Recording(before, bucket.pack(), written, list(log))
 
 
-def test_its_state_goes_on_where_it_was() -> None:
+def test_earlier_state_is_continued() -> None:
     """Later records give the same output as in a bucket that has read the whole log."""
     found = recording()
     bucket = Bucket(found.state)

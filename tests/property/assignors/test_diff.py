@@ -34,7 +34,7 @@ def test_the_set_algebra(owned: dict[str, list[int]], after: dict[str, list[int]
 
 @settings(max_examples=40)
 @given(SHARES)
-def test_nothing_changes_between_equals(share: dict[str, list[int]]) -> None:
+def test_equal_assignments_have_no_diff(share: dict[str, list[int]]) -> None:
     assert diff(share, compacted(share)) == ({}, {}, as_lists(share))
 
 

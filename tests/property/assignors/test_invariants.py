@@ -35,7 +35,7 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assi
 
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
-def test_every_promise_holds(protocol: str, name: str) -> None:
+def test_every_invariant_holds(protocol: str, name: str) -> None:
     for seed in range(30):
         for question, assignment in sequence(protocol, name, seed):
             violations = check(protocol, name, question.topics, question.members, assignment)

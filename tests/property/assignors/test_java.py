@@ -33,7 +33,7 @@ def test_hash_order_is_that_of_a_table_filled_key_by_key(seed: int, count: int, 
 
 
 @pytest.mark.parametrize("count", [400, 511, 512, 1000, 3000])
-def test_names_as_they_are_come_in_the_order_of_their_table(count: int) -> None:
+def test_plain_names_iterate_in_hash_table_order(count: int) -> None:
     for pattern in ("consumer-{}", "{}", "orders-{:05}-x"):
         names = [pattern.format(number) for number in range(count)]
         random.Random(count).shuffle(names)

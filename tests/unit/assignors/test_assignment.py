@@ -69,7 +69,7 @@ def test_only_some_topics(share: TopicPartitions, topics: list[str]) -> None:
 
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
-def test_taken_is_what_anyone_holds(shares: dict[str, TopicPartitions]) -> None:
+def test_taken_contains_all_owned_partitions(shares: dict[str, TopicPartitions]) -> None:
     sets = collect_sets(shares)
     assert {(topic, p) for topic, partitions in sets.items() for p in partitions} == set().union(
         *map(_flat, shares.values())

@@ -41,7 +41,7 @@ def test_invalid_assignments(assignment: Assignment, expected: list[str]) -> Non
     assert rule("valid", [A, B], assignment) == expected
 
 
-def test_a_violation_carries_what_a_program_needs() -> None:
+def test_violation_contains_machine_readable_fields() -> None:
     found = check("classic", "sticky", T, [A, B], {"a": {"t": range(4)}, "b": {"u": [1]}}, rules=["valid"])
     assert found == [Violation("valid", "u-0 given to nobody", (), "u", (0,))]
 

@@ -70,7 +70,7 @@ def test_partitions_and_uuids() -> None:
 
 
 @pytest.mark.parametrize("text", ["AAAA", "not base64!", "AAAAAAAAAAAAAAAAAAAAA"])
-def test_a_uuid_that_is_none(text: str) -> None:
+def test_invalid_uuid_is_rejected(text: str) -> None:
     with pytest.raises(BadInput, match="topicId"):
         uuid_bits(text)
 

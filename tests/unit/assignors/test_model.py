@@ -25,7 +25,7 @@ def test_tuples_stay_the_objects_they_were() -> None:
     assert Topic("t", 1, racks).racks is racks
 
 
-def test_one_text_is_no_list_of_topics() -> None:
+def test_string_is_rejected_as_topic_list() -> None:
     text: Any = "t0"
     with pytest.raises(InvalidGroup, match="topics: 't0' is one text; give a sequence of names"):
         Member("c", text)

@@ -15,7 +15,7 @@ def child(code: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_nothing_loads_what_the_core_does_not_need() -> None:
+def test_core_imports_no_unneeded_modules() -> None:
     loaded = child(
         "import json, pkgutil, sys, assignors\n"
         "for found in pkgutil.walk_packages(assignors.__path__, 'assignors.'): __import__(found.name)\n"
@@ -25,7 +25,7 @@ def test_nothing_loads_what_the_core_does_not_need() -> None:
     assert unwanted & set(loaded) == set()
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     assert {name: getattr(assignors, name).__name__ for name in ("Member", "find", "murmur2", "check")} == {
         "Member": "Member",
         "find": "find",

@@ -45,7 +45,7 @@ def expressions(node: Any) -> list[str]:
     return [text for item in node for text in expressions(item)] if isinstance(node, list) else []
 
 
-def test_rules_ask_for_what_is_exported(exported: set[str]) -> None:
+def test_rules_use_exported_metrics(exported: set[str]) -> None:
     asked = {
         name for line in (DEPLOY / "prometheus" / "rules.yml").read_text().splitlines() for name in NAME.findall(line)
     }
@@ -59,7 +59,7 @@ def test_dashboard_queries_exported_metrics(exported: set[str]) -> None:
     assert asked <= exported
 
 
-def test_annotations_for_other_dashboards_are_the_dashboards_own(exported: set[str]) -> None:
+def test_shared_annotations_equal_the_dashboards(exported: set[str]) -> None:
     annotations = json.loads((DEPLOY / "grafana" / "annotations.json").read_text())
     assert annotations == json.loads(DASHBOARD.read_text())["annotations"]["list"]
     asked = {name for text in expressions(annotations) for name in NAME.findall(text)}

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-def test_evidence_of_compatibility_is_there() -> None:
+def test_compatibility_claims_name_existing_tests() -> None:
     text = (ROOT / "docs" / "reference" / "compatibility.md").read_text()
     named = re.findall(r"`(tests/[\w./]+)`", text)
     assert named

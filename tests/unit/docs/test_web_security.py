@@ -16,7 +16,7 @@ def functions(file: str) -> set[str]:
     return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def test_behind_each_line_of_the_audit_is_a_test() -> None:
+def test_each_line_of_the_audit_names_a_test() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if re.match(r"\| \d", line)]
     assert len(rows) > 20
     for row in rows:

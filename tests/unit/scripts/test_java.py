@@ -52,7 +52,7 @@ def test_17_and_newer_are_enough(tmp_path: Path, line: str) -> None:
         ("The operation couldn't be completed. Unable to locate a Java Runtime.".replace("'", ""), "has none"),
     ],
 )
-def test_older_or_none_is_one_line_and_what_to_install(tmp_path: Path, line: str, said: str) -> None:
+def test_old_or_missing_java_is_reported_with_the_remedy(tmp_path: Path, line: str, said: str) -> None:
     place = home(tmp_path / "jdk", ("java", line))
     status, lines = check(place)
     assert status == 3

@@ -202,7 +202,7 @@ def test_only_the_output_module_prints() -> None:
     assert found == {"process/plain.py", "process/terminal.py", *WRITERS}
 
 
-def test_json_is_as_it_was(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_output_is_unchanged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     value = json.dumps({"groupId": HOSTILE}, ensure_ascii=False).encode()
     diff_lines.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
     assert capfdbinary.readouterr().out == value + b"\n"
@@ -214,7 +214,7 @@ def test_a_record_of_several_lines_is_one_line_of_json(capfdbinary: pytest.Captu
     assert capfdbinary.readouterr().out == b'{"groupId":"g","more":[1,{}]}\n'
 
 
-def test_markup_is_data_wherever_text_is_given() -> None:
+def test_markup_is_printed_as_plain_text() -> None:
     screen = console()
     screen.file = io.StringIO()
     screen.print("[bold]a[/bold] :smile:", "[link=http://x]b")

@@ -205,7 +205,7 @@ def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("part", ["collector", "stream"])
-def test_component_gone_after_an_hour_is_reported_in_30_s(scene: Scene, part: str) -> None:
+def test_component_stopped_after_an_hour_is_reported_in_30_s(scene: Scene, part: str) -> None:
     for _ in range(HOUR):
         scene.second()
     assert scene.shown() == WELL

@@ -22,7 +22,7 @@ def test_provenance() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line["assignor"])
-def test_recorded_answers_of_the_jars(line: dict[str, Any]) -> None:
+def test_assignments_equal_those_recorded_from_the_jars(line: dict[str, Any]) -> None:
     assert readable(find("classic", line["assignor"]).assign(*group_of(line["case"]))) == line["assignment"]
 
 
@@ -128,7 +128,7 @@ def test_cooperative_hands_over_in_two_rounds() -> None:
     assert second == {"consumer 1": {"p": [0, 1]}, "consumer 2": {"p": [3, 4]}, "consumer 3": {"p": [2, 5]}}
 
 
-def test_only_the_last_owner_in_map_order_loses_one() -> None:
+def test_only_last_owner_in_map_order_loses_a_partition() -> None:
     """Six partitions over four members: one of three owners gives one up, which has no owner in round one."""
     owned = {"c1": {"t": [0, 3]}, "c2": {"t": [1, 4]}, "c3": {"t": [2, 5]}}
     answer = assigned("cooperative-sticky", {"t": 6}, all_to(["t"], "c1", "c2", "c3", "new"), owned)

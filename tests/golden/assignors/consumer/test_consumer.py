@@ -10,7 +10,7 @@ from tests.support.groups import group_of
 
 
 @pytest.mark.parametrize("name", ["homogeneous", "heterogeneous", "range"])
-def test_answers_of_4_3_1(name: str) -> None:
+def test_assignments_equal_those_of_kafka_4_3_1(name: str) -> None:
     _, *rows = map(json.loads, Path(__file__).with_name(f"{name}.jsonl").read_text().splitlines())
     assert rows
     for row in rows:

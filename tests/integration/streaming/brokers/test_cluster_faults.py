@@ -98,7 +98,7 @@ def observed(cluster: KafkaCluster, folder: Path, *ways: str) -> Iterator[Observ
         yield found
 
 
-def test_rolling_restart_of_all_brokers_loses_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_rolling_restart_of_all_brokers_loses_no_event(cluster: KafkaCluster, tmp_path: Path) -> None:
     with observed(cluster, tmp_path) as groups:
         for number, node in cluster.nodes.items():
             node.stop()

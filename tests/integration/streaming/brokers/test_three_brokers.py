@@ -193,7 +193,7 @@ def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path:
 
 
 @pytest.mark.full
-def test_serve_is_not_ready_while_two_of_three_are_gone(quorum: KafkaCluster, tmp_path: Path) -> None:
+def test_serve_is_not_ready_while_two_of_three_brokers_are_down(quorum: KafkaCluster, tmp_path: Path) -> None:
     with Serve(quorum.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
         found = made(2, 20)
         serve.start_with(found[:20])

@@ -55,7 +55,7 @@ def test_missing_changed_and_surplus_diffs_are_named(job: Job) -> None:
     assert lines[2].endswith("no event explains the diff extra in the topic")
 
 
-def test_a_reader_goes_on_where_another_stopped(job: Job) -> None:
+def test_reader_continues_where_another_stopped(job: Job) -> None:
     records = list(replayed_diffs(job.settings))
     write(job, records)
     seen: list[str] = []

@@ -42,9 +42,7 @@ def distinct(states: list[Share | None]) -> list[Share]:
         pytest.param(CONSUMER, True, id="consumer-static", marks=pytest.mark.full),
     ],
 )
-def test_each_generation_is_what_the_callbacks_report(
-    broker: Kafka, topic: str, config: dict[str, Any], static: bool
-) -> None:
+def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config: dict[str, Any], static: bool) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
 
     def member(name: str) -> Member:

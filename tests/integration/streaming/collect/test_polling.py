@@ -32,7 +32,7 @@ def number(view: GroupObserved) -> int:
         pytest.param(CONSUMER, True, id="consumer-static", marks=pytest.mark.full),
     ],
 )
-def test_members_come_and_go_and_a_restart_repeats_nothing(
+def test_members_join_and_leave_and_restart_repeats_no_event(
     broker: Kafka, topic: str, config: dict[str, Any], static: bool
 ) -> None:
     group, servers = unique("group"), broker.bootstrap_servers

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.broker
 SESSION_MS = 600_000
 
 
-def test_truncated_value_is_dead_lettered_and_collector_goes_on() -> None:
+def test_truncated_value_is_dead_lettered_and_skipped() -> None:
     group = unique("group")
     key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
     with ExitStack() as stack:

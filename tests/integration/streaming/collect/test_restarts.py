@@ -24,7 +24,7 @@ KILLS = int(os.environ.get("COLLECT_KILLS", "2"))
 
 
 @pytest.mark.long
-def test_killed_collector_publishes_what_undisturbed_one_does(broker: Kafka, topic: str) -> None:
+def test_killed_collector_publishes_the_same_as_undisturbed_one(broker: Kafka, topic: str) -> None:
     servers, groups = broker.bootstrap_servers, [unique("classic"), unique("consumer")]
     done = threading.Event()
 

@@ -218,7 +218,7 @@ def test_by_polling_all_is_enough_and_each_is_needed(cluster: Cluster, consumers
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_topics_are_made_with_three_rights_and_not_with_two(cluster: Cluster, number: int) -> None:
+def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, number: int) -> None:
     """All four topics behave alike: the first one's permissions are used."""
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})

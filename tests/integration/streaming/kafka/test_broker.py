@@ -47,7 +47,7 @@ def test_broker_keeps_port_data_and_cluster_id_after_a_crash(tmp_path: Path) -> 
         assert (again.bootstrap_servers, "kept" in topics(again)) == (address, True)
 
 
-def test_it_is_ready_in_seconds_and_leaves_nothing() -> None:
+def test_broker_starts_in_seconds_and_leaves_no_files() -> None:
     with EmbeddedBroker():  # files that are created once are created now
         pass
     began = time.monotonic()
@@ -90,7 +90,7 @@ def test_the_broker_ends_with_a_command_that_is_killed() -> None:
         (["--port", "99999"], 2, "error: Invalid value for '--port'"),
     ],
 )
-def test_bad_usage_is_one_line(arguments: list[str], status: int, message: str) -> None:
+def test_invalid_usage_prints_one_line(arguments: list[str], status: int, message: str) -> None:
     answer = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
 
     assert answer.returncode == status

@@ -57,7 +57,7 @@ def test_watch_reports_and_continues(settings: Settings) -> None:
     assert [line[: len(place) + 2] for line in done.stderr.splitlines()] == [f"{place} 1", f"{place} 2", f"{place} 3"]
 
 
-def test_json_holds_the_good_ones(settings: Settings) -> None:
+def test_json_contains_only_valid_diffs(settings: Settings) -> None:
     done = run("watch", "--json", "--from-beginning", "--exit-at-end", *options(settings))
     assert (done.returncode, done.stderr.count("\n")) == (0, 3)
     assert [json.loads(line)["groupId"] for line in done.stdout.splitlines()] == [HOSTILE, "second"]

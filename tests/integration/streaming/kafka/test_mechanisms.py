@@ -133,7 +133,7 @@ class Pipeline:
         pytest.param("SCRAM-SHA-512", marks=pytest.mark.full),
     ],
 )
-def test_a_group_reaches_the_page_until_a_right_is_taken_away(mechanism: str, tmp_path: Path) -> None:
+def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp_path: Path) -> None:
     with secure_broker(tmp_path) as secure:
         pipeline = Pipeline(secure, mechanism, tmp_path)
         stream = pipeline.running["stream"]

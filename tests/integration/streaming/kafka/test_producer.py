@@ -109,7 +109,7 @@ def test_a_record_that_the_broker_refuses_is_not_passed_over(settings: Settings)
         producer.flush()
 
 
-def test_a_flush_ends_when_the_cluster_is_away() -> None:
+def test_flush_ends_while_the_cluster_is_unavailable() -> None:
     settings = load(bootstrap_servers="127.0.0.1:1")
     producer = EventProducer(settings)
     producer.client.produce("t", b"v")

@@ -84,7 +84,7 @@ def some(reader: TopicReader, count: int) -> list[str]:
     return sorted(found)
 
 
-def test_to_the_end_and_on_from_there(topic: Topic) -> None:
+def test_reader_reads_to_the_end_and_continues(topic: Topic) -> None:
     topic.write(0, "a", "b")
     topic.write(1, "c")
     with TopicReader(topic.settings, [topic.name]) as reader:
@@ -173,7 +173,7 @@ def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
     found |= admin.list_topics(timeout=10).topics.keys() - before
 
 
-def test_no_client_of_ours_has_a_broker_make_a_topic(caplog: pytest.LogCaptureFixture) -> None:
+def test_our_clients_never_auto_create_topics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
         settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))

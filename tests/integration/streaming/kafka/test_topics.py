@@ -19,7 +19,7 @@ def settings(broker: Kafka) -> Settings:
     return load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('topics')}.")
 
 
-def test_made_once_with_the_cleanup_policies_of_the_contract(settings: Settings) -> None:
+def test_topics_are_created_once_with_their_cleanup_policies(settings: Settings) -> None:
     assert [state.exists for state in describe_topics(settings)] == [False] * 4
 
     made = ensure_topics(settings)
@@ -34,7 +34,7 @@ def test_made_once_with_the_cleanup_policies_of_the_contract(settings: Settings)
     assert ensure_topics(settings) == made == describe_topics(settings)
 
 
-def test_the_ticks_topic_is_made_once_and_left_as_it_is(settings: Settings) -> None:
+def test_ticks_topic_is_created_once_and_not_changed(settings: Settings) -> None:
     name = settings.topics.ticks
     ensure_ticks(settings)
     eventually(lambda: identify(settings.kafka, [name])[name] is not None)

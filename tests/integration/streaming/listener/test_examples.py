@@ -45,7 +45,7 @@ def command(name: str, folder: Path) -> list[str]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["confluent_consumer.py", "kafka_python_consumer.py", "ReportingListener.java"])
-def test_a_consumer_is_seen_until_it_leaves(broker: Kafka, written: str, name: str, tmp_path: Path) -> None:
+def test_consumer_is_reported_until_it_leaves(broker: Kafka, written: str, name: str, tmp_path: Path) -> None:
     servers, group = broker.bootstrap_servers, unique("example")
     settings = load(bootstrap_servers=servers)
     ensure_topics(settings)

@@ -73,7 +73,7 @@ def first_start(settings: Settings, received: Receiver) -> None:
     received.accepted.clear()
 
 
-def test_nothing_is_lost_while_the_receiver_is_down(broker: Kafka) -> None:
+def test_no_notification_is_lost_while_the_receiver_is_down(broker: Kafka) -> None:
     with receiver() as received:
         settings = settings_for(broker, received.url)
         first_start(settings, received)

@@ -86,7 +86,7 @@ def test_even_shares_by_another_rule_are_a_tie(broker: Kafka) -> None:
     assert last(broker, Backwards).expected == Expected(verdict="tie", why=why)
 
 
-def test_under_its_own_name_it_is_custom(broker: Kafka) -> None:
+def test_unknown_assignor_name_is_custom(broker: Kafka) -> None:
     expected = last(broker, Mine).expected
     assert expected is not UNSET
     assert (expected.verdict, expected.why) == ("custom", "custom assignor: mine")

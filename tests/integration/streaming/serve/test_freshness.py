@@ -70,7 +70,7 @@ def cluster(broker: Kafka, tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_every_interface_reports_a_gone_collector(cluster: Cluster) -> None:
+def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
     offsets, polling = "rebalance-monitor-collector", "poller"
     cluster.serve.start_with(Group("orders", {"t": 6}, 1).diffs(5))
     assert cluster.faces("orders") == dict.fromkeys(("ready", "groups", "group", "metrics"))

@@ -68,7 +68,7 @@ def test_recreated_topics_are_read_from_their_start(serve: Serve) -> None:
     follower.ending.set()
 
 
-def test_broker_outage_is_reported_and_made_up_for(serve: Serve, own_broker: EmbeddedBroker) -> None:
+def test_broker_outage_is_reported_and_missed_diffs_follow(serve: Serve, own_broker: EmbeddedBroker) -> None:
     before = made(2, 10)
     serve.start_with(before)
     own_broker.kill()

@@ -35,7 +35,7 @@ def ids(found: list[Diff]) -> list[str]:
     return sorted(diff_id(diff) for diff in found)
 
 
-def test_random_kills_lose_and_repeat_nothing(serve: Serve) -> None:
+def test_random_kills_lose_and_repeat_no_diff(serve: Serve) -> None:
     seed = random.randrange(2**32)
     sys.stdout.write(f"seed {seed}\n")
     chooser = random.Random(seed)
@@ -74,7 +74,7 @@ def test_lost_history_is_rebuilt_and_clients_are_reset(serve: Serve, tmp_path: P
     follower.ending.set()
 
 
-def test_it_waits_for_topics_that_are_not_there_yet(serve: Serve) -> None:
+def test_serve_waits_for_missing_topics(serve: Serve) -> None:
     serve.start()
     assert serve.ask("/ready")[0] == 503
     Publisher(serve).put(made(1, 3))
@@ -99,7 +99,7 @@ def test_recreated_topic_is_read_from_its_start(serve: Serve) -> None:
     eventually(lambda: sorted(serve.ids()) == ids(later))
 
 
-def test_no_broker_is_one_line_and_status_three(tmp_path: Path) -> None:
+def test_missing_broker_is_one_line_and_status_three(tmp_path: Path) -> None:
     with Serve("127.0.0.1:1", "", tmp_path) as serve:
         started = time.monotonic()
         serve.start(wait=False)

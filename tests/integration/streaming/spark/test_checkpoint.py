@@ -67,7 +67,7 @@ def shown(checkpoint: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return run("stream", "inspect-state", "--checkpoint", str(checkpoint), *options, timeout=120)
 
 
-def test_nothing_is_left_where_the_command_was_started(done: Job) -> None:
+def test_command_leaves_no_files_in_its_working_directory(done: Job) -> None:
     assert [one.name for one in done.folder.iterdir()] == ["checkpoint"]
 
 
@@ -148,7 +148,7 @@ MADE_AGAIN = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema"
 @pytest.mark.full
 @pytest.mark.parametrize("harm", [Path.unlink, garble])
 @pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(MADE_AGAIN)])
-def test_a_lost_or_garbled_file_is_one_line_or_is_created_again(
+def test_lost_or_damaged_file_is_reported_or_created_again(
     done: Job, tmp_path: Path, file: str, harm: Callable[[Path], object]
 ) -> None:
     checkpoint = of(done, tmp_path)

@@ -92,7 +92,7 @@ def test_executors_with_a_bare_python_run_from_the_archive(
 
 
 @pytest.mark.timeout(3600)
-def test_killed_executors_and_a_moved_driver_lose_nothing(
+def test_killed_executors_and_a_moved_driver_lose_no_diff(
     broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
 ) -> None:
     job = on_cluster(broker, commands, cluster, tmp_path / "job")

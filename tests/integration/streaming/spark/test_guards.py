@@ -35,7 +35,7 @@ def up_to(job: Job) -> Iterator[int]:
 
 
 @pytest.mark.timeout(600)
-def test_an_open_transaction_is_named_and_counts_as_behind(job: Job, tmp_path: Path) -> None:
+def test_open_transaction_is_reported_and_counts_as_behind(job: Job, tmp_path: Path) -> None:
     topics = job.settings.topics
     producer = Producer(
         {"bootstrap.servers": job.settings.kafka.bootstrap_servers, "transactional.id": job.settings.topics.prefix}

@@ -47,7 +47,7 @@ def test_it_stops_and_resumes_on_request(job: Job) -> None:
     job.drain()  # nothing is lost after the gap
 
 
-def test_a_restart_reads_what_is_there_from_its_beginning(job: Job) -> None:
+def test_restart_option_reads_from_the_first_retained_record(job: Job) -> None:
     diffs = job.settings.topics.diffs
     assert "the checkpoint was set aside as" in job.drain("--on-data-loss", "restart").stderr
     again = expected(job, [LOG[0][25:], *LOG[1:]])[diffs]

@@ -122,7 +122,7 @@ def test_a_topic_that_grew_is_read_in_each_groups_order(broker: Kafka, tmp_path:
 
 
 @pytest.mark.full  # producers notice new partitions after minutes
-def test_a_topic_that_grows_under_load_loses_and_mixes_nothing(broker: Kafka, tmp_path: Path) -> None:
+def test_growing_topic_under_load_keeps_records_in_order(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     events = list(membership_log(6000, 40, seed=14))
     diffs = job.settings.topics.diffs

@@ -47,7 +47,7 @@ def played(folder: Path, log: Path, records: int) -> tuple[Written, int]:
     return written, diffs
 
 
-def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path) -> None:
+def test_query_writes_the_same_bytes_as_the_pure_functions(tmp_path: Path) -> None:
     log = tmp_path / "log.pickle"
     log.write_bytes(pickle.dumps(log_with_poison()))
     writes = pure(log_with_poison(), batch=8, buckets=4, sinks=SINKS)

@@ -32,7 +32,7 @@ ACCUMULATORS = "Exception occurred during processing of request from"
 
 
 @pytest.mark.timeout(3600)
-def test_kills_under_load_lose_no_diff_and_change_none(broker: Kafka, tmp_path: Path) -> None:
+def test_kills_under_load_lose_and_change_no_diff(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     log = as_topic(membership_log(EVENTS, max(11, EVENTS // 200), seed=5), 4)
     rng = random.Random(20)

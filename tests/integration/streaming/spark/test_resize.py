@@ -44,7 +44,7 @@ def numbers(job: Job) -> tuple[int, int | None]:
 
 
 @pytest.mark.timeout(3600)
-def test_other_numbers_in_the_middle_of_a_log_change_no_byte(broker: Kafka, tmp_path: Path) -> None:
+def test_resizing_in_the_middle_of_a_log_changes_no_byte(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     log = as_topic(membership_log(EVENTS, max(11, EVENTS // 200), seed=17), 4)
     third = max(map(len, log)) // 3

@@ -61,7 +61,7 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
 @pytest.mark.parametrize("seed", [4, 5, 6])
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 @pytest.mark.timeout(3600)
-def test_topics_made_again_with_fewer_partitions(
+def test_topics_recreated_with_fewer_partitions(
     oracle: Callable[[str], Oracle], oracle_cases: int, name: str, seed: int
 ) -> None:
     """Members own partitions that no longer exist; where Java fails with its own check, ours rejects the input."""
@@ -93,7 +93,7 @@ def test_topics_made_again_with_fewer_partitions(
     assert beyond > oracle_cases / 40
 
 
-def test_the_golden_file_is_what_the_jars_answer(oracle: Callable[[str], Oracle]) -> None:
+def test_golden_file_equals_the_jars_assignments(oracle: Callable[[str], Oracle]) -> None:
     _, *lines = map(json.loads, GOLDEN.read_text().splitlines())
     requests = [{"family": "classic", "assignor": line["assignor"], **line["case"]} for line in lines]
     assert [answer["assignment"] for answer in oracle("current").ask(requests)] == [

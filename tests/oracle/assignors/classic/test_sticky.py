@@ -40,7 +40,7 @@ def oracle_request(assignor: str, topics: dict[str, Topic], members: Sequence[Me
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(group=groups(), assignor=st.sampled_from(("sticky", "cooperative-sticky")))
-def test_the_builders_answer_as_the_jar(
+def test_builders_assign_like_the_jar(
     oracle: Callable[[str], Oracle], group: tuple[dict[str, Topic], list[Member]], assignor: str
 ) -> None:
     (answer,) = oracle("current").ask([oracle_request(assignor, *group)])

@@ -62,7 +62,7 @@ def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["subscription", "assignment"])
-def test_every_version_and_bytes_that_went_wrong(oracle: Callable[[str], Oracle], oracle_cases: int, what: str) -> None:
+def test_every_version_and_damaged_bytes(oracle: Callable[[str], Oracle], oracle_cases: int, what: str) -> None:
     rng = random.Random(441)
     versions = [rng.choice(_VERSIONS) for _ in range(oracle_cases)]
     written = oracle("current").ask(request(rng, what, version) for version in versions)
@@ -89,7 +89,7 @@ def test_every_version_and_bytes_that_went_wrong(oracle: Callable[[str], Oracle]
 
 
 @pytest.mark.parametrize("what", ["subscription", "assignment"])
-def test_a_version_to_come_is_not_read(oracle: Callable[[str], Oracle], what: str) -> None:
+def test_newer_version_is_not_read(oracle: Callable[[str], Oracle], what: str) -> None:
     data = (12).to_bytes(4) + (13).to_bytes(4)
     (java,) = oracle("current").ask([{"family": "instance", "what": what, "data": b64encode(data).decode()}])
 

@@ -93,7 +93,7 @@ def _topic(rng: random.Random, name: str, size: int, racks: Sequence[str]) -> To
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @given(st.integers(0, 2**32))
-def test_crowds_that_come_and_go(assignor: str, seed: int) -> None:
+def test_large_groups_with_joins_and_leaves(assignor: str, seed: int) -> None:
     rng = random.Random(seed)
     topics, members = crowd(rng)
     for generation in range(4):
@@ -127,7 +127,7 @@ def test_crowds_that_come_and_go(assignor: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("assignor", STICKY)
-def test_a_member_that_keeps_what_it_has_gets_the_very_share(assignor: str) -> None:
+def test_member_that_keeps_everything_gets_the_same_object(assignor: str) -> None:
     topics = {name: Topic(name, 60) for name in "tuv"}
     members = [Member(f"m{number}", ("t", "u")) for number in range(6)]
     first = kernel.client_shares(assignor, topics, members)
@@ -167,7 +167,7 @@ def test_declined(assignor: str, topics: dict[str, Topic], members: list[Member]
     assert kernel.client_shares(assignor, topics, members) is None
 
 
-def test_racks_that_do_not_matter_are_answered_for() -> None:
+def test_native_code_handles_racks_without_effect() -> None:
     members = [Member(name, ("t",), rack_id="elsewhere") for name in "ab"]
     assert readable(same("sticky", IN_RACKS, members) or {}) == {"a": {"t": [0, 2]}, "b": {"t": [1]}}
 
@@ -177,7 +177,7 @@ def test_racks_that_matter_are_matched() -> None:
     assert readable(same("sticky", IN_RACKS, members) or {}) == {"a": {"t": [2]}, "b": {"t": [0, 1]}}
 
 
-def test_range_is_answered_for_whoever_subscribes_to_what() -> None:
+def test_native_range_handles_any_subscriptions() -> None:
     topics = {"t": Topic("t", 3), "u": Topic("u", 2)}
     members = [Member("a", ("t", "u")), Member("b", ("t",))]
     assert readable(same("range", topics, members) or {}) == {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2]}}

@@ -19,7 +19,7 @@ def test_sticky_assigns_every_subscribed_partition_once(group: tuple[dict[str, T
 
 @settings(max_examples=80)
 @given(group=groups(claims=1, generations=(3,)))
-def test_cooperative_gives_no_one_what_another_still_owns(group: tuple[dict[str, Topic], list[Member]]) -> None:
+def test_cooperative_never_assigns_still_owned_partitions(group: tuple[dict[str, Topic], list[Member]]) -> None:
     topics, members = group
     answer = readable(find("classic", "cooperative-sticky").assign(topics, members))
     owners = {(t, p): m.member_id for m in members for t, partitions in m.owned.items() for p in partitions}

@@ -13,7 +13,7 @@ from tests.support.connect_cases import life
 
 
 @given(st.integers(0, 2**32))
-def test_an_answer_gives_nothing_to_two_workers(seed: int) -> None:
+def test_assignment_gives_no_task_to_two_workers(seed: int) -> None:
     rng = random.Random(seed)
     for answer in life(rng, rng.randint(1, 10)).answers:
         given_out = Counter(

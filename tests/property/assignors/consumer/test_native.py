@@ -112,7 +112,7 @@ def test_large_groups_that_join_leave_and_resubscribe(assignor: str, seed: int) 
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_a_member_that_keeps_what_it_has_gets_the_very_share(assignor: str) -> None:
+def test_member_that_keeps_everything_gets_the_same_object(assignor: str) -> None:
     rng = random.Random(1)
     topics = {name: Topic(name, 60, topic_id=_uuid(rng)) for name in "tuv"}
     members = [Member(f"m{number}", ("t", "u")) for number in range(6)]
@@ -145,7 +145,7 @@ def test_nearly_the_share_is_another(owned: dict[str, Sequence[int]]) -> None:
     assert list(answer["a"].items()) == [("t", range(30)), ("u", range(30))]
 
 
-def test_a_range_of_one_is_the_same_by_any_step() -> None:
+def test_range_of_one_partition_ignores_its_step() -> None:
     members = [Member(name, ("t",), owned={"t": range(at, at + 1, 7)}) for at, name in enumerate("abc")]
     assert same("range", ONE, members) == {member.member_id: member.owned for member in members}
 
@@ -189,7 +189,7 @@ def test_claims_that_do_not_fit_are_declined(owned: list[dict[str, Sequence[int]
     assert same("uniform", ONE, members) is None
 
 
-def test_two_of_one_instance_id_are_for_python() -> None:
+def test_native_code_declines_duplicate_instance_ids() -> None:
     members = [Member(name, ("t",), instance_id="i") for name in "ab"]
     assert same("range", ONE, members) is None
     assert same("uniform", ONE, members) is not None

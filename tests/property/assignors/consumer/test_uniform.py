@@ -25,7 +25,7 @@ def test_promises(case: Case) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_homogeneous_members_keep_what_their_quota_lets_them(seed: int) -> None:
+def test_homogeneous_members_keep_partitions_within_quota(seed: int) -> None:
     topics, members = group_of(ConsumerGroups(seed, equal=True).fresh())
     answer = find("consumer", "uniform").assign(topics, members)
     total = sum(len(p) for share in answer.values() for p in share.values())
@@ -37,7 +37,7 @@ def test_homogeneous_members_keep_what_their_quota_lets_them(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_a_homogeneous_target_is_its_own_next_target(seed: int) -> None:
+def test_homogeneous_target_does_not_change_when_recomputed(seed: int) -> None:
     case = ConsumerGroups(seed, equal=True).fresh()
     first = find("consumer", "uniform").assign(*group_of(case))
     target = {member: {t: list(p) for t, p in share.items()} for member, share in first.items()}

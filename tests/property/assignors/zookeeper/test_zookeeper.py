@@ -12,7 +12,7 @@ from tests.support.zookeeper_cases import ZookeeperGroups
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["0.8.2", "0.11", "1.1"]), st.booleans())
-def test_one_owner_each(seed: int, version: str, equal: bool) -> None:
+def test_every_partition_has_one_owner(seed: int, version: str, equal: bool) -> None:
     topics, members = group_of(ZookeeperGroups(seed, equal=equal).fresh())
     threads = threads_by_topic(topics, members)
     for assign in (assign_range, assign_round_robin):

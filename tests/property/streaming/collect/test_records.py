@@ -78,7 +78,7 @@ def mutated(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 @given(rows())
-def test_decoding_raises_nothing_but_its_own_refusal(row: RawRecord) -> None:
+def test_decoding_only_raises_its_own_error(row: RawRecord) -> None:
     with suppress(MalformedRecord):
         decode(row.key, row.value)
 
@@ -98,7 +98,7 @@ def test_every_record_is_used_or_reported_and_events_are_valid(given: list[RawRe
 
 
 @given(st.lists(rows(), max_size=12), st.lists(rows(), max_size=3))
-def test_excluded_group_gives_nothing(before: list[RawRecord], after: list[RawRecord]) -> None:
+def test_excluded_group_publishes_no_event(before: list[RawRecord], after: list[RawRecord]) -> None:
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, is_wanted=lambda _: False)
     out = [item for row in (*before, *after) for item in fold.add(row)] + fold.settle()
 

@@ -77,7 +77,7 @@ class Partition:
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=100)
-def test_bounds_contain_the_truth(seed: int) -> None:
+def test_bounds_contain_the_true_cost(seed: int) -> None:
     random = Random(seed)
     partition = Partition(random)
     samples, outage = partition.samples(random), partition.outage(random)

@@ -61,7 +61,7 @@ def check(stops: Stops, truth: list[Gap], end: int) -> None:
 @pytest.mark.parametrize("draw", [eager, cooperative, epochs])
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32), reported=st.booleans(), logged=st.booleans(), restarts=st.integers(0, 2))
-def test_truth_is_inside_the_bounds(
+def test_bounds_contain_the_true_downtime(
     draw: Callable[[Random], Timeline], seed: int, reported: bool, logged: bool, restarts: int
 ) -> None:
     line = draw(Random(seed))

@@ -31,12 +31,12 @@ def repeated(log: list[Event], seed: int) -> list[Event]:
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=20)
-def test_in_one_batch_as_one_by_one(seed: int) -> None:
+def test_one_batch_gives_the_same_as_single_records(seed: int) -> None:
     log = as_topic(repeated(list(membership_log(80, 5, seed)), seed), 4)
     assert by_key(run(log, batch=10_000, buckets=1)) == by_key(run(log, batch=1, buckets=1))
 
 
-def test_repeated_event_of_a_forgotten_group_counts() -> None:
+def test_repeated_event_of_a_deleted_group_is_applied() -> None:
     log = Log()
     topics, join = log.topics(t=3), log.join("a")
     events = [topics, log.delete(forget=True), topics, join, join]

@@ -24,7 +24,7 @@ def test_only_subscribed_topics_with_metadata_count() -> None:
     ],
 )
 @pytest.mark.parametrize("name", names("classic"))
-def test_a_group_that_contradicts_itself(
+def test_contradictory_group_is_rejected(
     name: str, topics: dict[str, Topic], members: list[Member], message: str
 ) -> None:
     with pytest.raises(InvalidGroup, match=message):
@@ -32,12 +32,12 @@ def test_a_group_that_contradicts_itself(
 
 
 @pytest.mark.parametrize("name", names("classic"))
-def test_no_members_no_answer(name: str) -> None:
+def test_group_without_members_has_no_assignment(name: str) -> None:
     assert find("classic", name).assign(T, []) == {}
 
 
 @pytest.mark.parametrize("name", names("classic"))
-def test_nothing_to_give(name: str) -> None:
+def test_group_without_partitions(name: str) -> None:
     assert find("classic", name).assign({}, [Member("a", ("t",)), Member("b")]) == {"a": {}, "b": {}}
 
 

@@ -44,7 +44,7 @@ def test_racks_that_every_partition_has_change_nothing() -> None:
     assert readable(assign(topics, members)) == {"a": {"t": [0]}, "b": {"t": [1]}}
 
 
-def test_only_so_many_rack_matched_members_get_one_more() -> None:
+def test_rack_matched_members_share_the_remainder() -> None:
     topics = {"t": Topic("t", 4, (("r0",), ("r0",), ("r1",), ("r1",)))}
     members = [Member(name, ("t",), rack_id=rack) for name, rack in (("a", "r0"), ("b", "r1"), ("c", "r2"))]
     assert readable(assign(topics, members)) == {"a": {"t": [0, 1]}, "b": {"t": [2]}, "c": {"t": [3]}}

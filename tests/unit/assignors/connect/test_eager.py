@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignors.connect import Work, incremental
 
 
-def test_the_circle_goes_on_from_connectors_to_tasks() -> None:
+def test_round_robin_continues_from_connectors_to_tasks() -> None:
     assert incremental.assign_eager(["w2", "w1"], {"b": 2, "a": 3, "c": 0}) == {
         "w1": Work(("a", "c"), (("a", 1), ("b", 0))),
         "w2": Work(("b",), (("a", 0), ("a", 2), ("b", 1))),

@@ -52,7 +52,7 @@ def test_a_member_bounces(c2_is_gone: incremental.ConnectRound) -> None:
     assert over.delay_ms == 0
 
 
-def test_a_member_leaves_for_good(c2_is_gone: incremental.ConnectRound) -> None:
+def test_member_leaves_permanently(c2_is_gone: incremental.ConnectRound) -> None:
     workers = {"c1": Work(("p",), (P1, P2)), "c3": Work((), (P3, P6))}
     over = incremental.assign(c2_is_gone.state, workers, CONFIGURED, 301_000)
     assert over.changes == {"c1": WorkChange(assigned=Work((), (P4,))), "c3": WorkChange(assigned=Work((), (P5,)))}
@@ -66,7 +66,7 @@ def test_without_a_delay_lost_work_moves_at_once() -> None:
     assert answer.delay_ms == 0
 
 
-def test_an_answer_that_did_not_arrive_is_given_again() -> None:
+def test_undelivered_assignment_is_sent_again() -> None:
     workers = {"c1": Work(("p",), (P1, P2, P3)), "c2": Work()}
     answer = incremental.assign(settled(workers), workers, CONFIGURED, 0)
     assert answer.changes["c2"] == WorkChange(assigned=Work((), (P4, P5, P6)))
@@ -95,7 +95,7 @@ def test_deleted_and_duplicated_work_is_revoked() -> None:
     assert answer.changes["c2"].revoked == Work(("p",), (("old", 0), P2))
 
 
-def test_another_completed_generation_forgets_what_ran() -> None:
+def test_other_completed_generation_clears_previous_assignment() -> None:
     workers = {"c1": Work(("p",), (P1, P2))}
     state = settled({"c1": Work(), "c2": Work()})
     remembered = incremental.assign(state, workers, CONFIGURED, 0)

@@ -47,7 +47,7 @@ def test_a_member_above_its_quota_gives_up_in_hash_set_order() -> None:
     assert answer["c0"] == {"t": [0, 16]}
 
 
-def test_a_departed_members_partitions_go_to_those_with_room() -> None:
+def test_departed_members_partitions_go_to_members_below_quota() -> None:
     assert uniform(topics(t=6), member("a", "t", t=[0, 1]), member("b", "t", t=[4, 5])) == {
         "a": {"t": [0, 1, 2]},
         "b": {"t": [3, 4, 5]},
@@ -140,6 +140,6 @@ def test_refuses(assignor: str, group_topics: dict[str, Topic], members: list[Me
         ),
     ],
 )
-def test_refuses_targets_no_coordinator_holds(members: list[Member], message: str) -> None:
+def test_impossible_targets_are_rejected(members: list[Member], message: str) -> None:
     with pytest.raises(InvalidGroup, match=message):
         uniform(topics(t=2), *members)

@@ -8,7 +8,7 @@ from assignors.errors import BadInput
 from assignors.partitioner import BuiltInPartitioner, InvalidPartition, explicit_partition, round_robin
 
 
-def test_round_robin_goes_in_a_circle_from_its_start() -> None:
+def test_round_robin_wraps_around() -> None:
     assert [*islice(round_robin(3), 4)] == [0, 1, 2, 0]
     assert [*islice(round_robin(3, 2), 2)] == [2, 0]
 

@@ -67,7 +67,7 @@ def test_shift(shift: int, expected: list[list[int]]) -> None:
     assert _listed(PLAIN[:3], 6, 3, start_index=2, shift=shift) == expected
 
 
-def test_the_shift_is_the_start_index_when_only_that_is_given() -> None:
+def test_shift_defaults_to_the_start_index() -> None:
     assert _listed(PLAIN, 6, 3, start_index=2) == _listed(PLAIN, 6, 3, start_index=2, shift=2)
 
 
@@ -77,7 +77,7 @@ def test_random_start_and_shift_are_drawn_in_this_order() -> None:
     assert _listed(PLAIN, 9, 3, random=JavaRandom(42)) == _listed(PLAIN, 9, 3, start_index=start, shift=shift)
 
 
-def test_one_broker() -> None:
+def test_single_broker_gets_every_replica() -> None:
     assert assign_replicas([Broker(7)], 2, 1, start_index=3) == {0: [7], 1: [7]}
 
 

@@ -48,7 +48,7 @@ def test_a_rack_without_a_replica_is_used() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_better_placement_is_valid_and_needs_nothing_more(seed: int) -> None:
+def test_better_placement_is_valid_and_final(seed: int) -> None:
     rng = random.Random(seed)
     racks = rng.choice([[None], ["a", "b"], ["a", "b", "c"]])
     brokers = [Broker(i, rng.choice(racks)) for i in range(rng.randint(2, 8))]

@@ -52,7 +52,7 @@ def test_equal_hashes_keep_the_order_of_names() -> None:
     assert hash_ordered({"Aa": 2, "BB": 2}, dashed=False) == [("Aa", 0), ("BB", 0), ("Aa", 1), ("BB", 1)]
 
 
-def test_round_robin_goes_round_in_hash_order() -> None:
+def test_round_robin_follows_hash_order() -> None:
     assert assign_round_robin(topics(t=12), consumers(c1={"t": 2}, c2={"t": 1})) == {
         "c1-0": {"t": [1, 4, 7, 10]},
         "c1-1": {"t": [2, 5, 8, 11]},
@@ -86,7 +86,7 @@ def test_before_0_10_2_all_topics_need_the_same_threads(version: str) -> None:
     assert assign_round_robin(*equal, kafka_version=version) == assign_round_robin(*equal)
 
 
-def test_a_topic_without_metadata_gives_nothing() -> None:
+def test_topic_without_metadata_has_no_partitions() -> None:
     members = consumers(c1={"none": 1, "empty": 1})
     for assign in (assign_range, assign_round_robin):
         assert assign(topics(empty=0), members) == {"c1-0": {}}

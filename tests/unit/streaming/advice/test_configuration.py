@@ -62,7 +62,7 @@ def test_files_of_each_client(source: str, text: str, client: str, session_ms: i
     assert (configuration.client.name, configuration.milliseconds("session.timeout.ms")) == (client, session_ms)
 
 
-def test_springs_own_names() -> None:
+def test_spring_property_names_are_understood() -> None:
     configuration = parse_configuration("application.yml", SPRING)
     assert configuration.milliseconds("heartbeat.interval.ms") == 3000
     assert configuration.milliseconds("max.poll.interval.ms") == 600_000
@@ -111,7 +111,7 @@ def test_a_heartbeat_interval_above_the_session_is_refused() -> None:
     assert found["heartbeat-interval"].settings == {"heartbeat.interval.ms": "3333"}
 
 
-def test_settings_are_in_the_words_of_the_files_client() -> None:
+def test_settings_use_the_names_of_the_files_client() -> None:
     spring = parse_configuration("application.yml", SPRING)
     teller = Teller(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
     found = rules(history(deploy(teller), configuration=spring))["cooperative-assignor"]

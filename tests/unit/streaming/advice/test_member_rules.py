@@ -102,7 +102,7 @@ def left_idle(client: str) -> Teller:
     return teller.leave(f"{client}@h4#1", after=600, reason=OVERRAN)
 
 
-def test_a_known_fault_that_the_history_shows() -> None:
+def test_client_fault_is_detected_from_history() -> None:
     found = rules(history(left_idle("aiokafka-0.12.0")))["known-fault"]
     assert (found.severity, found.confidence) == ("warning", "medium")
     assert found.evidence == [

@@ -56,7 +56,7 @@ def test_eager_assignor_against_cooperative() -> None:
     assert "cooperative-assignor" not in rules(history(ten()))
 
 
-def test_no_advice_for_cooperative_where_it_saves_nothing() -> None:
+def test_no_cooperative_advice_without_savings() -> None:
     """Four members with three partitions each: a second round for each restart costs as much as it saves."""
     four = Teller(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
     assert rules(history(deploy(deploy(four)))) == {}
@@ -182,7 +182,7 @@ def test_departed_static_member_holds_its_partitions() -> None:
     assert "static-slot-held" not in rules(history(left, session_ms=45_000))
 
 
-def test_restart_of_one_at_a_time_against_batches() -> None:
+def test_single_restarts_compared_with_batches() -> None:
     found = rules(history(deploy(ten())))["rolling-batches"]
     assert (found.severity, found.evidence[0].figures) == ("info", {"rebalances": 20, "members": 10})
     assert found.change == "Restart 2 members at once (maxUnavailable: 2), if the others can carry the load"

@@ -37,7 +37,7 @@ def test_a_quiet_group_gets_no_advice() -> None:
         ("consumer", "uniform", "=i{0}"),
     ],
 )
-def test_healthy_groups_get_nothing_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
+def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
     """Two deploys in which every member leaves and rejoins, each with a short downtime."""
     teller = Teller(60)
     teller.protocol, teller.assignor = protocol, assignor

@@ -48,19 +48,19 @@ def test_the_line_of_the_contract(run: Run) -> None:
     assert parsed_lines(done.stdout) == [{"assignment": {"c1": {"t0": [0, 1, 2], "t1": [0, 1]}}}]
 
 
-def test_nothing_in_nothing_out(run: Run) -> None:
+def test_empty_input_gives_empty_output(run: Run) -> None:
     for nothing in ("", "\n", "\r\n  \n", "\ufeff"):
         done = run("assign", stdin=nothing)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_odd_but_good_text(run: Run) -> None:
+def test_unusual_but_valid_text(run: Run) -> None:
     """A byte-order mark, CRLF, blank lines, other scripts, no line feed at the end."""
     done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
     assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
 
 
-def test_bad_lines_are_answered_in_place_and_the_rest_too(run: Run) -> None:
+def test_invalid_lines_get_errors_in_place(run: Run) -> None:
     base = {"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]}
     member = base["members"][0]
     cases: list[tuple[Any, dict[str, Any]]] = [

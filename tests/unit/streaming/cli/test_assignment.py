@@ -18,7 +18,7 @@ def line(**fields: Any) -> bytes:
     return json.dumps({"topics": {"t": {"partitions": 4}}, "members": MEMBERS, **fields}).encode()
 
 
-def test_one_assignment() -> None:
+def test_assignment_of_one_group() -> None:
     assert assignment_answer(line(assignor="range")) == {"assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}}
     assert assignment_answer(line(assignor="sticky")) == {"assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}}
 
@@ -131,7 +131,7 @@ def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
-def test_sticky_keeps_it_where_subscriptions_differ(assignor: str) -> None:
+def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None:
     line = shrunk(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
     found = assignment_answer(line, explained=True)
     assert found["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}

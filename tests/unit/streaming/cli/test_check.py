@@ -32,7 +32,7 @@ def check(run: Run, *lines: Any, options: tuple[str, ...] = ()) -> tuple[int, li
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_good_round(run: Run) -> None:
+def test_valid_round_passes(run: Run) -> None:
     assert check(run, GOOD, options=("--exact",)) == (0, [{"ok": True, "rules": [*RULES, "exact"], "violations": []}])
 
 
@@ -86,7 +86,7 @@ def test_a_table_for_people(run: Run) -> None:
     ]
 
 
-def test_nothing_to_check(run: Run) -> None:
+def test_empty_input_passes(run: Run) -> None:
     assert check(run) == (0, [])
 
 
@@ -109,7 +109,7 @@ PLACE = ["place", "--brokers", "0", "--partitions", "1", "--replication-factor",
     ],
 )
 @pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"], PLACE])
-def test_output_that_goes_nowhere_is_one_line(command: list[str], end: str, message: str) -> None:
+def test_unwritable_output_is_reported_in_one_line(command: list[str], end: str, message: str) -> None:
     asked = shlex.join([sys.executable, "-m", "streaming", *command])
     done = subprocess.run(
         ["/bin/sh", "-c", f"{asked} {end}"], input="{}\n", capture_output=True, text=True, check=False
@@ -117,7 +117,7 @@ def test_output_that_goes_nowhere_is_one_line(command: list[str], end: str, mess
     assert (done.returncode, done.stderr) == (3, message)
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_closed_output_pipe_is_no_error() -> None:
     asked = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
     done = subprocess.run(
         ["/bin/sh", "-c", f"yes key | head -n 3000000 | {asked} | head -n 1"],

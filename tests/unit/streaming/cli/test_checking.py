@@ -22,7 +22,7 @@ def group(assignment: Any, **fields: Any) -> bytes:
     return json.dumps({**GROUP, "assignment": assignment, **fields}).encode()
 
 
-def test_a_good_assignment() -> None:
+def test_valid_assignment_passes() -> None:
     good = {"a": {"t": [0, 1]}, "b": {"t": [2]}}
     assert check_answer(group(good)) == {"ok": True, "rules": ["valid", "balanced"], "violations": []}
     assert check_answer(group(good), exact=True) == {
@@ -51,7 +51,7 @@ def test_without_an_assignor_only_validity_is_checked() -> None:
     }
 
 
-def test_exact_wants_the_very_answer() -> None:
+def test_exact_requires_the_identical_assignment() -> None:
     assert check_answer(group({"a": {"t": [0]}, "b": {"t": [1, 2]}}), exact=True)["violations"] == [
         "exact: a should hold t-1 under range",
         "exact: b should not hold t-1 under range",

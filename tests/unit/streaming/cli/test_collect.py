@@ -106,7 +106,7 @@ def test_conflicting_options_are_refused(command: Command, kafka: MemoryKafka, w
     assert says in errors
 
 
-def test_a_pattern_that_is_none_is_refused(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:
+def test_invalid_pattern_is_rejected(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:
     status, out, errors = command("collect", "--exclude-group", "(")
     assert (status, out, errors.count("\n")) == (2, "", 1)
     assert "'(' is no regular expression" in errors

@@ -55,7 +55,7 @@ def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]]
     assert given["folder"].exists()
 
 
-def test_disagreement_is_a_bad_answer(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disagreement_gives_a_failing_status(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "play", lambda **_: Summary(agreement=Agreement(1, ("c1 has t 0",))))
     assert command("demo", "--json") == (1, "", "the consumers disagree: c1 has t 0\n")
 

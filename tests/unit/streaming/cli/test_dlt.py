@@ -53,7 +53,7 @@ def test_each_letter_is_a_row_or_an_object(command: Command, letters: MemoryKafk
 @pytest.mark.parametrize(
     ("words", "sent"), [(["--all"], [b"v0", b"v1", b"v2"]), (["1:0"], [b"v1"]), (["0:1", "0:0"], [b"v0", b"v2"])]
 )
-def test_named_or_all_letters_are_sent_again(
+def test_selected_or_all_dead_letters_are_published_again(
     command: Command, letters: MemoryKafka, words: list[str], sent: list[bytes]
 ) -> None:
     assert command("dlt", "resubmit", *words) == (0, f"{len(sent)} published to {MEMBERSHIP}\n", "")

@@ -65,7 +65,7 @@ def test_missing_parts_are_named_and_the_status_is_3(command: Command, kafka: Me
 
 
 @pytest.mark.usefixtures("machine")
-def test_topics_that_may_not_be_described_are_a_finding(command: Command, kafka: MemoryKafka) -> None:
+def test_topics_without_describe_permission_are_reported(command: Command, kafka: MemoryKafka) -> None:
     command("topics", "--create")
     kafka.deny("rebalance.diffs", "DESCRIBE_CONFIGS")
     status, out, _ = command("doctor")

@@ -14,14 +14,14 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.support.offsets_topic import GOLDEN
 
 
-def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_folder_that_is_no_checkpoint_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     found = doctor._checkpoint(tmp_path)
     assert (found.ok, "has files that are not" in found.text) == (False, True)
 
 
 @pytest.mark.parametrize("lacks", ["offsets", "metadata"])
-def test_half_a_checkpoint_is_none(tmp_path: Path, lacks: str) -> None:
+def test_incomplete_checkpoint_is_rejected(tmp_path: Path, lacks: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
     (tmp_path / lacks).rename(tmp_path / "elsewhere")
@@ -67,7 +67,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     assert "install one" in found["java"].text
 
 
-def test_python_in_place_of_native_code_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_native_code_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         doctor, "assignment_code", lambda: AssignmentCode("in Python, as it is of another release", False)
     )

@@ -27,7 +27,7 @@ def test_a_compressed_log_on_standard_input_shows_the_same() -> None:
     assert run("-", "--json", stdin=gzip.compress(LOG.read_bytes())).stdout == run(LOG, "--json").stdout
 
 
-def test_from_leaves_out_what_was_before() -> None:
+def test_from_excludes_earlier_rounds() -> None:
     lines = run(LOG, "--json", "--from", "2024-05-01T10:05:00Z").stdout.splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["member.fenced", "crash"]
 
@@ -36,7 +36,7 @@ def test_another_group_is_left_out() -> None:
     assert run(LOG, "--json", "--group", "other").stdout == b""
 
 
-def test_html_is_one_file_that_loads_nothing(tmp_path: Path) -> None:
+def test_html_is_one_file_without_external_resources(tmp_path: Path) -> None:
     done = run(LOG, "--html", tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert (done.returncode, "Crash of pay-2" in text) == (0, True)
@@ -50,7 +50,7 @@ def test_names_are_escaped_in_html(tmp_path: Path) -> None:
     assert "<script" not in (tmp_path / "report.html").read_text()
 
 
-def test_a_log_without_a_known_line_ends_with_1() -> None:
+def test_log_without_recognised_lines_exits_with_1() -> None:
     done = run("-", stdin=b"hello\nThe group will join the rebalance\n")
     assert done.returncode == 1
     assert b"none of 2 lines" in done.stderr

@@ -47,7 +47,7 @@ def test_for_people_a_row_a_protocol_and_the_sentence(command: Command, live: Me
     assert [line.partition(":")[0] for line in lines[4:]] == ["not exact"] * 4
 
 
-def test_for_programs_as_simulate_answers(command: Command, live: MemoryKafka) -> None:
+def test_json_has_the_shape_of_simulate(command: Command, live: MemoryKafka) -> None:
     status, out, _ = command("forecast", "checkout", *ROLLING, "--heartbeat", "1s", "--json")
     found = json.loads(out)
 

@@ -28,7 +28,7 @@ def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_it_looks_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+def test_freshness_is_checked_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     asked = []
     told = FreshnessWarnings(lambda now: (asked.append(now), Freshness())[1])
     for moment in (5.0, 5.1, 5.9, 6.0, 6.5):

@@ -59,7 +59,7 @@ def test_open_incidents_newest_first(command: Command, groups: MemoryKafka) -> N
     assert [(one["incident"], one["kind"]) for one in wrong] == [(3, "storm"), (2, "stuck")]
 
 
-def test_a_group_that_nothing_is_known_of(command: Command, groups: MemoryKafka) -> None:
+def test_unknown_group_is_reported(command: Command, groups: MemoryKafka) -> None:
     for words in (["group", "checkout"], ["group", "--json", "checkout"]):
         assert command(*words) == (
             2,
@@ -68,7 +68,7 @@ def test_a_group_that_nothing_is_known_of(command: Command, groups: MemoryKafka)
         )
 
 
-def test_a_group_that_is_gone(command: Command, groups: MemoryKafka) -> None:
+def test_deleted_group_is_reported(command: Command, groups: MemoryKafka) -> None:
     groups.append(ASSIGNMENTS, None, key=b"flappy", partition=1)
     assert command("group", "flappy") == (
         2,

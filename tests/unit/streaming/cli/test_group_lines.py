@@ -28,7 +28,7 @@ def test_omitted_fields_have_the_stated_defaults() -> None:
     )
 
 
-def test_everything_is_taken_over_and_unknown_fields_are_ignored() -> None:
+def test_all_fields_are_read_and_unknown_ones_ignored() -> None:
     group = parse_group(
         line(
             protocol="consumer",

@@ -49,7 +49,7 @@ def test_first_episode_after_a_reset_is_the_newest() -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
-def test_an_episode_from_a_clock_ahead_hides_no_newer_one(ahead_ms: int) -> None:
+def test_episode_with_future_time_hides_no_newer_one(ahead_ms: int) -> None:
     first, second = told(checkout())
     ahead = structs.replace(first.episode, opened_at=first.episode.opened_at + ahead_ms)
     early = EpisodeRecord(ahead, b"{}", written=1)
@@ -129,7 +129,7 @@ def test_open_incidents_are_listed_with_their_group_as_records() -> None:
     assert group_overview(GROUP, [latest(checkout())], [], wrong).incidents == []
 
 
-def test_members_by_the_names_that_people_know() -> None:
+def test_members_are_shown_by_display_name() -> None:
     lines = owner_lines(latest(checkout()))
     assert [(line.name, line.member_id, line.client_host, line.owned) for line in lines] == [
         ("pay (h1)", "pay@h1#2", "/h1", {"t": [2, 3]}),
@@ -139,7 +139,7 @@ def test_members_by_the_names_that_people_know() -> None:
     assert '"standby"' not in encode(lines[0]).decode()
 
 
-def test_a_member_that_nothing_is_known_of_is_called_by_its_id() -> None:
+def test_member_without_names_is_shown_by_id() -> None:
     known = structs.replace(latest(Teller(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}})
     assert owner_lines(known) == [
         OwnerLine(
@@ -175,7 +175,7 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
     assert [one["memberId"] for one in answer["members"]] == sorted(f"m{number}" for number in range(12))
 
 
-def test_a_group_that_is_gone_or_was_never_there() -> None:
+def test_deleted_or_unknown_group() -> None:
     with pytest.raises(UnknownGroup, match="group g: not found; `rebalance-monitor groups`"):
         group_overview("g", [latest(checkout())], told(checkout()), [])
     with pytest.raises(UnknownGroup, match=f"group {GROUP}: deleted; .*why {GROUP}"):

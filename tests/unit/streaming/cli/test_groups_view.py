@@ -46,7 +46,7 @@ def test_repeated_reason_is_shown_once_with_names(capsys: pytest.CaptureFixture[
     assert shown[2:5] == ["evidence", "  pay (h1) left (coordinator-log)", "  can't tell (polling)"]
 
 
-def test_members_of_every_sort_and_how_many_are_not_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     members = EpisodeMembers(
         joined=[f"j{number:02}" for number in range(22)],
         left=["l"],

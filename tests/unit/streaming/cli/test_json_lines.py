@@ -50,7 +50,7 @@ def test_the_limit_counts_the_line_without_its_end(end: bytes) -> None:
     assert read(b"12345678901" + end + b"", 5) == [None]
 
 
-def test_lines_after_a_too_long_one_are_read() -> None:
+def test_lines_after_an_oversized_one_are_read() -> None:
     assert read(b"1234567890\nab\n123456\r\ncd", 5) == [None, b"ab", None, b"cd"]
 
 
@@ -66,7 +66,7 @@ def test_a_huge_line_is_never_held() -> None:
     assert peak < 8 * 1024 * 1024
 
 
-def test_a_line_that_fails_is_answered_and_the_rest_too() -> None:
+def test_failing_line_gets_an_error_and_reading_continues() -> None:
     def half(data: bytes) -> int:
         if data == b"odd":
             raise BadInput("number: odd")

@@ -49,7 +49,7 @@ def play_view(shown: DemoView) -> None:
     shown.summary(SEEN)
 
 
-def test_programs_get_the_diffs_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_contains_only_diffs(capsys: pytest.CaptureFixture[str]) -> None:
     play_view(view(as_json=True))
     out, errors = capsys.readouterr()
     assert (out, errors) == (msgspec.json.encode(DIFF).decode() + "\n", "")
@@ -64,7 +64,7 @@ def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixtu
     assert [line for line in lines if line] == ["2.5 s  start", "5.0 s  the page: http://127.0.0.1:1/", "› c1 joins"]
 
 
-def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_output_has_story_diffs_and_result(capsys: pytest.CaptureFixture[str]) -> None:
     play_view(view(as_json=False))
     out, errors = capsys.readouterr()
     lines = [line.rstrip() for line in out.splitlines()]

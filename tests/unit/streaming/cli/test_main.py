@@ -40,7 +40,7 @@ def test_help_lists_every_command() -> None:
         (["watch", "--config", "missing.toml"], "error: --config missing.toml: No such file or directory\n"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_2(arguments: list[str], message: str) -> None:
+def test_usage_error_is_one_line_and_status_2(arguments: list[str], message: str) -> None:
     answer = run(*arguments)
     assert (answer.returncode, answer.stdout, answer.stderr) == (2, "", message)
 
@@ -65,7 +65,7 @@ def test_unforeseen_error_is_one_line_too() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["simulate", "crash", "--json"], ["simulate", "--list"], ["--help"]])
-def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
+def test_closed_pipe_is_no_error(arguments: list[str]) -> None:
     child = subprocess.Popen(
         [sys.executable, "-m", "streaming", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -186,7 +186,7 @@ def test_streams_that_are_closed_are_no_bug(command: str, closed: str) -> None:
     assert "Traceback" not in answer.stderr
 
 
-def test_a_locale_without_the_letters_is_no_bug() -> None:
+def test_output_works_in_an_ascii_locale() -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "streaming", "simulate", "crash"],
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},

@@ -41,7 +41,7 @@ def test_for_people_the_way_to_each(command: Command, live: MemoryKafka) -> None
     assert "     0 rebalances, 0 rounds, 0 partitions moved, 80 s of downtime, 20 s at worst" in lines
 
 
-def test_for_programs_one_object(command: Command, live: MemoryKafka) -> None:
+def test_json_output_is_one_object(command: Command, live: MemoryKafka) -> None:
     _, out, _ = command("migrate", "checkout", "--to", "consumer", "--json")
     found = json.loads(out)
 

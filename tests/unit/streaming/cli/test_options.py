@@ -5,7 +5,7 @@ from pathlib import Path
 from streaming.cli.options import Session
 
 
-def test_the_options_of_a_session_go_to_its_children() -> None:
+def test_session_options_are_passed_to_child_processes() -> None:
     whole = Session("k:1", Path("m.toml"), "p.", "json", verbose=True)
     assert whole.arguments == [
         *("--log-format", "json", "--bootstrap-servers", "k:1", "--config", "m.toml", "--topic-prefix", "p."),

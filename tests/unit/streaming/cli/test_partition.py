@@ -27,7 +27,7 @@ def test_no_keys(run: Run) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_base64_and_what_is_none(run: Run) -> None:
+def test_base64_and_invalid_base64_keys(run: Run) -> None:
     key = b"\x00\xff\xfe"
     data = f"{base64.b64encode(key).decode()}\n*\n\n"
     done = run("partition", "--partitions", "9", "--keys", "base64", stdin=data)

@@ -44,7 +44,7 @@ def test_base64() -> None:
     assert run(data, keys="base64") == (0, expected)
 
 
-def test_a_key_that_can_not_be_read_is_answered_on_its_line() -> None:
+def test_invalid_key_gets_an_error_on_its_line() -> None:
     error = '{"error":{"type":"InvalidKey","message":"key: not utf8: '
     status, lines = run(b"a\n\xff\nb\n")
     assert (status, lines[0], lines[2], lines[1].startswith(error)) == (2, *of("a", "b"), True)

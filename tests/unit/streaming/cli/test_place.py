@@ -73,6 +73,6 @@ def test_a_table_for_people(run: Run) -> None:
         ),
     ],
 )
-def test_bad_usage_is_one_line(arguments: tuple[str, ...], message: str, run: Run) -> None:
+def test_invalid_usage_prints_one_line(arguments: tuple[str, ...], message: str, run: Run) -> None:
     done = run(*PLACE, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {message}\n")

@@ -32,5 +32,5 @@ def test_the_count_is_shown_and_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, Terminal(), [0.0, 0.5, 2.1, 2.1]) == "\r2,000 keys placed\r\x1b[K"
 
 
-def test_nothing_is_shown_where_no_one_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_only_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, io.StringIO(), [0.0]) == ""

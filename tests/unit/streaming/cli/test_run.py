@@ -84,7 +84,7 @@ def test_each_part_gets_the_options_and_all_end_the_last_first(
     assert "p.rebalance.membership" in kafka.topics
 
 
-def test_a_port_in_use_keeps_every_part_from_starting(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
+def test_port_in_use_prevents_any_component_start(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         status, _, said = command("run", "--port", str(port))
@@ -92,9 +92,7 @@ def test_a_port_in_use_keeps_every_part_from_starting(command: Command, parts: t
     assert f"--port {port}: Address already in use" in said
 
 
-def test_a_checkpoint_in_use_keeps_every_part_from_starting(
-    command: Command, parts: type[Part], tmp_path: Path
-) -> None:
+def test_checkpoint_in_use_prevents_any_component_start(command: Command, parts: type[Part], tmp_path: Path) -> None:
     folder = LocalCheckpoint(str(tmp_path))
     folder.lock()
     status, _, said = command("run", "--port", "0", "--checkpoint", str(tmp_path))
@@ -124,7 +122,7 @@ def test_a_second_run_does_not_end_a_running_collector(command: Command, parts: 
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
-def test_a_collector_that_crashed_or_stopped_is_no_obstacle(
+def test_crashed_or_stopped_collector_does_not_prevent_start(
     command: Command, parts: type[Part], kafka: MemoryKafka, state: Literal["running", "stopped"]
 ) -> None:
     kafka.create("rebalance.signs", 1)

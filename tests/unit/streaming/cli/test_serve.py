@@ -22,7 +22,7 @@ from streaming.settings.config import Settings
         ("--trusted-proxy", "10.0.0.1", "--trusted-proxy 10.0.0.1: name the header that it sets with --trust-header"),
     ],
 )
-def test_half_a_proxy_is_refused_before_anything_starts(command: Any, option: str, value: str, says: str) -> None:
+def test_incomplete_proxy_options_are_rejected_before_start(command: Any, option: str, value: str, says: str) -> None:
     status, out, err = command("serve", "--bootstrap-servers", "127.0.0.1:1", option, value)
     assert (status, out, err) == (2, "", f"error: {says}\n")
 

@@ -66,7 +66,7 @@ def test_invalid_scenario_is_one_line(
     assert simulate(*given, stdin=stdin) == (2, "", f"error: {message.format(folder=tmp_path)}\n")
 
 
-def test_no_such_scenario_names_those_there_are(simulate: Simulate) -> None:
+def test_unknown_scenario_lists_the_available_ones(simulate: Simulate) -> None:
     status, out, errors = simulate("no-such-thing")
     assert (status, out) == (2, "")
     assert "no-such-thing" in errors

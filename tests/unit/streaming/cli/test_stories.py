@@ -73,7 +73,7 @@ def test_unchanged_stories_are_not_printed(command: Command, both: MemoryKafka) 
     assert heads(command(*WORDS)[1]) == before
 
 
-def test_for_programs_episodes_as_in_the_topic_beside_the_diffs(command: Command, both: MemoryKafka) -> None:
+def test_json_has_episodes_as_in_the_topic_and_diffs(command: Command, both: MemoryKafka) -> None:
     plain = command("watch", "--from-beginning", "--exit-at-end", "--json")[1]
     status, out, _ = command(*WORDS, "--json")
     assert status == 0

@@ -127,7 +127,7 @@ def test_inspect_state_prints_a_table_or_json(command: Command, inspected: list[
     assert inspected == [(str(Path("c").absolute()), None), (str(Path("c").absolute()), "h")]
 
 
-def test_a_group_that_a_checkpoint_does_not_know_is_named(command: Command, inspected: list[tuple[Any, ...]]) -> None:
+def test_group_missing_in_the_checkpoint_is_reported(command: Command, inspected: list[tuple[Any, ...]]) -> None:
     assert command("stream", "inspect-state", "--checkpoint", "c", "--group", "no") == (
         2,
         "",

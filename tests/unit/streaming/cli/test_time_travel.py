@@ -68,6 +68,6 @@ def test_watch_replays_stories_above_their_rounds(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("log")
-def test_a_time_that_is_none_is_refused(command: Command) -> None:
+def test_invalid_time_is_rejected(command: Command) -> None:
     status, _, errors = command("groups", "--at", "yesterday")
     assert (status, errors.startswith("error: --at yesterday: write RFC 3339")) == (2, True)

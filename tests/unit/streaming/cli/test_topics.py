@@ -45,7 +45,7 @@ def test_missing_topics_are_shown_and_created_on_request(command: Command, kafka
     assert rows == [[name, *policy, "1", "ok"] for name, policy in zip(NAMES, policies, strict=True)]
 
 
-def test_a_wrong_policy_is_shown_with_what_puts_it_right(command: Command, kafka: MemoryKafka) -> None:
+def test_wrong_cleanup_policy_is_shown_with_its_remedy(command: Command, kafka: MemoryKafka) -> None:
     kafka.create("rebalance.assignments")
     status, out, _ = command("topics")
     assert status == 1

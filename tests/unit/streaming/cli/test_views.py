@@ -24,7 +24,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_is_as_it_was_looked_at(
+def test_text_output_equals_the_reviewed_one(
     name: str, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")

@@ -30,7 +30,7 @@ def diffs(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_for_programs_each_diff_is_its_own_bytes(command: Command, diffs: MemoryKafka) -> None:
+def test_json_prints_each_diff_byte_for_byte(command: Command, diffs: MemoryKafka) -> None:
     status, out, errors = command("watch", "--from-beginning", "--exit-at-end", "--json")
     assert status == 0
     assert out.splitlines() == [(message.value() or b"").decode() for message in diffs.records(TOPIC)[:3]]
@@ -46,7 +46,7 @@ def test_watch_prints_the_rounds_of_the_requested_group(command: Command, diffs:
     ]
 
 
-def test_from_now_on_nothing_old_is_shown(command: Command, diffs: MemoryKafka) -> None:
+def test_watch_starts_at_the_end_of_the_topic(command: Command, diffs: MemoryKafka) -> None:
     assert command("watch", "--exit-at-end", "--json") == (0, "", "")
 
 

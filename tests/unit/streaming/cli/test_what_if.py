@@ -79,7 +79,7 @@ def test_another_assignor_is_marked(command: Command, live: MemoryKafka) -> None
     assert chosen("--assignor", "range") == [("eager", "range")]
 
 
-def test_for_people_a_table_the_changes_and_what_is_not_certain(command: Command, live: MemoryKafka) -> None:
+def test_text_has_table_changes_and_uncertainty(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("what-if", "checkout", "--remove", "pay-1")
     assert (status, errors) == (0, "")
     assert out.startswith("checkout  classic, range  2 → 1 members, 4 partitions\n")
@@ -128,7 +128,7 @@ def test_unknown_group(command: Command, live: MemoryKafka) -> None:
     assert "group nobody: nothing is known of it" in errors
 
 
-def test_a_limit_needs_an_assignor_that_is_known(command: Command, live: MemoryKafka) -> None:
+def test_limit_requires_a_known_assignor(command: Command, live: MemoryKafka) -> None:
     log = Log("own")
     put(live, log.topics(t=1), log.observe(1, {"a": {"t": [0]}}, protocol="mine"))
     assert command("what-if", "own")[0] == 0

@@ -59,7 +59,7 @@ def test_a_generation_counts_under_the_classic_protocol(log: GroupReasons) -> No
     assert evidence_of(add_reasons(Event("s", "i", data), log)) == [LOGGED]
 
 
-def test_other_events_stay_as_they_are(log: GroupReasons) -> None:
+def test_other_events_are_unchanged(log: GroupReasons) -> None:
     event = Event("s", "i", GroupDeleted(group_id="g", timestamp=1))
     assert add_reasons(event, log) == event
 
@@ -104,7 +104,7 @@ def read(tail: LogTail) -> bytes:
     return b"".join(tail.chunks())
 
 
-def test_bytes_come_once(tmp_path: Path) -> None:
+def test_log_bytes_are_read_once(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("one\ntw")
     tail = LogTail(log)
@@ -176,7 +176,7 @@ def test_a_closed_tail_keeps_no_file_open(tmp_path: Path) -> None:
     tail.close()  # again: no file is open
 
 
-def test_a_directory_is_no_log(tmp_path: Path) -> None:
+def test_directory_is_rejected_as_log(tmp_path: Path) -> None:
     with pytest.raises(LogUnreadable, match=r"--coordinator-log .*: Is a directory"):
         LogTail(tmp_path)
 

@@ -48,7 +48,7 @@ def test_the_narrowest_bounds_of_all_brokers_count(
 
 
 @pytest.mark.parametrize("request_", ["list_topics", "describe_configs"])
-def test_without_broker_settings_nothing_is_proved(
+def test_without_broker_settings_commits_prove_nothing(
     kafka: MemoryKafka, request_: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -78,7 +78,7 @@ def test_topics_with_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTop
     assert topics.refresh(None).keys() == {"plain", "racks", "other"}
 
 
-def test_a_topic_that_may_not_be_seen_is_not_a_deleted_one(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_topic_without_permission_is_not_reported_deleted(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     kafka.create("hidden", 2)
     assert topics.refresh(["hidden"])["hidden"].partitions == 2
     kafka.delete("hidden")
@@ -141,7 +141,7 @@ def test_an_id_has_the_name_of_its_topic_also_when_it_is_gone(
     assert caplog.messages == ["topic id never has no topic any more; the id stands for its name"]
 
 
-def test_unknown_ids_of_the_past_cost_one_look(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_unknown_old_topic_ids_cost_one_request(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     kafka.create("t")
     kafka.requests.clear()
     for number in range(3):
@@ -150,7 +150,7 @@ def test_unknown_ids_of_the_past_cost_one_look(kafka: MemoryKafka, topics: Clust
     assert kafka.requests.count("list_topics") == 1
 
 
-def test_unknown_ids_of_one_read_cost_one_look(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_unknown_topic_ids_of_one_read_cost_one_request(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     topics.fetched(past=False)
     assert [topics.name("gone-1"), topics.name("gone-2")] == ["gone-1", "gone-2"]
     assert kafka.requests.count("list_topics") == 1

@@ -58,7 +58,7 @@ def test_an_unchanged_cluster_gives_no_event() -> None:
     assert started().take_snapshot(WHOLE, groups(), 2000) is None
 
 
-def test_a_broker_goes_away_and_comes_back() -> None:
+def test_broker_stops_and_returns() -> None:
     view = started()
     away = view.take_snapshot(snapshot({2}, (None, 2)), groups(), 2000)
     assert changes(away) == [ClusterChange("broker-restart", "broker 1", 2000, led_by(1))]
@@ -70,7 +70,7 @@ def test_a_broker_goes_away_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize(("last", "is_news"), [(None, False), ([1, 2], False), ([2], True)])
-def test_a_broker_that_came_back_between_two_runs(last: list[int] | None, is_news: bool) -> None:
+def test_broker_returned_between_two_runs(last: list[int] | None, is_news: bool) -> None:
     event = ClusterView("test", last).take_snapshot(WHOLE, groups(), 1000)
     assert (event is not None) == is_news
     assert not is_news or changes(event) == []
@@ -82,7 +82,7 @@ def test_a_coordinator_moves_with_its_groups() -> None:
 
 
 @pytest.mark.parametrize(("back_ms", "is_news"), [(11_999, False), (12_000, True)])
-def test_a_silent_cluster_is_all_brokers(back_ms: int, is_news: bool) -> None:
+def test_unresponsive_cluster_means_all_brokers_away(back_ms: int, is_news: bool) -> None:
     view = started()
     view.take_silence(2000)
     view.take_silence(3000)
@@ -102,7 +102,7 @@ def test_topics_are_deleted_and_grow() -> None:
     assert view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 4000) is None
 
 
-def test_a_host_is_gone_with_all_its_members() -> None:
+def test_host_is_lost_with_all_its_members() -> None:
     view, both = ClusterView("test"), ("/10.0.0.1", "/10.0.0.2")
     view.take_snapshot(WHOLE, groups(hosts=both), 1000)
     half = groups("a", "b") | groups("c", hosts=both)
@@ -118,7 +118,7 @@ def test_two_groups_are_no_host() -> None:
     assert view.take_snapshot(WHOLE, groups("a", "b", hosts=()), 6000) is None
 
 
-def test_groups_that_end_one_after_the_other_are_no_host() -> None:
+def test_groups_that_end_in_turn_are_no_host_loss() -> None:
     view = started()
     ends = [view.take_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
     assert ends == [None, None]

@@ -111,7 +111,7 @@ def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dic
 
 @pytest.mark.parametrize("logged", [False, True])
 @pytest.mark.parametrize("alive", [None, 30_000])
-def test_it_publishes_what_was_recorded(kafka: MemoryKafka, logged: bool, alive: int | None) -> None:
+def test_collector_publishes_the_recorded_events(kafka: MemoryKafka, logged: bool, alive: int | None) -> None:
     kafka.brokers = {1: SESSIONS if alive else {}, 2: SESSIONS if alive else {}}
     logs = [GOLDEN / "coordinator-4.3.1.log"] if logged else []
     with Collecting(settings(), *logs) as collector:
@@ -137,7 +137,7 @@ def test_partition_counts_precede_the_snapshot(kafka: MemoryKafka) -> None:
     assert kinds[:2] == ["topic.partitions_changed", "group.observed"]
 
 
-def test_a_second_start_publishes_nothing_again_and_goes_on(kafka: MemoryKafka) -> None:
+def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     before, ends = published(kafka), [log.end for log in kafka.topics[OFFSETS_TOPIC].logs]
@@ -155,7 +155,7 @@ def living(kafka: MemoryKafka) -> None:
         del log.entries[2 if any(entry and b"g-classic" in (entry.key() or b"") for entry in log.entries) else 0 :]
 
 
-def test_position_past_a_truncated_end_hides_nothing(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_position_beyond_a_truncated_end_hides_no_record(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
     whole = [[*log.entries] for log in logs]
     living(kafka)
@@ -305,7 +305,7 @@ def test_missing_permission_is_named(kafka: MemoryKafka) -> None:
     assert TOPIC not in kafka.topics
 
 
-def test_a_cluster_that_goes_while_it_starts_is_one_line(kafka: MemoryKafka) -> None:
+def test_cluster_lost_during_start_is_reported_in_one_line(kafka: MemoryKafka) -> None:
     kafka.fail("committed", KafkaError(KafkaError._TIMED_OUT, "timed out"))
     with pytest.raises(
         ClusterUnavailable,

@@ -84,7 +84,7 @@ def cluster_changes(made: CountsPublisher, *, away: bool = False) -> list[tuple[
     ]
 
 
-def test_before_the_view_that_shows_them_once(kafka: MemoryKafka) -> None:
+def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> None:
     made, event, unusable = new_publisher(), view(), RejectedRecord(ROW, MalformedRecord("x"))
     assert published_counts(made, unusable, event, event) == [unusable, {"t": 2}, event, event]
     assert published_counts(made, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
@@ -115,7 +115,7 @@ def test_not_before_it_is_time(kafka: MemoryKafka) -> None:
     assert published_counts(made, subscriptions=lambda: {"h": frozenset({"t"})}) == []
 
 
-def test_a_cluster_that_does_not_answer_holds_nothing_up(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_unresponsive_cluster_delays_no_event(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     made, event = new_publisher(), view()
     assert published_counts(made, event, away=True) == [event]
     assert kafka.requests == []

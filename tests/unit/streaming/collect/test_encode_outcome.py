@@ -20,7 +20,7 @@ def observed(partitions: int) -> Event:
     return Event("s", "3:77", GroupObserved(group_id="g", timestamp=1000, members=[member], generation=1))
 
 
-def test_an_event_as_it_is() -> None:
+def test_event_within_the_limit_is_unchanged() -> None:
     event = observed(2)
     written = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE)
 
@@ -42,7 +42,7 @@ def test_a_record_that_could_not_be_used() -> None:
     }
 
 
-def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
+def test_topic_limit_and_one_byte_more() -> None:
     event = observed(200)
     key, value, headers = codec.encode_event(event)
     size = codec.record_bytes(key, value, headers)
@@ -74,7 +74,7 @@ def test_event_without_source_record_is_its_own_dead_letter() -> None:
     assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"-1", b"-1")
 
 
-def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
+def test_dead_letter_is_cut_to_its_topics_limit() -> None:
     long = RawRecord(3, 77, 1000, b"key", b"v" * 5000)
 
     written = encode_outcome(RejectedRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})

@@ -63,7 +63,7 @@ def kind(*times: int, **fields: Any) -> str | None:
         (20_000, "member.fenced"),
     ],
 )
-def test_a_classic_member_by_how_long_it_was_silent(silence: int, expected: str | None) -> None:
+def test_classic_member_judged_by_time_since_last_commit(silence: int, expected: str | None) -> None:
     assert kind(2000, 2000 + silence) == expected
 
 
@@ -81,7 +81,7 @@ def test_a_consumer_that_was_idle_for_long() -> None:
         (500_000, UNSURE),
     ],
 )
-def test_a_consumer_protocol_member_by_how_long_it_was_silent(silence: int, expected: str | None) -> None:
+def test_consumer_protocol_member_judged_by_last_commit(silence: int, expected: str | None) -> None:
     assert kind(2000, 2000 + silence, protocol="consumer") == expected
 
 
@@ -137,7 +137,7 @@ def test_only_commits_by_the_holder_count() -> None:
     assert holdings.last_commit(a) is None
 
 
-def test_an_offset_that_was_removed_is_no_commit() -> None:
+def test_offset_tombstone_is_no_commit() -> None:
     holdings = PartitionOwners()
     holdings.observe(view(1000, {"a": [0]}))
     holdings.commit("t", 0, 1500, 7)
@@ -155,7 +155,7 @@ def test_unread_generation_in_between_is_no_evidence() -> None:
     assert len(departure_evidence(before, view(2500, {}, 2), holdings, None)) == 1
 
 
-def test_a_static_member_under_a_new_id_is_not_gone() -> None:
+def test_static_member_with_a_new_id_has_not_left() -> None:
     before = view(1000, {"b-1": [0]}, group_instance_id="i")
     holdings = PartitionOwners()
     holdings.observe(before)

@@ -51,7 +51,7 @@ def observed(item: Outcome) -> GroupObserved:
     return item.event.data
 
 
-def test_one_classic_generation_as_a_whole() -> None:
+def test_complete_classic_generation() -> None:
     row = RawRecord(
         4,
         8,
@@ -146,7 +146,7 @@ def test_the_log_alone_decides_wherever_reading_stops() -> None:
         assert before == whole[: len(before)]
 
 
-def test_resuming_at_the_open_offset_repeats_and_loses_nothing() -> None:
+def test_resuming_at_the_open_offset_repeats_and_loses_none() -> None:
     rows = log.captured()[4]
     whole = fold(rows)
     for stop in range(1, len(rows), 5):
@@ -171,7 +171,7 @@ def test_a_deleted_group() -> None:
     ]
 
 
-def test_two_generations_of_one_moment_are_both_published() -> None:
+def test_two_generations_with_equal_time_are_both_published() -> None:
     rows = [generation(1, 1, {"m": {"t": [0]}}, at=7), generation(2, 2, {"m": {"t": [0]}}, at=7)]
 
     assert [
@@ -180,7 +180,7 @@ def test_two_generations_of_one_moment_are_both_published() -> None:
 
 
 @pytest.mark.parametrize("cut", [3, 20, 60, 100])
-def test_a_truncated_value_is_handed_out_and_reading_goes_on(cut: int) -> None:
+def test_truncated_value_is_returned_and_reading_continues(cut: int) -> None:
     good, after = generation(1, 1, {"m": {"t": [0]}}), generation(3, 3, {"m": {"t": [1]}})
     bad = generation(2, 2, {"m": {"t": [0]}})._replace(value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:cut])
 
@@ -257,7 +257,7 @@ def test_a_time_that_no_event_can_carry_is_refused(timestamp: int) -> None:
     assert str(unusable.error) == f"timestamp: {timestamp} is no time in milliseconds"
 
 
-def test_commits_show_how_a_gone_member_ended() -> None:
+def test_commits_show_how_a_member_departed() -> None:
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
         RawRecord(4, 2, 11_500, log.commit_key("g", "t", 1), log.commit_value(11_500)),

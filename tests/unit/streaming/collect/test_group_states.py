@@ -88,7 +88,7 @@ def test_groups_of_all_brokers_with_members_of_classic_ones(client: type[AdminCl
     }
 
 
-def test_one_request_a_broker_at_rest(client: type[AdminClient]) -> None:
+def test_stable_cluster_costs_one_request_per_broker(client: type[AdminClient]) -> None:
     client.groups = {1: [], 2: []}
     with states() as listed:
         listing(listed, 4)
@@ -118,7 +118,7 @@ def test_members_that_cannot_be_decoded_are_left_out(client: type[AdminClient]) 
         assert listing(listed).groups == {"odd": ListedGroup("PreparingRebalance")}
 
 
-def test_a_list_is_incomplete_while_no_group_can_be_seen(client: type[AdminClient]) -> None:
+def test_list_without_any_visible_group_is_incomplete(client: type[AdminClient]) -> None:
     with states() as listed:
         assert not listing(listed).complete
         client.groups = {1: [group("a")], 2: []}

@@ -94,7 +94,7 @@ def test_snapshots_depend_on_the_times_of_records_alone() -> None:
 
 
 @pytest.mark.parametrize("flushed", [False, True])
-def test_a_restarted_collector_publishes_what_waited_once(flushed: bool) -> None:
+def test_restarted_collector_publishes_pending_snapshot_once(flushed: bool) -> None:
     restart = Restart(300, 40)
     for at in range(2400, len(restart.rows), 7):
         fold = restart.fold()

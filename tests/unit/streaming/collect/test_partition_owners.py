@@ -73,7 +73,7 @@ def test_other_protocols_use_the_next_members_partitions(protocol: str) -> None:
     assert known.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}
 
 
-def test_later_round_that_leaves_the_partition_changes_nothing() -> None:
+def test_later_round_without_the_partition_has_no_effect() -> None:
     known = holding("uniform")
     known.observe(view(4000, 2, {"b": [0, 1]}, "uniform"))
     known.observe(view(4100, 3, {"b": [0, 1], "c": []}, "uniform"))
@@ -105,7 +105,7 @@ def test_without_two_commits_before_only_the_end_is_known() -> None:
     assert partition_owners.resumed() == {2: [stop([0], 4000), stop([1], 5000)]}
 
 
-def test_commit_that_goes_back_is_the_new_base() -> None:
+def test_backward_commit_is_the_new_base() -> None:
     known = holding()
     known.observe(view(4000, 2, {"a": [0], "b": [1]}))
     assert committed(known, (0, 5000, 3), (0, 6000, 3), (0, 7000, 4)) == [False, False, True]
@@ -174,16 +174,16 @@ class TestCoordinatorActivity:
     def test_busy_writer_still_sends_its_commits(self) -> None:
         assert self.after(*range(0, 5000, 200)) == 4600
 
-    def test_after_a_silence_it_may_have_been_sent_before_it(self) -> None:
+    def test_commit_after_a_pause_may_be_older_than_it(self) -> None:
         assert self.after(0, 5000) == 0
         assert self.after(*range(0, 5000, 200), 35_000) == 4800
         assert self.after(*range(0, 5000, 200), 35_000, 35_010, 35_100) == 4800
 
-    def test_once_it_has_caught_up_a_silence_is_over(self) -> None:
+    def test_pause_ends_once_the_member_has_caught_up(self) -> None:
         assert self.after(0, *range(30_000, 32_001, 200)) == 31_800
 
     def test_first_writes_prove_nothing(self) -> None:
         assert self.after(5000) is None
 
-    def test_writes_of_one_time_are_one(self) -> None:
+    def test_writes_with_equal_time_count_once(self) -> None:
         assert self.after(0, 5000, 5000) == 0

@@ -53,7 +53,7 @@ def test_deleted_group_has_no_published_counts() -> None:
     assert received(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
 
 
-def test_counts_of_another_cluster_are_passed_over() -> None:
+def test_counts_of_another_cluster_are_skipped() -> None:
     view = Event("here", "o", GroupObserved(group_id="a", timestamp=1, members=[], generation=1))
     assert received(counts("a", "elsewhere", t=SIX), view) == {}
 

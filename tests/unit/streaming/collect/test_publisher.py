@@ -54,7 +54,7 @@ def kept(kafka: MemoryKafka) -> dict[int, int]:
     return {partition: offset for (_, _, partition), offset in kafka.committed.items()}
 
 
-def test_a_batch_and_the_place_behind_it_are_there_together(kafka: MemoryKafka) -> None:
+def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     bad = RejectedRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
     written = taking.publish([event(1), bad, event(2)], place(10))
@@ -188,7 +188,7 @@ def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka
     assert ids(kafka) == [b"1"]
 
 
-def test_offsets_awaiting_a_gone_broker_use_a_new_producer(
+def test_offsets_waiting_for_a_dead_broker_use_new_producer(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
@@ -248,7 +248,7 @@ def test_a_topic_that_lost_records_gets_a_new_producer(
     assert kafka.epochs["group"] == 2
 
 
-def test_two_of_one_name_the_later_one_goes_on(kafka: MemoryKafka) -> None:
+def test_later_of_two_collectors_with_one_name_continues(kafka: MemoryKafka) -> None:
     first, second = (Publisher(SETTINGS, "group", lambda: False) for _ in range(2))
     with pytest.raises(Superseded):
         first.publish([event(1)], place(10))
@@ -265,7 +265,7 @@ def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: Kafka
     assert (ids(kafka), kept(kafka)) == ([], {})
 
 
-def test_limits_that_changed_meanwhile_are_taken_note_of(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_topic_limit_is_noticed(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     """A topic's size limit shrinks after the collector's start: events that the broker rejects are dead-lettered."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     assert taking._producer.client.config["batch.size"] == 1_000_000

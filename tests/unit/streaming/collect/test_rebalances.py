@@ -214,7 +214,7 @@ def test_group_without_a_snapshot_awaits_no_member() -> None:
     assert rebalances.events(lambda _: None, NOW + 1000) == [expected]
 
 
-def test_restarted_collector_ends_what_its_forerunner_published() -> None:
+def test_restarted_collector_ends_earlier_rebalances() -> None:
     before = rebalancing(NOW - 60_000, awaited=["a"])
     rebalances = Rebalances({"g": before})
     rebalances.listed({}, NOW)

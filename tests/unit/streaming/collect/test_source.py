@@ -37,7 +37,7 @@ def read(one: _Partition, row: RawRecord) -> list[int]:
     return [item.record.offset for item in one.fold.add(row) if isinstance(item, CollectedEvent)]
 
 
-def test_nothing_moves_while_the_past_is_read_again() -> None:
+def test_position_does_not_move_while_old_records_are_reread() -> None:
     one = partition(3)
     assert one.place == 3
     assert [read(one, generation(offset)) for offset in range(3)] == [[], [], []]
@@ -124,7 +124,7 @@ def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, 
 @pytest.mark.parametrize(
     ("lag", "behind", "up_to_date"), [(0, 0, True), (2000, 0, True), (2001, 0, False), (0, 1, False)]
 )
-def test_all_is_read_but_what_the_next_read_takes(lag: int, behind: int, up_to_date: bool) -> None:
+def test_records_of_the_last_millisecond_wait_for_the_next_read(lag: int, behind: int, up_to_date: bool) -> None:
     batch = source.OffsetsBatch([], ResumePoint(OFFSETS_TOPIC, {}, None), 0, lag, behind)
     assert batch.up_to_date is up_to_date
 
@@ -138,7 +138,7 @@ def test_read_takes_2000_records_and_waits_for_the_first(kafka: MemoryKafka, mon
     assert asked == [(2000, 0.05)]
 
 
-def test_lag_counts_what_was_not_read_and_no_markers(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     kafka.mark(OFFSETS_TOPIC)
@@ -158,7 +158,7 @@ def test_partition_that_ends_before_its_position_is_no_lag(kafka: MemoryKafka, m
         assert one.read().lag == 0
 
 
-def test_a_kept_place_is_gone_on_from(kafka: MemoryKafka) -> None:
+def test_stored_offset_is_resumed(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     kafka.committed["group", OFFSETS_TOPIC, 0] = 2
@@ -228,7 +228,7 @@ def test_loading_coordinator_is_awaited(kafka: MemoryKafka, code: int) -> None:
         assert other.read(0).records == 0
 
 
-def test_other_refusals_end_at_once(kafka: MemoryKafka) -> None:
+def test_other_errors_end_the_source_at_once(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     kafka.fail("committed", KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
     with pytest.raises(KafkaException, match="not allowed"), reading():
@@ -265,9 +265,7 @@ def test_client_that_gets_nothing_is_replaced(
     assert caplog.messages == [said]
 
 
-def test_a_leader_that_does_not_answer_makes_it_not_up_to_date(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unresponsive_leader_makes_the_source_outdated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "_EVERY_SECONDS", 0.0)
     monkeypatch.setattr(metadata, "_CURRENT_SECONDS", 0.05)
     kafka.create(OFFSETS_TOPIC, 1)
@@ -277,7 +275,7 @@ def test_a_leader_that_does_not_answer_makes_it_not_up_to_date(
         eventually(lambda: not one.read(0).up_to_date)
 
 
-def test_no_call_that_holds_the_interpreter_is_repeated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_block_the_interpreter_are_not_repeated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as one:
 

@@ -70,7 +70,7 @@ def test_difference_is_described_in_words() -> None:
     )
 
 
-def test_a_member_that_is_gone_has_nothing_to_report() -> None:
+def test_departed_member_needs_no_report() -> None:
     reports = [line(1, "assigned", {"t": [0]}), line(2, "assigned", {"t": [0]}, member="c2")]
     answer = compare([diff(1, c1={"t": [0]}), diff(2, c1={}, c2={"t": [0]})], reports, {"g": True})
     assert answer == Agreement(2, ())

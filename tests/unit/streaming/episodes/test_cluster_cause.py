@@ -89,7 +89,7 @@ def test_members_that_did_not_come_back_stay_lost() -> None:
         ("mass-restart", "rolling-restart"),
     ],
 )
-def test_each_kind_explains_what_it_brings_about(about: str, kind: str) -> None:
+def test_each_cluster_incident_explains_its_effects(about: str, kind: str) -> None:
     found = explain_episode(episode(kind), [incident(about, closed=0)])
     assert (found.cause, found.kind) == ("(cluster)/7", "coordinator-move" if about == "coordinator-moved" else kind)
 
@@ -115,7 +115,7 @@ def test_an_open_incident_and_late_metadata_explain() -> None:
     assert explain_episode(episode("partition-growth", at=300_000), [incident("partitions-added", closed=0)]).cause
 
 
-def test_the_incident_that_began_closest_counts() -> None:
+def test_incident_that_began_closest_is_chosen() -> None:
     several = [incident(number=5, opened=-20_000), incident(number=6, opened=19_000), incident(number=7)]
     assert explain_episode(episode(), several).cause == "(cluster)/6"
 

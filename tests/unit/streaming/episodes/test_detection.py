@@ -77,7 +77,7 @@ def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[st
     assert ("probably" in one.story) is not one.sure
 
 
-def test_rolling_restarts_and_migrations_open_none() -> None:
+def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     teller = started()
     for life in range(1, 4):
         rolling(teller, *(one.replace("#1", f"#{life}") for one in THREE), seconds=2)

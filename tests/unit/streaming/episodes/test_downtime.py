@@ -82,7 +82,7 @@ class TestOneRound:
         assert downtime.downtime(None) is None
         assert downtime.downtime(Outages()) is None
 
-    def test_the_record_alone_bounds_nothing(self) -> None:
+    def test_rounds_alone_give_no_bounds(self) -> None:
         assert bounds(after(eager(2, 1000))) == (0, None)
 
     def test_commits_bound_it_from_above(self) -> None:
@@ -97,7 +97,7 @@ class TestOneRound:
         known = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(known) == (10, 1300)
 
-    def test_commits_of_another_round_bound_nothing_here(self) -> None:
+    def test_commits_of_another_round_give_no_bounds(self) -> None:
         assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
 
     def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
@@ -119,7 +119,7 @@ class TestOneRound:
         assert not learn(known, callback(2300, 2, assigned=P), "classic")
         assert bounds(known) == (200, None)
 
-    def test_callbacks_of_a_later_generation_are_none_of_this_round(self) -> None:
+    def test_callbacks_of_a_later_generation_are_ignored(self) -> None:
         said = [callback(100, -1, revoked=P), callback(300, 2, assigned=P)]
         later = [callback(5000, -1, revoked=P), callback(9000, 3, assigned=P)]
         known = after(eager(1, 50), callback(60, 1, assigned=P), *said, *later)
@@ -127,17 +127,17 @@ class TestOneRound:
         assert bounds(play(known, eager(2, 1000))) == (0, None)
         assert bounds(play(known, eager(3, 6000))) == (4000, None)
 
-    def test_witnesses_that_contradict_each_other_leave_nothing(self) -> None:
+    def test_contradictory_witnesses_give_no_bounds(self) -> None:
         said = [callback(0, -1, revoked=P), callback(5000, 2, assigned=P)]
         assert bounds(after(*said, eager(2, 1000), committed(2, 900, 1100))) == (0, None)
 
 
 class TestIncremental:
-    def test_given_up_then_assigned_in_the_next_round_is_one_span(self) -> None:
+    def test_revoked_then_assigned_in_next_round_is_one_span(self) -> None:
         known = after(change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900))
         assert bounds(known) == (0, 900)
 
-    def test_a_view_that_shows_it_given_up_bounds_it_from_below(self) -> None:
+    def test_snapshot_with_revoked_partition_gives_a_lower_bound(self) -> None:
         known = after(
             change(2, 1000, taken=P, pending=P),
             view(1050, P),
@@ -210,7 +210,7 @@ class TestStops:
         assert found is not None
         assert (found.longest_ms, found.total_ms, found.stops) == ((50, 1900), (50, 1900), (1, 2))
 
-    def test_a_commit_between_two_rounds_is_no_begin_of_both(self) -> None:
+    def test_commit_between_two_rounds_starts_only_one_span(self) -> None:
         known = after(eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000))
         assert bounds(known) == (0, None)
 
@@ -220,7 +220,7 @@ class TestEmptyGroup:
         known = after(change(2, 1000, orphaned=P), starts(4, 32_000), committed(4, 200, 32_900))
         assert bounds(known) == (31_000, 32_700)
 
-    def test_rounds_after_the_return_are_stops_of_their_own(self) -> None:
+    def test_rounds_after_the_return_have_separate_downtime(self) -> None:
         known = after(
             *(change(2, 1000, orphaned=P), starts(4, 17_000), committed(4, 200, 17_500)),
             *(change(5, 26_000, orphaned=P, assigned=P), committed(5, 25_500, 26_700)),
@@ -242,7 +242,7 @@ class TestGroupStart:
         known = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), committed(2, 2500, 4400))
         assert bounds(known) == (500, 1400)
 
-    def test_a_commit_before_the_start_proves_nothing(self) -> None:
+    def test_commit_before_the_start_is_no_evidence(self) -> None:
         known = after(starts(9, 1000), eager(10, 4000), committed(10, 500, 4400))
         assert downtime.downtime(known) is None
 

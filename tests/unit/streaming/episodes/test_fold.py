@@ -46,7 +46,7 @@ def test_quiet_after_another_round_changes_nothing(after: str) -> None:
     assert advance(state, QuietNote(after)).state is state
 
 
-def test_quiet_of_nothing_changes_nothing() -> None:
+def test_quiet_time_without_an_episode_has_no_effect() -> None:
     assert advance(None, QuietNote("d1")) == (None, None)
     over = advance(folded(Teller().join("a#1")), QuietNote("d1")).state
     assert over is not None
@@ -59,7 +59,7 @@ def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
     assert [one.episode for one in found] == [1, 2]
 
 
-def test_further_rounds_of_a_rebalance_belong_to_it_however_late() -> None:
+def test_late_rounds_belong_to_their_rebalance() -> None:
     teller = Teller().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
     (one,) = episodes("g", teller.told)
     assert (one.round_count, one.rebalances) == (2, 1)
@@ -105,7 +105,7 @@ def test_connects_delay_is_a_part_of_its_episode() -> None:
     assert len(episodes("g", teller.told)) == 2
 
 
-def test_moved_partitions_count_once_and_repeats_apart() -> None:
+def test_partitions_moved_again_are_counted_separately() -> None:
     teller = Teller(4).join("a#1")
     teller.join("b#1")
     assert (folded(teller).moved, folded(teller).again) == ({"t": {2, 3}}, {})
@@ -130,7 +130,7 @@ def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
     assert folded(teller).moved == {}
 
 
-def test_a_storm_without_an_end_is_a_record_with_one() -> None:
+def test_endless_storm_is_written_as_ended_record() -> None:
     teller = Teller(2).join("a@h#0")
     for number in range(MOST_ROUNDS):
         said = Evidence(source="coordinator-log", reason=f"reason {number}")
@@ -142,7 +142,7 @@ def test_a_storm_without_an_end_is_a_record_with_one() -> None:
     assert len(state.evidence) == MOST_EVIDENCE
 
 
-def test_nothing_that_was_handed_in_is_changed() -> None:
+def test_arguments_are_not_modified() -> None:
     teller = Teller(6).join("a@h#1")
     reader, state, seen = GroupReader(), None, []
     for one in teller.join("b@h#1").leave("a@h#1").join("a@h#2").told:

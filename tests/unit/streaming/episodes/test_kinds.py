@@ -269,7 +269,7 @@ def test_a_first_start() -> None:
     assert (one.kind, one.sure, one.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])
 
 
-def test_a_group_that_was_there_before_it_was_seen() -> None:
+def test_group_that_existed_before_it_was_observed() -> None:
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
     teller = Teller().round("member.joined", joined=THREE, evidence=(seen,))
     (one,) = episodes("g", teller.told)
@@ -327,5 +327,5 @@ def test_unknown_kind_states_why() -> None:
         "max.poll.interval.ms exceeded",
     ],
 )
-def test_words_of_a_member_that_did_not_poll(reason: str) -> None:
+def test_story_of_a_member_that_did_not_poll(reason: str) -> None:
     assert last(started().fence("a@h1#1", reason=reason)).kind == "poll-timeout"

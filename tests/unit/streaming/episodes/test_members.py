@@ -11,7 +11,7 @@ from tests.support.told import Teller
 OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"
 
 
-def test_members_that_went_and_came_back_are_pairs() -> None:
+def test_members_that_left_and_rejoined_are_paired() -> None:
     for went, came, by in (
         ("c1", "c1", "member id"),
         ("x@h1#1=i", "y@h2#2=i", "instance id"),
@@ -60,7 +60,7 @@ def test_members_without_a_common_name_are_not_matched(went: str, came: str) -> 
         ("x@h1#1=i", "x@h2#2=i", False),
     ],
 )
-def test_the_new_one_may_come_first(went: str, came: str, *, lost: bool) -> None:
+def test_replacement_may_join_first(went: str, came: str, *, lost: bool) -> None:
     teller = Teller().join(went, "other@h9#1")
     teller.now += 1_000_000
     teller.join(came)
@@ -89,7 +89,7 @@ def replaced(teller: Teller) -> list[tuple[str, str]]:
     return sorted((one.left, one.joined) for one in episodes("g", teller.told)[-1].members.replaced)
 
 
-def test_new_pod_takes_no_place_of_a_returning_one() -> None:
+def test_new_pod_does_not_replace_a_returning_one() -> None:
     """Pods that rejoin under their own names keep their identities, whichever member joined before."""
     old = [f"pay-7f9c6d5b8-{pod}@h{number}#1" for number, pod in enumerate(("x2x9z", "bbbbb", "q8r7t"))]
     new = ["pay-7f9c6d5b8-r2x2z@h9#2", old[0].replace("#1", "#2"), old[1].replace("#1", "#2")]

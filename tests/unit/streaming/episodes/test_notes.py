@@ -10,5 +10,5 @@ def test_remaining_members_show_their_partitions() -> None:
     assert midway(CAUSE, {"new": {}, "old": {"t": [0]}})
 
 
-def test_own_claims_of_a_joiner_are_no_midway_evidence() -> None:
+def test_claims_of_a_joiner_do_not_prove_a_running_group() -> None:
     assert not midway(CAUSE, {"new": {"t": [0]}, "other": {}})

@@ -14,7 +14,7 @@ from tests.support.told import START, Teller
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
-def test_a_record_is_what_its_topic_takes() -> None:
+def test_record_fits_its_topic() -> None:
     one = episodes("g", storm(started()).told)[-1]
     assert decode_episode(encode(one)) == one
     assert (one.status, one.kind, one.downtime, one.closed_at) == ("storming", "storm", None, None)
@@ -60,7 +60,7 @@ def test_storm_thresholds_are_the_configured_ones() -> None:
     assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]
 
 
-def test_member_returning_under_its_id_without_name_has_none() -> None:
+def test_member_that_rejoins_without_names_has_none() -> None:
     teller = started().leave("a@h1#1").join("a@h1#1")
     diff_id, diff = teller.told[-1]
     nameless = structs.replace(diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None)

@@ -66,7 +66,7 @@ def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
     assert [episode.kind for episode in episodes("g", teller.told)] == ["first-start", "rolling-restart"]
 
 
-def test_an_empty_group_first_seen_empty_is_no_shutdown() -> None:
+def test_group_first_observed_empty_is_no_shutdown() -> None:
     teller = Teller().round("group.observed")
     (one,) = episodes("g", teller.told)
     assert (one.kind, one.sure) == ("unknown", False)

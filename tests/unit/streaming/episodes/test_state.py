@@ -10,7 +10,7 @@ from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
-def test_it_is_read_as_it_was_written() -> None:
+def test_state_is_unchanged_after_writing_and_reading() -> None:
     reader, state = GroupReader(), None
     for one in storm(started()).round("group.observed", unassigned={"t": [1]}).told:
         state = advance(state, reader.read(*one)).state

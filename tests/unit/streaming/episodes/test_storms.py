@@ -42,7 +42,7 @@ def test_alternating_members_are_a_storm_of_no_single_member() -> None:
     assert one.story.startswith("Rebalanced 12 times in 1 minute without a membership change, ")
 
 
-def test_rebalances_of_which_nothing_is_known_are_a_storm() -> None:
+def test_rebalances_without_evidence_are_a_storm() -> None:
     teller = started()
     for _ in range(6):
         teller.round("group.observed", after=5)
@@ -59,7 +59,7 @@ def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
     assert (last(teller).kind, last(teller).status) == ("storm", "storming")
 
 
-def test_the_rounds_of_one_cooperative_rebalance_are_none() -> None:
+def test_rounds_of_a_cooperative_rebalance_are_no_storm() -> None:
     teller = started()
     for number in (1, 2, 3):
         joined = ("d@h4#1",) if number == 1 else ()
@@ -67,7 +67,7 @@ def test_the_rounds_of_one_cooperative_rebalance_are_none() -> None:
     assert (last(teller).kind, last(teller).status) == ("scale-out", "settled")
 
 
-def test_steps_of_one_epoch_are_none() -> None:
+def test_steps_of_one_epoch_are_no_storm() -> None:
     teller = started()
     teller.protocol = "consumer"
     for number in range(1, 40):
@@ -75,7 +75,7 @@ def test_steps_of_one_epoch_are_none() -> None:
     assert last(teller).status == "settled"
 
 
-def test_new_topics_and_subscriptions_are_none() -> None:
+def test_new_topics_and_subscriptions_are_no_storm() -> None:
     teller = started()
     for one in THREE:
         teller.round("member.subscription_changed", who=(one,))
@@ -83,7 +83,7 @@ def test_new_topics_and_subscriptions_are_none() -> None:
     assert (last(teller).kind, last(teller).status) == ("subscription-change", "settled")
 
 
-def test_partition_counts_that_never_rest_are_a_storm() -> None:
+def test_ever_changing_partition_counts_are_a_storm() -> None:
     teller = started()
     for _ in range(20):
         teller.round("topic.partitions_changed", after=5)
@@ -99,7 +99,7 @@ def test_application_that_requests_a_rebalance_is_quoted() -> None:
     assert ", client reason “app asked”, " in again.story
 
 
-def test_an_application_that_gives_no_reason_requested_it_too() -> None:
+def test_rebalance_request_without_reason_is_recognised() -> None:
     one = last(rejoin(started(), "a@h1#1", "rebalance enforced by user"))
     assert (one.kind, one.story.partition(", 2")[0]) == ("app-requested", "Rebalance requested by a (enforceRebalance)")
 
@@ -120,7 +120,7 @@ def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
 
-def test_three_turns_of_one_member_among_many_are_no_storm() -> None:
+def test_three_rejoins_of_one_member_among_many_are_no_storm() -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(8)]
     teller = rolling(started(*ids, partitions=16), *ids[1:])
     for life in range(1, 4):
@@ -158,7 +158,7 @@ def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("kind", ["member.joined", None])
-def test_a_healthy_migration_is_no_storm_whoever_rejoins(kind: str | None) -> None:
+def test_healthy_migration_is_no_storm(kind: str | None) -> None:
     """In a mixed group each classic member rejoins for every epoch, which the log calls a join."""
     teller = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
     teller.protocol = "consumer"
@@ -209,7 +209,7 @@ def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episo
     return episodes("g", [*teller.told, *notes])[-1]
 
 
-def test_two_processes_that_share_an_instance_id_are_found() -> None:
+def test_shared_instance_id_is_detected() -> None:
     one = bounces(*("h9", "h0") * 4)
     assert (one.kind, one.sure, one.status) == ("duplicate-instance-id", True, "storming")
     assert one.story.startswith(

@@ -84,7 +84,7 @@ def test_before_its_target_only_revocations_are_awaited(state: str, reason: str)
 
 
 @pytest.mark.parametrize("state", ["Stable", "Empty", None])
-def test_a_group_that_has_arrived_waits_for_nothing(state: str | None) -> None:
+def test_stable_group_waits_for_nothing(state: str | None) -> None:
     assert awaited_waits(view(member("a", [0], target=[0, 1], member_epoch=3), state=state)) == []
 
 
@@ -114,7 +114,7 @@ def test_cooperative_members_that_lost_something_join_again() -> None:
     assert awaited_waits(structs.replace(data, protocol="range")) == []
 
 
-def test_workers_that_are_to_give_up_tasks_join_again() -> None:
+def test_workers_that_must_revoke_tasks_rejoin() -> None:
     data = classic(
         member("w", [0], pending_revocation=[1]), kind="connect", protocol="sessioned", protocol_type="connect"
     )
@@ -122,7 +122,7 @@ def test_workers_that_are_to_give_up_tasks_join_again() -> None:
     assert awaited_waits(structs.replace(data, kind=UNSET)) == []
 
 
-def test_some_of_thousands_are_named() -> None:
+def test_waiting_members_are_limited_in_large_groups() -> None:
     waits = awaited("e", view(*(member(f"m{n:04}", [], member_epoch=1) for n in range(2000)))).waits
     assert len(waits) == MOST_WAITS + 1
     assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
@@ -229,7 +229,7 @@ def test_deleted_group_awaits_no_member() -> None:
     assert episodes("g", [*told, teller.told[-1]])[-1].waiting_for == []
 
 
-def test_a_static_member_that_came_back_changes_no_wait() -> None:
+def test_static_member_rejoin_changes_no_wait() -> None:
     teller = Teller(2).join("a@10.0.3.17#1")
     waits = note(teller, A)
     back = BounceNote("b", teller.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")

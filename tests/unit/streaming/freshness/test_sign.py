@@ -55,14 +55,14 @@ def test_optional_parts_are_left_out() -> None:
         ("id", None),
     ],
 )
-def test_a_wrong_field_makes_it_none(field: str, value: object) -> None:
+def test_heartbeat_with_an_invalid_field_is_ignored(field: str, value: object) -> None:
     key, good, _ = encoded(SIGN)
     with pytest.raises(MalformedSign, match="no component heartbeat: "):
         decoded(key, json.dumps(json.loads(good) | {field: value}).encode())
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
-def test_foreign_json_is_none(value: bytes) -> None:
+def test_unrelated_json_is_ignored(value: bytes) -> None:
     with pytest.raises(MalformedSign):
         decoded(b"collector/p.collector", value)
 

@@ -57,7 +57,7 @@ def test_new_listener_has_no_verdict_yet() -> None:
     assert (both.known, [one.id for one in both.parts]) == (False, ["d"])
 
 
-def test_orderly_end_is_reported_at_once() -> None:
+def test_clean_stop_is_reported_at_once() -> None:
     found = judge([heartbeat(state="stopped")], AT, AT, LIMITS)
     assert found == Freshness(True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS))
 
@@ -107,7 +107,7 @@ def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
-def test_one_record_of_an_unknown_part_makes_nothing_stale(state: str) -> None:
+def test_record_of_an_unknown_component_outdates_nothing(state: str) -> None:
     forged = heartbeat(id="x", state=state)._replace(signs=2)
     found = judge([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert ([one.id for one in found.parts], found.late) == (["c"], None)

@@ -45,7 +45,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_with_everything_nothing_is_missing(kafka: MemoryKafka, component: str) -> None:
+def test_no_permission_is_missing_with_all_granted(kafka: MemoryKafka, component: str) -> None:
     assert list(missing(SETTINGS, component)) == []
     assert require(SETTINGS, component) == "memory"
 
@@ -59,7 +59,9 @@ def test_with_everything_nothing_is_missing(kafka: MemoryKafka, component: str) 
         if permission.resource != "transactional-id"
     ],
 )
-def test_each_missing_right_comes_with_its_command(kafka: MemoryKafka, component: str, permission: Permission) -> None:
+def test_each_missing_permission_is_shown_with_its_command(
+    kafka: MemoryKafka, component: str, permission: Permission
+) -> None:
     operation, name, resource = permission
     kafka.deny(name, OPERATIONS[operation])
     verb = "describe the configuration of" if operation == "DescribeConfigs" else operation.lower()
@@ -187,7 +189,7 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
     } == {*needs("collect", settings), *optional_permissions("collect", settings)}
 
 
-def test_the_collectors_own_names_have_the_prefix() -> None:
+def test_collectors_own_names_have_the_prefix() -> None:
     settings = Settings.model_validate({"topics": {"prefix": "p."}})
     assert {permission.name for permission in needs("collect", settings) if permission.resource != "topic"} == {
         "p.rebalance-monitor-collector"

@@ -76,7 +76,7 @@ def test_resumes_at_its_offset_and_new_topic_at_the_start(kafka: MemoryKafka) ->
         eventually(lambda: other.has(b"1", b"2", b"3"))
 
 
-def test_a_topic_that_is_made_again_is_another_one(kafka: MemoryKafka, taken: Taken) -> None:
+def test_recreated_topic_is_another_topic(kafka: MemoryKafka, taken: Taken) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
     with taken.aside:
@@ -100,7 +100,7 @@ def test_no_more_is_read_than_is_taken(kafka: MemoryKafka, taken: Taken, monkeyp
         eventually(lambda: taken.has(*values) and taken.whole)
 
 
-def test_without_the_topic_nothing_is_claimed_until_it_is_there(
+def test_missing_topic_gives_no_status_until_it_exists(
     kafka: MemoryKafka, taken: Taken, caplog: pytest.LogCaptureFixture
 ) -> None:
     with taken.aside:

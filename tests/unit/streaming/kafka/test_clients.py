@@ -76,7 +76,7 @@ def test_silent_cluster_is_reported_with_its_address(kafka: MemoryKafka, monkeyp
         check_reachable(SETTINGS, timeout=0.05)
 
 
-def test_silent_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
+def test_unresponsive_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
     kafka.away = True
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = f"127.0.0.1:{server.getsockname()[1]}"

@@ -76,7 +76,7 @@ def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
         read_groups(SETTINGS)
 
 
-def test_deleted_groups_are_gone(kafka: MemoryKafka) -> None:
+def test_deleted_groups_are_not_returned(kafka: MemoryKafka) -> None:
     kafka.append(ASSIGNMENTS, None, key=b"team/checkout", partition=0)
     kafka.append(EPISODES, None, key=b"team/checkout/1", partition=0)
     kafka.append(EPISODES, None, key=b"never/1", partition=0)
@@ -138,7 +138,7 @@ def test_newest_records_of_a_topic_that_got_more_partitions() -> None:
 WHOLE: FollowOptions = {"from_beginning": True, "exit_at_end": True}
 
 
-def test_readers_end_with_what_their_topic_held(kafka: MemoryKafka) -> None:
+def test_readers_end_with_the_existing_records(kafka: MemoryKafka) -> None:
     mine = incident("team/checkout")
     kafka.append(INCIDENTS, encode(mine), key=key("team/checkout", mine.incident))
     assert list(read_assignments(SETTINGS, **WHOLE)) == [latest(checkout()), latest(OTHER)]
@@ -148,7 +148,7 @@ def test_readers_end_with_what_their_topic_held(kafka: MemoryKafka) -> None:
         assert list(read(SETTINGS, exit_at_end=True)) == []
 
 
-def test_readers_go_on_with_what_is_written_later(kafka: MemoryKafka) -> None:
+def test_readers_continue_with_later_records(kafka: MemoryKafka) -> None:
     groups: list[str] = []
     for found in read_assignments(SETTINGS, from_beginning=True, until=lambda: len(groups) == 3):
         groups.append(found.group_id)

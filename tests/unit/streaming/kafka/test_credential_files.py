@@ -49,7 +49,9 @@ def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Pat
     assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
 
 
-def test_the_same_secret_written_again_is_none(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
+def test_rewritten_identical_secret_is_no_change(
+    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
+) -> None:
     renewal = Renewal(settings)
     (tmp_path / "secret").write_text("one")
     assert not renewal.renewed(next(later))
@@ -75,7 +77,7 @@ def test_briefly_missing_file_is_awaited(settings: KafkaSettings, tmp_path: Path
     assert renewal.renewed(next(later))
 
 
-def test_files_are_looked_at_now_and_then(settings: KafkaSettings, tmp_path: Path) -> None:
+def test_files_are_checked_periodically(settings: KafkaSettings, tmp_path: Path) -> None:
     renewal = Renewal(settings)
     assert not renewal.renewed(0)
     (tmp_path / "secret").write_text("another")

@@ -58,7 +58,7 @@ def test_so_many_ids_are_remembered(kafka: MemoryKafka, monkeypatch: pytest.Monk
     assert ids(from_beginning=True) == ["1", "2", "3", "1"]
 
 
-def test_one_groups_diffs_and_only_what_is_new(kafka: MemoryKafka) -> None:
+def test_one_groups_diffs_and_only_new_ones(kafka: MemoryKafka) -> None:
     for number in range(4):
         put(kafka, number, f"g{number % 2}", number % 2)
     assert ids(from_beginning=True, group="g1") == ["1", "3"]
@@ -66,7 +66,7 @@ def test_one_groups_diffs_and_only_what_is_new(kafka: MemoryKafka) -> None:
     assert sorted(ids(positions={0: 1, 1: 0})) == ["1", "2", "3"]
 
 
-def test_a_later_reader_goes_on_where_an_earlier_one_stopped(kafka: MemoryKafka) -> None:
+def test_later_reader_continues_where_an_earlier_stopped(kafka: MemoryKafka) -> None:
     for number in range(3):
         put(kafka, number)
     with DiffReader(SETTINGS, from_beginning=True) as first:
@@ -94,7 +94,7 @@ def test_record_that_is_no_diff_is_reported_and_skipped(kafka: MemoryKafka) -> N
         ids(from_beginning=True)
 
 
-def test_following_goes_on_until_it_is_stopped(kafka: MemoryKafka) -> None:
+def test_following_continues_until_it_is_stopped(kafka: MemoryKafka) -> None:
     put(kafka, 1)
     found: list[str] = []
     for record in read_diffs(SETTINGS, from_beginning=True, until=lambda: len(found) == 3):

@@ -48,7 +48,7 @@ def test_only_the_episodes_of_the_requested_group(kafka: MemoryKafka) -> None:
     assert list(read_episodes(SETTINGS, group="g", **WHOLE)) == wanted
 
 
-def test_a_tombstone_takes_an_episode_away(kafka: MemoryKafka) -> None:
+def test_tombstone_removes_an_episode(kafka: MemoryKafka) -> None:
     _, left = put(kafka, "g")
     kafka.append(TOPIC, None, key=key("g", 1))
     kafka.append(TOPIC, None, key=key("g", 9))

@@ -53,7 +53,9 @@ def parts(found: Freshness) -> dict[str, str]:
     return {part.id: part.state for part in found.parts}
 
 
-def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]) -> None:
+def test_newest_heartbeat_of_each_component_counts(
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
+) -> None:
     eventually(lambda: tracked_freshness() == Freshness())
     moment = now_ms()
     leave(kafka, "c", up_to=moment - 5)
@@ -117,7 +119,7 @@ DAY, DECADE = 86_400_000, 10 * 31_557_600_000
         {"part": "collector", "part_id": "c", "timestamp": 2 * DAY},
     ],
 )
-def test_forged_signs_count_for_nothing(
+def test_forged_heartbeats_are_ignored(
     kafka: MemoryKafka, forged: dict[str, Any], tracked_freshness: Callable[[], Freshness]
 ) -> None:
     moment = now_ms()
@@ -158,9 +160,7 @@ def test_records_of_other_groups_do_not_fill_the_memory(
     eventually(lambda: [(part.id, part.up_to) for part in tracked_freshness().parts] == [("a", 7), ("b", 6)])
 
 
-def test_without_right_nothing_is_claimed_and_it_is_logged(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_permission_gives_no_status_and_is_logged(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     leave(kafka)
     kafka.deny(TOPIC, "DESCRIBE")
     with HeartbeatTracker(SETTINGS) as tracker:
@@ -186,9 +186,7 @@ def test_missing_topic_claims_nothing_until_it_exists(
     eventually(lambda: parts(tracked_freshness()) == {"d": "alive"})
 
 
-def test_while_a_partition_has_no_leader_nothing_is_claimed(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
-) -> None:
+def test_leaderless_partition_gives_no_status(kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]) -> None:
     leave(kafka)
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.topics[TOPIC].offline.add(0)
@@ -213,7 +211,7 @@ def test_unreachable_cluster_is_the_reported_reason(
     eventually(lambda: tracked_freshness().late is None and tracked_freshness().known)
 
 
-def test_before_it_has_read_the_topic_it_does_not_know(kafka: MemoryKafka) -> None:
+def test_no_status_before_the_topic_is_read(kafka: MemoryKafka) -> None:
     tracker = HeartbeatTracker(SETTINGS)
     assert not tracker.freshness(tracker._began + 15).known
     assert tracker.freshness(tracker._began + 16) == Freshness()

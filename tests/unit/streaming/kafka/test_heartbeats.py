@@ -74,7 +74,9 @@ def test_no_sign_is_left_before_it_is_time(kafka: MemoryKafka, monkeypatch: pyte
     assert len(left(kafka)) == 4
 
 
-def test_without_right_it_goes_on_and_reports_once(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_permission_is_reported_once_and_tolerated(
+    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "streaming.kafka.heartbeats")
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
     kafka.fail("sign", DENIED, DENIED)
@@ -109,7 +111,7 @@ def test_invisible_topic_is_reported_once_and_used_later(kafka: MemoryKafka, cap
     assert (len(left(kafka)), len(caplog.messages)) == (1, 1)
 
 
-def test_a_topic_that_is_deleted_is_made_again_in_its_time(kafka: MemoryKafka) -> None:
+def test_deleted_topic_is_created_again_after_a_while(kafka: MemoryKafka) -> None:
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
     now(writer)
     kafka.delete(TOPIC)
@@ -123,9 +125,7 @@ def test_a_topic_that_is_deleted_is_made_again_in_its_time(kafka: MemoryKafka) -
     assert kafka.requests.count("create_topics") == 2
 
 
-def test_a_cluster_that_is_away_costs_signs_and_nothing_else(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unavailable_cluster_only_costs_heartbeats(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
     kafka.fail("sign", AWAY, KafkaError(KafkaError._QUEUE_FULL, "full"))
     for _ in range(3):

@@ -57,7 +57,7 @@ def test_a_folder_without_the_jar_is_named_with_the_jar(tmp_path: Path, monkeypa
         fetch(WANTED)
 
 
-def test_a_finished_set_is_found_again_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_set_of_jars_is_reused_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def download(_wanted: object, done: Path, **_: object) -> None:
         fill(done, "b.jar", "a.jar")
 
@@ -100,7 +100,7 @@ def test_missing_java_names_what_to_install(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("_fresh_java")
-def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_java_version_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java_home(tmp_path, monkeypatch, 'openjdk version "11.0.2" 2019-01-15')
 
     with pytest.raises(NoJava, match=r"11\.0\.2.*Java 17 or newer is needed"):
@@ -108,7 +108,7 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("_fresh_java")
-def test_java_home_goes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_precedes_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = java_home(tmp_path, monkeypatch, 'openjdk version "21.0.1" 2023-10-17')
 
     assert java() == (script, 21)
@@ -241,7 +241,7 @@ def test_wrong_file_of_a_repository_is_reported(ivy: Ivy) -> None:
         ivy.fetch()
 
 
-def test_without_the_jar_of_ivy_there_is_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_downloaded_without_ivys_jar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "find_spec", lambda _: None)
     with pytest.raises(DownloadFailed, match="reinstall it, or set KAFKA_JARS"):
         jars._ivy()

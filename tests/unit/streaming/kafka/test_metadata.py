@@ -87,7 +87,7 @@ def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypat
         identify(SETTINGS, ["a"])
 
 
-def test_contact_that_is_lost_and_found_is_news_once() -> None:
+def test_each_change_of_contact_is_returned_once() -> None:
     contact = Contact()
     told = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
     lost = "no contact with Kafka (away): waiting for it"
@@ -135,7 +135,7 @@ def test_client_has_metadata_before_it_is_polled(monkeypatch: pytest.MonkeyPatch
 A, B = ("t", 0), ("t", 1)
 
 
-def test_the_ends_are_those_of_the_last_answer(kafka: MemoryKafka) -> None:
+def test_ends_come_from_the_last_answer(kafka: MemoryKafka) -> None:
     ends = EndOffsets(SETTINGS, [A, B])
     assert (ends.are_current(0), dict(ends.look(0))) == (False, {A: 0, B: 1})
     kafka.append("t", b"v", partition=1)
@@ -155,7 +155,7 @@ def test_a_partition_without_a_leader_keeps_its_end(kafka: MemoryKafka) -> None:
     assert ends.are_current(7)
 
 
-def test_a_request_without_an_answer_is_given_up(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_without_an_answer_times_out(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = EndOffsets(SETTINGS, [A])
     ends.look(0)
     (admin,) = kafka.admins
@@ -206,7 +206,7 @@ def test_partition_ending_before_its_position_was_truncated(ends: Bounds) -> Non
     assert looks({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]
 
 
-def test_a_look_too_soon_finds_nothing(ends: Bounds) -> None:
+def test_early_poll_returns_nothing(ends: Bounds) -> None:
     watched = Stall(KafkaSettings())
     assert watched.look({A: 4, B: 5}, 0.0) == {}
     assert watched.look({A: 4, B: 5}, STALL_SECONDS - 0.1) == {}

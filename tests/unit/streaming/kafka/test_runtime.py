@@ -73,7 +73,7 @@ esac
 """
 
 
-def test_it_is_made_once_with_a_cluster_id_for_each_broker(tool: Tool, tmp_path: Path) -> None:
+def test_class_archive_is_made_once_for_all_brokers(tool: Tool, tmp_path: Path) -> None:
     tool.does(FORMATS)
     told: list[str] = []
     made = prepare("9.9.9", progress=told.append)

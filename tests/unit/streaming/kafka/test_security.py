@@ -35,7 +35,7 @@ def settings(tmp_path: Path) -> KafkaSettings:
     )
 
 
-def test_plain_text_sets_nothing() -> None:
+def test_plaintext_needs_no_settings() -> None:
     plain = KafkaSettings()
     assert (security.librdkafka(plain), security.java(plain)) == ({}, {})
 
@@ -103,7 +103,7 @@ OAUTH = {
 }
 
 
-def test_oauth_in_the_words_of_both(tmp_path: Path) -> None:
+def test_oauth_settings_of_both_clients(tmp_path: Path) -> None:
     authority = certificate(tmp_path, "ca")
     more = {"scope": "kafka", "extensions": "logicalCluster=lkc-1,identityPoolId=p", "ca_file": authority}
     given = KafkaSettings.model_validate(OAUTH | {f"sasl_oauthbearer_{name}": one for name, one in more.items()})
@@ -216,7 +216,7 @@ def test_kerberos_names_the_build_that_has_it() -> None:
         security.librdkafka(KERBEROS)
 
 
-def test_kerberos_in_the_words_of_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_settings_of_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("confluent_kafka.Producer", dict)  # a build with libsasl2
     assert security.librdkafka(KERBEROS) == {
         "security.protocol": "SASL_SSL",

@@ -58,7 +58,7 @@ def reader(*topics: str, **options: Any) -> TopicReader:
     return TopicReader(SETTINGS, topics or ["t"], **options)
 
 
-def test_from_the_beginning_to_the_end_and_on_from_there(kafka: MemoryKafka) -> None:
+def test_reader_reads_from_beginning_to_end_and_continues(kafka: MemoryKafka) -> None:
     with reader() as first:
         assert not first.at_end
         assert sorted(to_the_end(first), key=repr) == [b"%d" % number for number in range(6)]
@@ -70,7 +70,7 @@ def test_from_the_beginning_to_the_end_and_on_from_there(kafka: MemoryKafka) -> 
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-def test_from_the_ends_only_what_comes_is_read(kafka: MemoryKafka) -> None:
+def test_reader_from_the_ends_reads_only_new_records(kafka: MemoryKafka) -> None:
     with reader(from_beginning=False) as late:
         assert late.at_end
         assert polled(late) == []

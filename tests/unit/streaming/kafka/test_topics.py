@@ -56,7 +56,7 @@ def test_missing_topics_are_created_once(kafka: MemoryKafka) -> None:
     assert "create_topics" not in kafka.requests
 
 
-def test_only_what_is_missing_is_made(kafka: MemoryKafka) -> None:
+def test_only_missing_topics_are_created(kafka: MemoryKafka) -> None:
     kafka.create("p.rebalance.diffs", 3, max_message_bytes="500")
     states = {state.name: state for state in ensure_topics(SETTINGS)}
     assert (states["p.rebalance.diffs"].partitions, states["p.rebalance.diffs"].max_message_bytes) == (3, 500)
@@ -69,7 +69,7 @@ def test_only_what_is_missing_is_made(kafka: MemoryKafka) -> None:
     }
 
 
-def test_topic_limit_is_raised_up_to_what_producers_can() -> None:
+def test_topic_limit_is_raised_to_the_producer_limit() -> None:
     wider = MonitorTopic("s", "", "delete", partitions=1, max_message_bytes=20 * 2**20)
     wide = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
     unknown = MonitorTopic("u", "", "delete")
@@ -129,7 +129,7 @@ def test_created_topic_missing_from_metadata_is_reported(kafka: MemoryKafka, mon
     assert str(refused.value) == f"topics {names}: created, but not in the metadata after 0.1 s"
 
 
-def test_a_topic_without_a_leader_is_not_there_yet(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_without_a_leader_does_not_exist_yet(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     ensure_topics(SETTINGS)
     listed = kafka.metadata
 
@@ -158,7 +158,7 @@ def test_failed_description_is_reported_with_its_reason(kafka: MemoryKafka) -> N
         describe_topics(SETTINGS)
 
 
-def test_ticks_are_made_once_and_kept_for_an_hour(kafka: MemoryKafka) -> None:
+def test_ticks_topic_is_created_once_with_an_hours_retention(kafka: MemoryKafka) -> None:
     for _ in range(2):
         ensure_ticks(SETTINGS)
     assert kafka.requests.count("create_topics") == 1

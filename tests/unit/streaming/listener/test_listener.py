@@ -43,7 +43,7 @@ def test_importing_it_loads_no_client_and_no_spark() -> None:
     assert answer.stdout == "[]\n"
 
 
-def test_a_confluent_consumer_stays_one() -> None:
+def test_wrapped_confluent_consumer_keeps_its_type() -> None:
     listener = Listener(NOWHERE)
     wrapped = listener.wrap(confluent_kafka.Consumer)
     assert issubclass(wrapped, confluent_kafka.Consumer)
@@ -157,7 +157,7 @@ def test_a_kafka_python_listener_is_called_first() -> None:
     assert heard.told == ["own", "assigned", "own", "revoked", "lost"]
 
 
-def test_an_asynchronous_one_too() -> None:
+def test_async_listener_is_called_too() -> None:
     heard = RecordingReporter()
     wrapper: Any = kafka_module._AsyncReportingListener(OwnAsync(heard), heard)
     asyncio.run(wrapper.on_partitions_assigned([]))

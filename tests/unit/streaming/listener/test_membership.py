@@ -92,17 +92,17 @@ def test_its_first_assignment_is_its_join() -> None:
     assert {event.source for event in events} == {events[0].source}
 
 
-def test_no_two_consumers_have_one_source() -> None:
+def test_two_consumers_never_share_a_source() -> None:
     assert holding().due(at(BEAT_MS))[0].source != holding().due(at(BEAT_MS))[0].source
 
 
-def test_an_eager_consumer_gives_all_up_between_two_generations() -> None:
+def test_eager_consumer_owns_nothing_between_generations() -> None:
     made = holding()
     assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
     assert data(made.assigned([("t", 1)], "m", 4, at(9))) == [ack(9, 4, {"t": [1]}, assigned={"t": [1]})]
 
 
-def test_a_cooperative_consumer_gives_up_within_a_generation() -> None:
+def test_cooperative_consumer_revokes_within_a_generation() -> None:
     made = holding(COOPERATIVE)
     assert data(made.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]}, revoked={"t": [0]})]
     assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [ack(9, 5, {"t": [1], "u": [2]}, assigned={"u": [2]})]
@@ -164,7 +164,7 @@ def test_its_newest_state() -> None:
     assert data(made.due(at(50 + RENEW_MS))) == data(holding().renewed(at(50 + RENEW_MS)))
 
 
-def test_a_generation_that_changed_nothing_for_it() -> None:
+def test_generation_without_a_change_for_the_member() -> None:
     made = holding(COOPERATIVE)
     assert made.seen("m", 3, at(5)) == []
     assert data(made.seen("m", 4, at(5))) == [ack(5, 4, {"t": [0, 1]})]

@@ -41,6 +41,6 @@ def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.
     assert len(outbox.waiting()) == KEPT
 
 
-def test_a_consumer_that_is_gone_is_forgotten(outbox: Outbox) -> None:
+def test_collected_consumer_is_forgotten(outbox: Outbox) -> None:
     outbox.add(ReportedConsumer(Membership(About("g"))))
     assert outbox.consumers() == []

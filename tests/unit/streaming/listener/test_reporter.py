@@ -18,7 +18,7 @@ def broken() -> tuple[str, int]:
     raise RuntimeError("the client is gone")
 
 
-def test_a_client_that_does_not_answer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     made = Reporter(outbox(), About("g"), broken, broken)
     with caplog.at_level(logging.ERROR):
         made.assigned([SimpleNamespace(topic="t", partition=0)])
@@ -48,7 +48,7 @@ def test_unreadable_configuration_gets_no_listener() -> None:
     assert reporter(outbox(), lambda: None, broken) is None
 
 
-def test_leaving_lets_the_applications_own_error_through() -> None:
+def test_application_errors_pass_through_on_leave() -> None:
     with pytest.raises(KeyError), leaving(Reporter(outbox(), About("g"), broken), "closed"):
         raise KeyError
     with pytest.raises(KeyError), leaving(None, "closed"):

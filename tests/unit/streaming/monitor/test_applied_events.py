@@ -36,7 +36,7 @@ def test_the_memory_is_bounded_and_keeps_the_newest() -> None:
     assert repeats == [False] * 10 + [True] * REMEMBERED
 
 
-def test_a_mark_across_two_neighbours_is_not_found() -> None:
+def test_id_across_two_stored_neighbours_is_not_matched() -> None:
     mark = remember(b"", "s", "1")
     assert mark is not None
     assert remember(mark, "s", "1") is None

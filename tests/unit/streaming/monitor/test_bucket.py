@@ -129,7 +129,7 @@ def test_expired_session_writes_a_fence_with_a_fixed_id() -> None:
 
 
 @pytest.mark.parametrize("end", ["leave", "fence"])
-def test_a_member_that_is_gone_is_timed_no_more(end: str) -> None:
+def test_departed_member_has_no_timer(end: str) -> None:
     log, bucket = beating()
     run(bucket, [getattr(log, end)("c1")], now_ms=1)
     bucket = Bucket(bucket.pack())
@@ -170,13 +170,13 @@ def test_fence_read_back_applies_without_a_timer() -> None:
     del log
 
 
-def test_late_fence_is_stale_once_the_member_went_on() -> None:
+def test_late_fence_is_stale_after_a_newer_heartbeat() -> None:
     log, bucket = beating()
     fence = fences(expire(bucket, 10_000, SINKS))[0]
     assert run(bucket, [log.beat("c1"), Event(SOURCE, "f", fence)], now_ms=10_100) == []
 
 
-def test_a_timer_that_comes_too_late_is_not_trusted() -> None:
+def test_late_timer_is_not_trusted() -> None:
     _, bucket = beating()
     late = 10_000 + LATE_MS + 1
     assert expire(bucket, late, SINKS) == []
@@ -314,7 +314,7 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
 
 
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
-def test_records_of_types_that_are_gone_are_passed_over(kind: str) -> None:
+def test_records_of_retired_types_are_skipped(kind: str) -> None:
     bucket = Bucket()
     records = [bad(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
     assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2

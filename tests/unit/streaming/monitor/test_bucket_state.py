@@ -45,7 +45,7 @@ def test_state_of_another_release_is_refused(header: bytes) -> None:
         Bucket(header + packed()[1][5:])
 
 
-def test_a_group_that_is_discarded_is_as_it_was_committed() -> None:
+def test_discarded_group_reverts_to_its_committed_state() -> None:
     bucket, data = packed()
     bucket.get("g").heartbeats["c1"].deadline = 120
     bucket.discard("g")

@@ -105,7 +105,7 @@ def test_several_undelivered_generations_in_a_row() -> None:
     assert changed(last(outputs))["c1"] == ({"t": [0, 1]}, {"t": [0]}, {})
 
 
-def test_partitions_of_a_member_that_left_stay_its_own() -> None:
+def test_departed_members_partitions_stay_with_it() -> None:
     """The member left, but its partitions were not handed over."""
     log = Log()
     _, outputs = play(
@@ -163,7 +163,7 @@ def test_other_owned_partitions_are_no_evidence(
     assert not last(outputs).undelivered
 
 
-def test_a_member_that_lost_its_first_share_is_no_evidence() -> None:
+def test_member_that_lost_its_first_assignment_is_no_evidence() -> None:
     """After onPartitionsLost a client forgets its generation as well."""
     log = Log()
     events = [

@@ -41,7 +41,7 @@ def change(kind: str, subject: str, at: int) -> ClusterChange:
     return ClusterChange(kind, subject, NOON + at, GROUPS)  # type: ignore[arg-type]
 
 
-def test_a_broker_is_away_until_it_is_back() -> None:
+def test_broker_is_away_until_it_returns() -> None:
     cluster = Cluster()
     (opened,) = cluster.apply(0, [2, 3], change("broker-restart", "broker 1", 0))
     assert (opened.group_id, opened.scope, opened.kind, opened.status) == (

@@ -109,7 +109,7 @@ def _numbers(share: Partitions) -> set[int]:
     generations=st.integers(2, 14),
 )
 @settings(max_examples=60)
-def test_diffs_equal_the_callbacks_of_what_was_delivered(seed: int, protocol: str, generations: int) -> None:
+def test_diffs_equal_the_callbacks_of_delivered_generations(seed: int, protocol: str, generations: int) -> None:
     consumers = Consumers(seed, protocol)
     found = {diff.generation: diff for diff in consumers.play(generations)}
     assert len(found) == generations

@@ -113,7 +113,7 @@ def test_kip_848_releases_before_it_gives_within_one_epoch() -> None:
     assert second.moved == 2
 
 
-def test_kip_848_gives_what_a_leaver_had_at_once() -> None:
+def test_kip_848_assigns_a_leavers_partitions_at_once() -> None:
     log = Log()
     consumer = {"group_protocol": "consumer", "assignors": ["range"]}
     state, _ = play([log.topics(t=4), log.join("c1", **consumer), log.join("c2", **consumer)])
@@ -228,7 +228,7 @@ def test_a_claim_reaches_the_sticky_assignor() -> None:
     assert only.members == {"c1": change(owned={"t": [1]}, assigned={"t": [0]}, kept={"t": [1]})}
 
 
-def test_partition_counts_that_grow_and_shrink() -> None:
+def test_growing_and_shrinking_partition_counts() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1"), log.join("c2")])
     state, grown = play([log.topics(t=4, other=9)], state)
@@ -296,7 +296,7 @@ def test_event_without_a_change_gives_no_diff() -> None:
     assert (after.members, after.generation) == (state.members, state.generation)
 
 
-def test_time_that_goes_back_decides_nothing() -> None:
+def test_backward_timestamps_have_no_effect() -> None:
     log = Log()
     events = [log.topics(t=2), log.join("c1"), log.join("c2")]
     log.count = 0
@@ -305,7 +305,7 @@ def test_time_that_goes_back_decides_nothing() -> None:
     assert [diff.timestamp for diff in diffs(outputs)] == [2000, 3000, 1000]
 
 
-def test_a_deleted_group_gives_up_what_it_held_and_starts_over() -> None:
+def test_deleted_group_loses_its_partitions_and_starts_over() -> None:
     log = Log()
     join = log.join("c1")
     state, _ = play([log.topics(t=1), join])
@@ -324,7 +324,7 @@ def test_deleting_an_unknown_group_writes_a_tombstone_only() -> None:
     assert [type(output).__name__ for output in outputs] == ["AssignmentOutput"]
 
 
-def test_forgetting_leaves_nothing_unless_a_member_rejoined() -> None:
+def test_forgotten_group_has_no_state_unless_a_member_rejoined() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1")])
     assert play([log.delete(forget=True)], state)[1] == []

@@ -97,7 +97,7 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     assert fed(bucket, [event]) == []
 
 
-def test_a_word_that_is_lost_is_written_again_with_the_same_id() -> None:
+def test_lost_timer_event_is_written_again_with_its_id() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1")])
     (first,) = timed(bucket, QUIET)
@@ -127,7 +127,7 @@ def test_returning_static_member_is_an_episode_without_diff() -> None:
     assert [write.topic for write in writes] == ["a", "e", "e"]
 
 
-def test_without_episodes_there_are_none_and_nothing_is_kept() -> None:
+def test_disabled_episodes_write_and_store_nothing() -> None:
     log, bucket = Log(), Bucket()
     off = SINKS._replace(episodes=None)
     writes = fed(bucket, [log.topics(t=3), log.join("c1")], sinks=off)
@@ -138,7 +138,7 @@ def test_without_episodes_there_are_none_and_nothing_is_kept() -> None:
     assert fed(bucket, [quiet], sinks=off) == []
 
 
-def test_episodes_that_are_turned_off_are_let_go_of() -> None:
+def test_disabling_episodes_drops_their_state() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1")])
     bucket.pack()
@@ -148,7 +148,7 @@ def test_episodes_that_are_turned_off_are_let_go_of() -> None:
     assert bucket.due == {}
 
 
-def test_a_group_keeps_its_episode_in_its_bytes() -> None:
+def test_stored_group_contains_its_episode() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1"), log.join("c2")])
     again = Bucket(bucket.pack())

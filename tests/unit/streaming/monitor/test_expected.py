@@ -94,7 +94,7 @@ def test_impossible_metadata_is_a_difference() -> None:
     assert (found.verdict, found.extra) == ("different", {"a": {"t": [2_000_000_000]}})
 
 
-def test_the_partitions_of_what_members_read_count_too() -> None:
+def test_partition_counts_of_subscribed_topics_matter() -> None:
     found = second(member("a", {"t": [0]}), t=1001)
     assert found.verdict == "unknown"
     assert found.why == "more than 1000 partitions ([stream] expected_partitions)"
@@ -111,7 +111,7 @@ def test_polling_does_not_show_members_declarations() -> None:
     )
 
 
-def test_large_rounds_are_not_compared_and_none_when_off() -> None:
+def test_large_rounds_are_not_compared_nor_any_when_disabled() -> None:
     log = Log()
     events = [
         log.topics(t=4),
@@ -151,7 +151,7 @@ class TestOtherClients:
             ("roundrobin", [[2, 5], [0, 3, 6], [1, 4]]),
         ],
     )
-    def test_an_even_share_is_no_difference(self, name: str, shares: list[list[int]]) -> None:
+    def test_even_assignment_is_no_difference(self, name: str, shares: list[list[int]]) -> None:
         members = [member(one, {"t": share}) for one, share in zip("abcd", shares, strict=False)]
         found = second(*members, assignor=name, t=sum(map(len, shares)))
         assert found.verdict == "tie"
@@ -205,7 +205,7 @@ class TestConsumerProtocol:
 
         return member(name, share(assigned), target=share(target), member_epoch=epoch, **more)
 
-    def test_an_epoch_is_judged_once_and_its_steps_are_not(self) -> None:
+    def test_epoch_is_judged_once_not_at_each_step(self) -> None:
         log = Log()
         found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
@@ -219,9 +219,7 @@ class TestConsumerProtocol:
         ("a", "b", "verdict", "name"),
         [([0, 1], [2, 3], "equal", "uniform"), ([], [0, 1, 2, 3], "different", "uniform")],
     )
-    def test_without_a_named_assignor_it_is_the_default(
-        self, a: list[int], b: list[int], verdict: str, name: str
-    ) -> None:
+    def test_missing_assignor_name_means_the_default(self, a: list[int], b: list[int], verdict: str, name: str) -> None:
         log = Log()
         fields: dict[str, Any] = {"group_protocol": "consumer", "protocol": None}
         members = [self.at("a", 1, [0, 1, 2, 3], a), self.at("b", 2, [], b)]
@@ -234,7 +232,7 @@ class TestConsumerProtocol:
         assert found.verdict == verdict
         assert f"no member names an assignor: {name} is assumed, the broker's default" in found.why
 
-    def test_a_topic_without_a_known_id_leaves_the_round(self) -> None:
+    def test_topic_without_a_known_id_prevents_the_check(self) -> None:
         log = Log()
         target = {"t": [0, 1, 2, 3], "new": [0]}
         moved = member("a", {"t": [0, 1, 2, 3]}, topics=["t", "new"], target=target, member_epoch=1)
@@ -246,7 +244,7 @@ class TestConsumerProtocol:
         assert len(found) == 2
         assert found[-1].verdict == "unknown"
 
-    def test_a_coordinator_that_gives_out_otherwise(self) -> None:
+    def test_coordinator_with_another_assignment_is_reported(self) -> None:
         log = Log()
         found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),

@@ -28,7 +28,7 @@ def test_contradictory_topic_is_refused(topic: TopicMetadata) -> None:
 @pytest.mark.parametrize(
     ("to", "rounds"), [(["a", "b"], 0), (["b", "a"], 0), (["a", "b", "c"], 1), (["a"], 1), (["c"], 1), ([], 1)]
 )
-def test_other_topics_are_another_subscription(to: list[str], rounds: int) -> None:
+def test_different_topics_are_another_subscription(to: list[str], rounds: int) -> None:
     log = Log()
     state, _ = play([log.topics(a=1, b=1, c=1), log.join("c1", "a", "b")])
     assert len(diffs(play([log.event(SubscriptionChanged, member_id="c1", topics=to)], state)[1])) == rounds

@@ -164,7 +164,7 @@ def test_deleted_topic_is_an_incident_until_recreated() -> None:
     assert (back.incident, back.status) == (gone.incident, "closed")
 
 
-def test_a_topic_that_never_was_is_not_gone() -> None:
+def test_topic_that_never_existed_is_not_reported_deleted() -> None:
     group = Watched()
     assert group.apply(group.log.topics(t=0), group.come(1)) == []
 
@@ -189,7 +189,7 @@ def test_a_member_with_much_more_than_its_fair_share() -> None:
     assert lenient.rest() == []
 
 
-def test_subscriptions_that_force_a_skew_are_none() -> None:
+def test_skew_forced_by_subscriptions_is_no_incident() -> None:
     group = Watched()
     group.apply(group.log.topics(t=12, u=1), group.come(1), group.log.join("other", "u"))
     assert group.rest() == []
@@ -223,13 +223,13 @@ def test_incident_records_share_the_partition_under_own_key() -> None:
     assert (headers["type"], headers["source"]) == ("rebalance.incident", "rebalance-monitor/stream")
 
 
-def test_without_incidents_there_are_none_and_nothing_is_kept() -> None:
+def test_disabled_incidents_write_and_store_nothing() -> None:
     group = started(4, partitions=3, sinks=SINKS._replace(incidents=None))
     assert group.rest() == []
     assert group.bucket.get("g").incidents is None
 
 
-def test_a_group_keeps_its_incidents_in_its_bytes() -> None:
+def test_stored_group_contains_its_incidents() -> None:
     group = started(4, partitions=3)
     group.rest()
     read = Bucket(group.bucket.pack()).get("g")

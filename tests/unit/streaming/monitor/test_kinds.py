@@ -22,7 +22,7 @@ def rounds(outputs: list[Output]) -> list[tuple[int | None, int, str, Holding, i
 
 
 class TestConnect:
-    def test_a_worker_joins_one_cause_two_generations(self) -> None:
+    def test_worker_join_gives_two_generations_with_one_cause(self) -> None:
         log = Log()
         events = [
             workers(log, 3, {"w1": {"snk": [-1, 0, 1, 2, 3]}}),
@@ -183,7 +183,7 @@ class TestStreams:
             (4, 2, {"0": [0]}),
         ]
 
-    def test_a_member_that_is_gone_has_no_standby_tasks(self) -> None:
+    def test_departed_member_has_no_standby_tasks(self) -> None:
         log = Log()
         events = [streams(log, 4, {"a": {"assigned": {"0": [0]}, "standby": {"0": [1]}}}), streams(log, 5, {}, "Empty")]
         (_, last) = diffs(play(events)[1])
@@ -191,7 +191,7 @@ class TestStreams:
         assert last.members == {"a": change({"0": [0]}, {"0": [0]}, present=False)}
         assert last.unassigned == {}
 
-    def test_a_probing_rebalance_is_the_cause_where_nothing_else_is(self) -> None:
+    def test_probing_rebalance_is_the_cause_without_other_evidence(self) -> None:
         log = Log()
         probing = Evidence(source="assignment-info", reason="probing", member_ids=["a"], kind=PROBING)
 

@@ -74,7 +74,7 @@ def test_repeated_join_keeps_or_updates_names() -> None:
     assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": SAID_B}])
 
 
-def test_a_static_member_s_replacement_has_names_of_its_own() -> None:
+def test_replacement_of_a_static_member_has_its_own_names() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("a-1", **A, group_instance_id="i")])
     _, outputs = play([log.join("a-2", client_id="other", group_instance_id="i")], state)
@@ -123,7 +123,7 @@ def test_reporting_members_have_the_names_they_reported() -> None:
     assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a-2": MemberNames(**B, group_instance_id="i")}])
 
 
-def test_a_cause_names_a_member_that_its_own_diff_does_not_have() -> None:
+def test_cause_may_name_a_member_missing_in_the_diff() -> None:
     log = Log()
 
     def step(epoch: int, *shares: tuple[str, list[int]], evidence: tuple[Evidence, ...] = ()) -> Event:

@@ -31,7 +31,7 @@ def test_first_snapshot_midway_trusts_the_members_claims() -> None:
     assert diff.cause.evidence == [Evidence(source="comparison", reason="first observation, at generation 7")]
 
 
-def test_owned_before_is_what_the_generation_before_left() -> None:
+def test_owned_partitions_come_from_the_previous_generation() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0, 1]}})])
     _, outputs = play([log.observe(2, {"c1": {"t": [0]}, "c2": {"t": [1]}})], state)
@@ -71,7 +71,7 @@ def test_eager_rounds_never_follow() -> None:
     assert [diff.round for diff in diffs(play(events)[1])] == [1, 1, 1]
 
 
-def test_the_same_generation_again_and_older_ones_change_nothing() -> None:
+def test_repeated_and_older_generations_change_nothing() -> None:
     log = Log()
     state, _ = play([log.observe(3, {"c1": {"t": [0]}})])
     assert play([log.observe(3, {"c1": {"t": [0]}}), log.observe(2, {"c1": {"t": [0]}})], state)[1] == []
@@ -158,7 +158,7 @@ def test_member_events_of_an_observed_group_are_evidence() -> None:
     )
 
 
-def test_one_goes_and_one_comes_in_the_same_generation() -> None:
+def test_leave_and_join_in_the_same_generation() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(2, {"c2": {"t": [0]}})], state)[1])
@@ -177,7 +177,7 @@ def test_subscriptions_and_partition_counts_are_causes() -> None:
     assert diffs(outputs)[0].cause.kind == "topic.partitions_changed"
 
 
-def test_generations_that_were_not_seen_are_named() -> None:
+def test_missed_generations_are_reported() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(5, {"c1": {"t": [0]}})], state)[1])
@@ -227,7 +227,7 @@ def test_derived_group_becomes_observed_whatever_its_count() -> None:
     assert play([log.join("c9")], state)[1] == []
 
 
-def test_a_violation_is_named() -> None:
+def test_violation_is_reported() -> None:
     log = Log()
     _, outputs = play([log.topics(t=2), log.observe(1, {"c1": {"t": [0, 1]}, "c2": {"t": [1], "u": [0]}})])
     assert diffs(outputs)[0].violations == ["t-1 given to c1 and to c2", "c2 is given u-0 without subscribing to u"]
@@ -255,7 +255,7 @@ def test_a_partition_that_is_named_twice_is_owned_once() -> None:
     assert only.violations == []
 
 
-def test_a_topic_of_which_a_member_has_nothing_is_not_named() -> None:
+def test_topics_without_owned_partitions_are_omitted() -> None:
     log = Log()
     _, outputs = play([log.topics(t=1, u=1), log.observe(1, {"c1": {"t": [0], "u": []}})])
     (first,) = diffs(outputs)
@@ -278,7 +278,7 @@ def test_visitors_do_not_name_the_cause_of_a_shutdown(logged_leave: bool) -> Non
     assert evidence[0] in diff.cause.evidence
 
 
-def test_visitors_name_a_round_that_nothing_else_explains() -> None:
+def test_visitors_explain_a_round_without_other_cause() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
     evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]

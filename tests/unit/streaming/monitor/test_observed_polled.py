@@ -24,7 +24,7 @@ def test_polled_snapshot_not_ahead_of_offsets_is_ignored(epoch: bool, number: in
         assert (after.members, after.generation, after.counted) == (state.members, 7, False)
 
 
-def test_polling_goes_on_without_the_offsets_topic() -> None:
+def test_polling_continues_without_the_offsets_topic() -> None:
     log = Log()
     state, _ = play([log.observe(7, ONE)])
     state, outputs = play([log.observe(8, TWO, evidence=POLLED), log.observe(9, ONE, evidence=POLLED)], state)

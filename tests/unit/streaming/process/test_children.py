@@ -79,7 +79,7 @@ def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp
         children.watch(threading.Event(), never)
 
 
-def test_a_killed_child_is_gone_without_a_word(module: str, tmp_path: Path) -> None:
+def test_killed_child_ends_without_output(module: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = Child("part", [module], log=log)
     eventually(lambda: "ready" in log.read_text())

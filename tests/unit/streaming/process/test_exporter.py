@@ -17,7 +17,7 @@ def registry() -> CollectorRegistry:
     return made
 
 
-def test_no_port_serves_nothing() -> None:
+def test_without_a_port_no_metrics_are_served() -> None:
     assert serve_metrics(registry(), "127.0.0.1", None) is None
 
 

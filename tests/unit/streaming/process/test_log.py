@@ -53,7 +53,7 @@ def test_an_exception_stays_on_the_line() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "json"])
-def test_lines_go_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_are_written_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(kind)
     logging.getLogger("x").info("hello")
     said = capsys.readouterr()

@@ -22,7 +22,7 @@ def test_terminal_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(shown) == shown
 
 
-def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_multiline_text_is_printed_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say("a\nb\x1b[2J")
     warn("c\nd\x1b[2J")
     assert capsys.readouterr() == ("a\\nb\\x1b[2J\n", "c\\nd\\x1b[2J\n")

@@ -78,7 +78,7 @@ def test_output_and_exit_status(tmp_path: Path) -> None:
     process.stop()
 
 
-def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_command_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ProcessNotStarted, match="no-such-command does not start"):
         SupervisedProcess(["no-such-command"], tmp_path / "log")
 

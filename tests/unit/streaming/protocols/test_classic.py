@@ -85,7 +85,7 @@ def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-def test_thawed_leader_sees_topics_that_grew(protocol: str) -> None:
+def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
     driver = Driver(protocol, topics(p=2))
     driver.tell(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
@@ -131,7 +131,7 @@ def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-def test_leader_stays_until_it_goes_and_a_later_joiner_leads(protocol: str) -> None:
+def test_leader_stays_until_it_leaves_then_a_later_joiner_leads(protocol: str) -> None:
     """Only the leader checks partition counts and requests a rebalance when they change."""
     driver = Driver(protocol, topics(p=4))
     leaders = []
@@ -182,7 +182,7 @@ def test_every_message_takes_its_time(protocol: str, ways: list[int]) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager-v1", "eager", "cooperative", "consumer"])
-def test_each_process_life_is_a_member_of_its_own(protocol: str) -> None:
+def test_each_process_start_is_a_new_member(protocol: str) -> None:
     lives = [f"at: {at}, {what}: a" for at in (60_000, 62_000) for what in ("crash", "join")]
     rounds = played(scenario("p: 4", "at: 0, join: a", "at: 0, join: b", *lives), protocol)["rounds"]
     assert {name for one in rounds for name in one["members"]} == {"a", "a~1", "a~2", "b"}

@@ -26,7 +26,7 @@ from tests.support.machines import Driver, topics
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 @pytest.mark.parametrize("kind", [Leave, Stop, Crash, Freeze, Thaw])
-def test_a_member_that_is_not_there_can_do_nothing(protocol: str, kind: type[MemberEvent]) -> None:
+def test_absent_member_has_no_transitions(protocol: str, kind: type[MemberEvent]) -> None:
     driver = Driver(protocol, topics(t=2))
     before = driver.state
     with pytest.raises(UndefinedTransition, match=f"{kind.__name__} at 7 ms: no member 'x'"):
@@ -50,7 +50,7 @@ def test_undefined_transition_raises(protocol: str) -> None:
         driver.machine.apply(driver.state, Leave(driver.now, ("a",)))
 
 
-def test_the_first_version_knows_no_sync_phase() -> None:
+def test_first_version_has_no_sync_phase() -> None:
     driver: Any = Driver("eager-v1", topics(t=2))
     with pytest.raises(UndefinedTransition, match="SyncGroup"):
         driver.machine.apply(driver.state, SyncGroup(0, ()))

@@ -56,7 +56,7 @@ def test_round_names_all_members_of_its_first_reason() -> None:
     assert joint_reason([], left) == left
 
 
-def test_a_ghost_goes_by_the_name_of_its_process() -> None:
+def test_ghost_member_has_the_name_of_its_process() -> None:
     assert ghost_name("a", 2) == "a~2"
     assert process_name("a~2") == process_name("a") == "a"
     assert process_name("a~2~3") == "a"

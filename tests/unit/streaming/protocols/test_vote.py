@@ -19,7 +19,7 @@ def test_the_vote(lists: dict[str, list[str]], chosen: str) -> None:
     assert vote.select(lists) == chosen
 
 
-def test_a_tie_goes_by_hash_map_order() -> None:
+def test_hash_map_order_breaks_ties() -> None:
     from assignors.java import in_hash_order
 
     tied = {"a": ["range", "sticky"], "b": ["sticky", "range"]}

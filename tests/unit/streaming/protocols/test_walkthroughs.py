@@ -16,7 +16,7 @@ def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
     return {name: {"p": share} if share else {} for name, share in shares.items()}
 
 
-def test_a_third_consumer_gets_what_two_give_up_first() -> None:
+def test_third_consumer_gets_partitions_after_revocation() -> None:
     text = TWO_THEN_THREE
     answer = played(text, "cooperative")
     first, revoke, assign = answer["rounds"]
@@ -170,7 +170,7 @@ def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:
     assert kinds == ["member.joined", "topic.partitions_changed", "member.left"]
 
 
-def test_a_crash_is_found_after_the_session_timeout() -> None:
+def test_crash_is_detected_after_the_session_timeout() -> None:
     text = scenario(
         "p: 4",
         "at: 0, join: c1, topics: [p]",
@@ -211,7 +211,7 @@ def test_a_view_that_lags_costs_a_further_rebalance() -> None:
     assert lagging == played(text, "zookeeper", view_lag_ms=3000, seed=1)
 
 
-def test_two_bounces_bring_a_group_from_eager_to_cooperative() -> None:
+def test_two_rolling_bounces_switch_eager_to_cooperative() -> None:
     from streaming.simulation.event_loop import run_scenario
     from streaming.simulation.ready_scenarios import load_ready_scenario
 

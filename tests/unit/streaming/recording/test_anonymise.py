@@ -66,13 +66,13 @@ def recording(records: list[Record]) -> str:
     return "\n".join(repr(line) for line in record_log(records, 0, SETTINGS.sinks))
 
 
-def test_none_of_the_originals_is_left() -> None:
+def test_no_original_name_is_left() -> None:
     text = recording(anonymised(log(), SETTINGS.sinks))
     assert [secret for secret in (*SECRETS, GROUP, TOPIC, RACK, *MEMBERS) if secret in text] == []
     assert all(secret in recording(log()) for secret in SECRETS)
 
 
-def test_the_words_of_kafka_and_the_ids_in_a_reason_stay() -> None:
+def test_kafkas_own_texts_and_renamed_ids_stay_in_reasons() -> None:
     records = anonymised(log(), SETTINGS.sinks)
     text = (records[0].value or b"").decode()
     assert re.search(

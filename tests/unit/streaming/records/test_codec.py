@@ -17,7 +17,7 @@ from tests.support.recorded import membership_log
 CE = {"type": "member.joined", "id": "1", "source": "s"}
 
 
-def test_null_counts_as_left_out_where_a_field_may_be() -> None:
+def test_null_means_absent_for_optional_fields() -> None:
     value = (
         b'{"groupId":"g","timestamp":1,"memberId":"c","topics":["t"],"owned":null,"generation":null,'
         b'"assignors":null,"groupProtocol":null,"rackId":null,"sessionTimeoutMs":7}'
@@ -46,13 +46,13 @@ def test_so_it_does_inside_a_view_of_a_group() -> None:
         (b"null", "got `null`"),
     ],
 )
-def test_null_where_something_is_needed_is_refused(value: bytes, message: str) -> None:
+def test_null_in_a_required_field_is_rejected(value: bytes, message: str) -> None:
     with pytest.raises(MalformedEvent, match=message):
         decode_event(b"g", value, CE)
 
 
 @pytest.mark.parametrize("numbers", ["-1", "3,-1", "-1,3", "3, -1", " -1", "3,\n-1", "3,\t-1", "3,\r-1"])
-def test_a_connectors_own_instance_is_for_connect_alone(numbers: str) -> None:
+def test_connector_instances_are_only_valid_in_connect(numbers: str) -> None:
     members = f'"members":[{{"memberId":"c","topics":[],"assigned":{{"t":[{numbers}]}}}}]'
     ce = {**CE, "type": "group.observed"}
     value = f'{{"groupId":"g","timestamp":1,"generation":1,{members}'
@@ -64,7 +64,7 @@ def test_a_connectors_own_instance_is_for_connect_alone(numbers: str) -> None:
 
 
 @pytest.mark.parametrize("generation", [2**31 - 1, -(2**31)])
-def test_every_number_that_kafkas_types_hold_is_taken(generation: int) -> None:
+def test_full_range_of_kafkas_number_types_is_accepted(generation: int) -> None:
     data = f'{{"groupId":"g","timestamp":1,"memberId":"c","topics":[],"generation":{generation}}}'.encode()
     joined = decode_event(b"g", data, CE).data
     assert isinstance(joined, MemberJoined)
@@ -156,7 +156,7 @@ def test_brackets_within_text_are_no_nesting(texts: list[str], keys: list[str]) 
     assert called_from(0, nested(99, text=text)) == TOO_DEEP
 
 
-def test_many_lists_beside_each_other_are_not_deep() -> None:
+def test_many_adjacent_lists_are_not_deep() -> None:
     value = nested(2, text=",".join(["[[]]"] * 500))
     assert called_from(0, value) == BEAT.data
 

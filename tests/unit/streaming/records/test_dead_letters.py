@@ -63,7 +63,7 @@ def test_too_long_record_is_truncated_and_marked(
     assert ("dlt_topic", b"m") in cut_headers
 
 
-def test_letter_too_long_for_its_reason_keeps_nothing_else() -> None:
+def test_oversized_dead_letter_keeps_only_its_reason() -> None:
     reason = [("dlt_message", b"x" * 2000)]
     key, value, headers = fit(b"k", b"v" * 50, reason, 1000)
     assert (key, value, headers[:1]) == (b"", b"", reason)

@@ -27,12 +27,12 @@ def test_a_day_begins_at_midnight_in_utc() -> None:
     assert midnight(1_699_920_000_000) == 1_699_920_000_000
 
 
-def test_no_downtime_at_all_is_none() -> None:
+def test_no_downtimes_sum_to_none() -> None:
     assert together([]) is None
     assert together([None, None]) is None
 
 
-def test_sums_add_up_and_the_longest_is_the_longest_of_one() -> None:
+def test_sums_add_up_and_longest_is_the_maximum() -> None:
     one, other = down(20, 50, "listener"), down(10, 90, "listener", "offset-commits", partition=3)
     assert together([one, None, other]) == Downtime(
         lower_ms=30,
@@ -48,7 +48,7 @@ def test_sums_add_up_and_the_longest_is_the_longest_of_one() -> None:
     )
 
 
-def test_one_episode_without_an_upper_bound_leaves_none() -> None:
+def test_sum_with_an_unbounded_episode_is_unbounded() -> None:
     one, other = down(20, None), down(10, 90)
     assert together([one, other]) == Downtime(
         lower_ms=30,

@@ -66,15 +66,15 @@ INCIDENT = Incident(
 )
 
 
-def test_an_episode_is_read_as_it_was_written() -> None:
+def test_episode_is_unchanged_after_writing_and_reading() -> None:
     assert decode_episode(encode(EPISODE)) == EPISODE
 
 
-def test_an_incident_is_read_as_it_was_written() -> None:
+def test_incident_is_unchanged_after_writing_and_reading() -> None:
     assert decode_incident(encode(INCIDENT)) == INCIDENT
 
 
-def test_fields_are_in_camel_case_and_none_is_left_out() -> None:
+def test_all_fields_are_written_in_camel_case() -> None:
     written = json.loads(encode(EPISODE))
     assert {"groupId", "closedAt", "movedAgain", "waitingFor", "roundCount"} <= written.keys()
     assert written["closedAt"] is None
@@ -90,7 +90,7 @@ def test_fields_are_in_camel_case_and_none_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("group_id", ["checkout", "a/b", "/", "grün", "7"])
-def test_a_key_is_the_group_and_the_number_behind_its_last_slash(group_id: str) -> None:
+def test_key_is_group_slash_episode_number(group_id: str) -> None:
     assert key(group_id, 17) == f"{group_id}/17".encode()
     assert of_key(key(group_id, 17)) == (group_id, 17)
 
@@ -106,7 +106,7 @@ def test_invalid_key_is_refused(wrong: bytes) -> None:
 @pytest.mark.parametrize(
     "wrong", [b"", b"null", b"{}", b'"\xff"', b"[" * 10_000, encode(EPISODE).replace(b"rolling-", b"r")]
 )
-def test_a_value_that_is_none_is_refused(wrong: bytes) -> None:
+def test_invalid_value_is_rejected(wrong: bytes) -> None:
     with pytest.raises(MalformedEpisode, match=r"^value of rebalance\.episode: "):
         decode_episode(wrong)
     with pytest.raises(MalformedEpisode, match=r"^value of rebalance\.incident: "):

@@ -41,7 +41,7 @@ def names(
     ],
     ids=["static", "client", "host-alone", "empty", "hosts", "one-host", "kip-848", "streams"],
 )
-def test_a_member_is_called_as_a_person_would(members: dict[str, MemberNames], said: dict[str, str]) -> None:
+def test_member_has_a_readable_display_name(members: dict[str, MemberNames], said: dict[str, str]) -> None:
     assert called(members) == said
 
 
@@ -64,7 +64,7 @@ def test_static_members_client_id_is_no_display_name() -> None:
     ],
     ids=["nobody", "unknown", "one", "two", "one-of-two", "the-other-of-two", "three"],
 )
-def test_some_members_in_few_words(member_ids: list[str], said: str) -> None:
+def test_member_lists_are_shortened(member_ids: list[str], said: str) -> None:
     assert who(member_ids, {"a": "anna", "b": "bo", "c": "cy"}) == said
 
 

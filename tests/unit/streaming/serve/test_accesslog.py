@@ -65,7 +65,7 @@ def test_a_refusal_is_a_line_whether_requests_are_or_not(history: History, lines
     assert {record.levelname for record in lines.records} == {"WARNING"}
 
 
-def test_nothing_secret_is_written(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
+def test_access_log_contains_no_secret(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
     for sent in (TOKEN, "not-the-token-of-it"):
         ask(app, f"/api/v1/groups?token={sent}", {"authorization": f"Bearer {sent}", "cookie": sent})
     assert [fields(record)["caller"] for record in requests(lines)] == ["token", None]

@@ -117,13 +117,13 @@ def test_unanswerable_request_is_a_problem_document(
         ("/api/v1/openapi.json", "format"),
     ],
 )
-def test_a_parameter_that_would_change_nothing_is_refused(app: ASGIApp, target: str, unknown: str) -> None:
+def test_parameter_without_effect_is_rejected(app: ASGIApp, target: str, unknown: str) -> None:
     answer = ask(app, f"{target}?{unknown}=1")
     assert (answer.status, answer.json["type"]) == (400, "/problems#parameter")
     assert f"{unknown}: no such parameter" in answer.json["detail"]
 
 
-def test_a_group_may_be_called_what_a_route_is(history: History) -> None:
+def test_group_id_may_equal_a_route(history: History) -> None:
     history.append(records(Group("team/rounds", {"t": 6}, 2).diffs(5)))
     history.append(records(Group("50%/rounds/1", {"t": 6}, 2).diffs(3), partition=1))
     app = service(history)
@@ -151,7 +151,7 @@ ODD = [
 ]
 
 
-def test_a_group_may_be_called_anything(history: History) -> None:
+def test_any_valid_group_id_works(history: History) -> None:
     for number, name in enumerate(ODD):
         history.append(records(Group(name, {"t": 6}, 2).diffs(2), start=2 * number))
     app = service(history)
@@ -179,7 +179,7 @@ def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -
     assert "no such table: rounds" in answer.json["detail"]
 
 
-def test_a_history_that_is_gone_is_a_problem_document(history: History) -> None:
+def test_missing_history_gives_a_problem_document(history: History) -> None:
     app = service(history)
     history.path.unlink()
     answer = ask(app, "/api/v1/rounds")
@@ -187,7 +187,7 @@ def test_a_history_that_is_gone_is_a_problem_document(history: History) -> None:
     assert "it can't be opened" in answer.json["detail"]
 
 
-def test_rounds_are_selected_by_time_cause_and_what_they_moved(app: ASGIApp) -> None:
+def test_rounds_are_filtered_by_time_cause_and_moves(app: ASGIApp) -> None:
     whole = [one["summary"] for one in ask(app, "/api/v1/rounds?view=summary&limit=2000").json["rounds"]]
     orders = [one for one in whole if one["groupId"] == "orders"]
     first, last = orders[20]["timestamp"], orders[5]["timestamp"]

@@ -79,7 +79,9 @@ def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
         ("from=300&to=600", [("orders", 1)]),
     ],
 )
-def test_incidents_of_all_groups_or_one_open_or_over(stored: ASGIApp, query: str, found: list[tuple[str, int]]) -> None:
+def test_incidents_of_all_groups_or_one_open_or_closed(
+    stored: ASGIApp, query: str, found: list[tuple[str, int]]
+) -> None:
     assert stories_and_cursor(stored, f"/api/v1/incidents?{query}") == (found, None)
 
 

@@ -59,7 +59,7 @@ def test_every_response_has_its_content_type(app: ASGIApp, monkeypatch: pytest.M
         assert kind.startswith("application/") or charset.endswith("charset=utf-8"), kind
 
 
-def test_nothing_but_the_page_is_kept_by_browsers(app: ASGIApp) -> None:
+def test_browsers_cache_only_the_page(app: ASGIApp) -> None:
     for target in ("/api/v1/groups", "/api/v1/groups/orders", "/metrics", "/api/v1/none", "/ready"):
         assert ask(app, target).headers["cache-control"] == "no-store"
     assert ask(app, "/").headers["cache-control"] == "no-cache"
@@ -70,7 +70,7 @@ def test_internal_error_reveals_no_details(app: ASGIApp, monkeypatch: pytest.Mon
     assert (failed.status, failed.json["detail"]) == (500, "The server failed: its log has the error.")
 
 
-def test_an_origin_changes_nothing(app: ASGIApp) -> None:
+def test_origin_header_has_no_effect(app: ASGIApp) -> None:
     plain, foreign = (ask(app, "/api/v1/groups"), ask(app, "/api/v1/groups", {"origin": "https://evil.example"}))
     assert (foreign.status, foreign.headers, foreign.body) == (plain.status, plain.headers, plain.body)
     assert ask(app, "/api/v1/groups", method="OPTIONS").status == 405

@@ -42,7 +42,7 @@ def test_pages_join_without_gap_or_overlap(archive: Archive) -> None:
     assert found == list(range(60, 30, -1))
 
 
-def test_the_diff_comes_back_byte_for_byte(archive: Archive) -> None:
+def test_diff_is_returned_byte_for_byte(archive: Archive) -> None:
     original = Group("a", {"t": 6}, 0).diffs(30)[9]
     assert archive.round("a", 10) is not None
     assert b'"diff":' + encode(original) in (archive.round("a", 10) or b"")
@@ -141,7 +141,7 @@ def test_a_window_ends_before_its_end(archive: Archive) -> None:
     assert 11 in seqs(found)
 
 
-def test_a_cursor_and_filters_go_together(archive: Archive) -> None:
+def test_cursor_works_with_filters(archive: Archive) -> None:
     whole = [json.loads(item) for item in archive.page(Window(limit=100), with_diff=False).items]
     for least in (0, 1, 2, 3):
         found = archive.page(Window(group="b", min_moved=least, before=50, limit=100), with_diff=False)
@@ -161,7 +161,7 @@ def test_after_returns_as_many_as_requested_and_fit(archive: Archive, history: H
     assert archive.after(history.extent, trimmed - 1, 1, 1) is None
 
 
-def test_the_latest_assignment_comes_back_byte_for_byte(archive: Archive, history: History) -> None:
+def test_latest_assignment_is_returned_byte_for_byte(archive: Archive, history: History) -> None:
     group = Group("a", {"t": 6}, 0)
     group.diffs(30)
     latest = encode(group.latest())
@@ -172,7 +172,7 @@ def test_the_latest_assignment_comes_back_byte_for_byte(archive: Archive, histor
 @pytest.mark.parametrize(
     "damage", ["SET name = 'x' WHERE name = 'b'", "SET summary = NULL WHERE name = 'b'", "SET id = 9 WHERE id = 2"]
 )
-def test_a_round_whose_group_is_lost_is_damage(history: History, archive: Archive, damage: str) -> None:
+def test_round_without_its_group_is_damage(history: History, archive: Archive, damage: str) -> None:
     with closing(sqlite3.connect(history.path)) as connection:
         connection.execute(f"UPDATE groups {damage}")
         connection.commit()
@@ -192,7 +192,7 @@ def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
         History(path, cluster_id="c", diffs_topic=DIFFS)
 
 
-def test_since_when_members_are_there(history: History) -> None:
+def test_members_have_their_join_times(history: History) -> None:
     teller = Teller(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
     history.append(records([diff for _, diff in teller.told]))
     now = encode(latest(teller))

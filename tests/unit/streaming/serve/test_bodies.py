@@ -98,7 +98,7 @@ def test_waiting_bodies_are_bounded_shared_ones_once() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_under_way_ends_where_there_is_no_room() -> None:
+def test_response_in_progress_ends_when_space_runs_out() -> None:
     async def app(_: Scope, __: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x", "more_body": True})

@@ -30,7 +30,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-def test_tokens_are_lines_of_a_file_of_their_own(tmp_path: Path) -> None:
+def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
     assert read_tokens(file_of(tmp_path, f"{FIRST}\n")) == (FIRST,)
     assert read_tokens(file_of(tmp_path, f"\n{FIRST}\n\n {SECOND}\n")) == (FIRST, SECOND)
 
@@ -78,7 +78,7 @@ def test_tokens_change_while_it_serves(always: None, tmp_path: Path, history: Hi
     assert accepted() == [False, True]
 
 
-def test_a_token_file_that_is_gone_or_open_changes_nothing(
+def test_deleted_or_public_token_file_changes_nothing(
     always: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokens = TokenFile(file_of(tmp_path, FIRST))
@@ -128,7 +128,7 @@ def behind(history: History) -> Iterator[ASGIApp]:
         ("not an address", {"x-user": "alice"}, 403),
     ],
 )
-def test_the_header_counts_from_a_trusted_proxy_alone(
+def test_header_counts_only_from_a_trusted_proxy(
     behind: ASGIApp, peer: str, headers: dict[str, str], status: int
 ) -> None:
     assert ask(behind, "/api/v1/groups", headers, peer=peer).status == status
@@ -136,7 +136,7 @@ def test_the_header_counts_from_a_trusted_proxy_alone(
     assert ask(behind, "/health", headers, peer=peer).status == 200
 
 
-def test_two_names_are_none(behind: ASGIApp) -> None:
+def test_two_user_headers_are_rejected(behind: ASGIApp) -> None:
     """The proxy has added its own header to the one that a client sent."""
     twice = [("x-user", "mallory"), ("x-user", "alice")]
     assert ask(behind, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
@@ -159,7 +159,7 @@ def test_a_proxy_that_ends_tls_has_browsers_stay_with_it(behind: ASGIApp) -> Non
     assert transport_security("10.9.9.9", x_forwarded_proto="https") is None
 
 
-def test_the_file_is_looked_at_once_a_second(
+def test_token_file_is_checked_once_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

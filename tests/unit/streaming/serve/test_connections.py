@@ -101,9 +101,7 @@ def test_a_request_line_without_end_is_refused(options: ServeOptions) -> None:
         assert client.recv(100).startswith(b"HTTP/1.1 400")
 
 
-def test_connections_are_bounded_and_places_are_given_back(
-    options: ServeOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_are_limited_and_slots_are_freed(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_MORE_CONNECTIONS", 2)
     with running(replace(options, max_clients=1)) as feed:
         with contextlib.ExitStack() as held:
@@ -158,7 +156,7 @@ class Timer:
         self.cancelled = True
 
 
-def test_a_client_that_takes_its_answer_again_is_not_given_up() -> None:
+def test_client_that_resumes_reading_is_not_dropped() -> None:
     timers: list[Timer] = []
     aborted: list[bool] = []
 

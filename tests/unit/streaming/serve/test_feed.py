@@ -137,7 +137,7 @@ async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None
 
 
 @in_a_loop
-async def test_a_slow_client_goes_on_from_the_history(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_client_continues_from_the_history(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
     async with feeding.listen(last=0) as reader:
         await reader.until("progress")
@@ -159,7 +159,7 @@ async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: Feedin
 
 
 @in_a_loop
-async def test_a_filter_sends_what_it_takes_and_marks_carry_the_place(feeding: Feeding) -> None:
+async def test_filter_sends_matches_and_keepalives_carry_positions(feeding: Feeding) -> None:
     feeding.store(1)
     async with feeding.listen(wanted=Filter(cause="member.left")) as reader:
         await reader.until("snapshot")
@@ -228,7 +228,7 @@ async def test_up_to_date_client_receives_nothing_twice(feeding: Feeding) -> Non
 
 
 @in_a_loop
-async def test_the_oldest_place_that_is_kept_still_leads_on(feeding: Feeding) -> None:
+async def test_oldest_stored_position_can_be_resumed(feeding: Feeding) -> None:
     feeding.store(20)
     at = feeding.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
     feeding.history.trim(Retention(0, 2**40), at)
@@ -241,7 +241,7 @@ async def test_the_oldest_place_that_is_kept_still_leads_on(feeding: Feeding) ->
 
 
 @in_a_loop
-async def test_silence_is_marked_with_the_place_that_was_reached(feeding: Feeding) -> None:
+async def test_keepalive_carries_the_current_position(feeding: Feeding) -> None:
     feeding.store(2)
     async with feeding.listen() as reader:
         await reader.until("snapshot")
@@ -323,7 +323,7 @@ async def test_a_write_is_full_or_the_last(feeding: Feeding, monkeypatch: pytest
 
 
 @in_a_loop
-async def test_the_mark_of_an_empty_feed_leads_to_its_first_round(feeding: Feeding) -> None:
+async def test_keepalive_of_an_empty_feed_leads_to_its_first_round(feeding: Feeding) -> None:
     async with feeding.listen() as reader:
         (*_, marked) = await reader.until("progress")
         assert marked.id == f"{feeding.history.epoch}.0"

@@ -46,7 +46,7 @@ def test_a_repeated_id_changes_nothing_but_the_offset(history: History) -> None:
     assert [stored.seq for stored in history.append(more).rounds] == [4]
 
 
-def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
+def test_failed_batch_stores_nothing(history: History) -> None:
     history.append(made(2))
     history._connection.execute(
         "CREATE TEMP TRIGGER full BEFORE INSERT ON positions BEGIN SELECT RAISE(FAIL, 'disk'); END"
@@ -167,7 +167,7 @@ def test_a_diff_whose_unknown_fields_are_no_text_is_refused(history: History) ->
     assert history.append([bad]).refused == 1
 
 
-def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_restart_continues_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
     first.append(made(4))
@@ -273,7 +273,7 @@ def test_retention_by_size_drops_the_oldest(history: History) -> None:
     assert 0 < history.extent.trimmed < history.extent.last == 2000
 
 
-def test_numbers_go_on_when_everything_is_gone(history: History) -> None:
+def test_sequence_numbers_continue_after_full_retention(history: History) -> None:
     history.append(made(3))
     history.trim(Retention(0, 2**40), 2**60)
     batch = history.append(records(Group("h", GROUP, 2).diffs(1), start=3))

@@ -64,7 +64,7 @@ def test_rebalances_of_one_round_have_no_duration(history: History) -> None:
     assert not [name for name, _ in found if name.startswith("kafka_consumergroup_rebalance_duration")]
 
 
-def test_whom_a_cause_names_is_one_series_a_group_and_cause(history: History) -> None:
+def test_members_in_causes_are_one_series_per_group_and_cause(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     group = msgspec.structs.replace(
         history.groups["g"], cause_members={"member.fenced": 'the "first" and 2 more', "member.left": "i-4"}

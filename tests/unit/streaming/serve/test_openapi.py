@@ -30,7 +30,7 @@ def test_the_document_is_valid() -> None:
     validate(plain())
 
 
-def test_it_describes_every_route_and_no_other() -> None:
+def test_openapi_describes_exactly_the_routes() -> None:
     served = {
         re.sub(r":\w+", "", route.path)
         for route in Api.routes(Api.__new__(Api))
@@ -62,7 +62,7 @@ def test_it_describes_every_route_and_no_other() -> None:
         ("/api/v1/rounds", "/api/v1/rounds?view=summary"),
     ],
 )
-def test_answers_are_as_described(history: History, path: str, target: str) -> None:
+def test_responses_match_their_description(history: History, path: str, target: str) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(12)))
     described = plain()
     schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]

@@ -32,5 +32,5 @@ def routed(raw: str) -> str:
         ("/elsewhere/a%2Fb", "/elsewhere/a/b"),
     ],
 )
-def test_only_slashes_that_were_written_as_such_part_anything(raw: str, wanted: str) -> None:
+def test_only_literal_slashes_separate_path_segments(raw: str, wanted: str) -> None:
     assert routed(raw) == wanted

@@ -217,7 +217,7 @@ def test_durations_and_gaps_add_up_over_rebalances() -> None:
     assert group.causes == {"member.joined": 2, "member.left": 2}
 
 
-def test_a_clock_that_goes_back_takes_nothing_away() -> None:
+def test_backward_clock_subtracts_nothing() -> None:
     group = after(diff(timestamp=1000), diff(timestamp=900, round=2, unassigned={}))
     assert (group.rebalance_ms, group.unavailable_ms, group.timestamp) == (0, 0, 900)
 
@@ -233,7 +233,7 @@ def test_time_before_the_first_kept_round_is_not_counted() -> None:
 LATEST = made(LatestAssignment, *("g", "consumer", "uniform", None, 9, 5), {"c1": {"t": [0, 1], "u": [3]}, "c2": {}})
 
 
-def test_a_group_of_which_only_the_assignment_is_known() -> None:
+def test_group_with_only_a_latest_assignment() -> None:
     assert records.with_assignment(None, LATEST) == GroupSummary(
         group_id="g",
         state="Stable",

@@ -108,7 +108,7 @@ def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int,
     assert str(told.value).endswith("; --port 0 takes a free one")
 
 
-def test_a_history_is_let_go_when_the_port_is_taken(options: ServeOptions) -> None:
+def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:
     with listen("127.0.0.1", 0) as taken:
         on_taken = replace(options, port=taken.getsockname()[1])
         with pytest.raises(AddressUnusable):

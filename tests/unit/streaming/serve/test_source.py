@@ -177,6 +177,6 @@ def test_another_cluster_is_refused_before_its_records_are_taken(kafka: MemoryKa
         eventually(lambda: source.poll(0.01))
 
 
-def test_before_it_is_opened_there_is_nothing_to_ask(source: Source) -> None:
+def test_unopened_source_polls_nothing(source: Source) -> None:
     with pytest.raises(RuntimeError, match="the source is not open"):
         source.poll(0)

@@ -112,7 +112,7 @@ def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
         assert history.current_stories.newest[GROUP].episode == 2
 
 
-def test_removed_partition_is_gone(history: History) -> None:
+def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
     newest = story(told(checkout())[-1].episode)
     history.append([newest])
     batch = history.append([msgspec.structs.replace(newest, offset=1, value=None, id=None)])
@@ -188,7 +188,7 @@ def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None
         assert history.current_stories.newest[GROUP].episode == 2
 
 
-def test_a_group_that_was_forgotten_begins_at_one_again(history: History) -> None:
+def test_forgotten_group_starts_again_at_episode_one(history: History) -> None:
     first, second = (one.episode for one in told(checkout()))
     again = msgspec.structs.replace(first, opened_at=second.updated_at + 1)
     history.append([story(first), story(second, offset=1), story(again, offset=2)])
@@ -258,7 +258,7 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
         assert since("another", 0) is None
 
 
-def test_downtime_metrics_leave_out_what_is_unknown(history: History) -> None:
+def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:
     groups = {name: with_assignment(None, latest(checkout(name))) for name in ("g", GROUP, "connect-x")}
     groups["connect-x"] = msgspec.structs.replace(groups["connect-x"], kind="connect")
     history.append(with_downtime(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))

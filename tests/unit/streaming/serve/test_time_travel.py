@@ -64,7 +64,7 @@ def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> No
     assert compared > 15
 
 
-def test_api_answers_as_of_a_moment(history: History) -> None:
+def test_api_returns_groups_at_a_past_moment(history: History) -> None:
     group = Group("g", {"t": 6}, 1)
     diffs = group.diffs(12)
     history.append(records(diffs))

@@ -103,7 +103,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_full_queue_is_refused_and_clients_that_leave_make_room() -> None:
+def test_full_queue_rejects_and_leaving_clients_free_slots() -> None:
     async def run() -> None:
         workers, clients = Waiting(workers=1, waiting=1), [Client(), Client()]
         asked = [asyncio.create_task(workers.run(client.request, refuse)) for client in clients]
@@ -120,7 +120,7 @@ def test_full_queue_is_refused_and_clients_that_leave_make_room() -> None:
     asyncio.run(run())
 
 
-def test_a_worker_ends_itself_where_its_server_was_killed(tmp_path: Path) -> None:
+def test_worker_ends_after_its_server_was_killed(tmp_path: Path) -> None:
     script = (
         "import sys; from tests.unit.streaming.serve import test_workers as t; "
         "from streaming.serve import forecasts as w; w._run_limited(1, t.work, (sys.argv[1], 3600))"

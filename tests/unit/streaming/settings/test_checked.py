@@ -6,7 +6,7 @@ from streaming.settings.config import Settings
 from streaming.settings.section import InvalidSettings, validated
 
 
-def test_everything_that_is_wrong_is_named_at_once() -> None:
+def test_all_invalid_settings_are_reported_together() -> None:
     with pytest.raises(InvalidSettings) as refused:
         validated(Settings, {"kafka": {"sasl_pasword": "s3cret"}, "topics": {"prefx": "x"}})
     assert str(refused.value) == (

@@ -15,7 +15,7 @@ def test_groups_are_narrowed_by_the_same_rules() -> None:
         collect.narrowed(include_groups=["("])
 
 
-def test_logs_and_polling_do_not_go_together() -> None:
+def test_logs_and_polling_exclude_each_other() -> None:
     collect = CollectSettings()
     assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(coordinator_logs=[Path("b")]).coordinator_logs == [
         Path("a"),

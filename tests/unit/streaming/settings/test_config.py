@@ -138,7 +138,7 @@ def test_a_key_with_its_password(keys: Path, tmp_path: Path) -> None:
     assert "s3cret" not in settings.model_dump_json()
 
 
-def test_an_empty_password_file_is_none(keys: Path, tmp_path: Path) -> None:
+def test_empty_password_file_is_rejected(keys: Path, tmp_path: Path) -> None:
     path = tmp_path / "monitor.toml"
     path.write_text(
         '[kafka]\nsecurity_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
@@ -148,7 +148,7 @@ def test_an_empty_password_file_is_none(keys: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("bytes_", "says"), [(b"a = \xff", "can't decode byte 0xff"), (None, "Is a directory")])
-def test_a_file_that_is_no_text(tmp_path: Path, bytes_: bytes | None, says: str) -> None:
+def test_binary_file_is_rejected(tmp_path: Path, bytes_: bytes | None, says: str) -> None:
     path = tmp_path
     if bytes_ is not None:
         path = tmp_path / "monitor.toml"

@@ -108,7 +108,7 @@ def test_assumptions_are_listed_in_a_line(changed: dict[str, Any], said: str) ->
     assert line.startswith(said)
 
 
-def test_unreported_partitions_are_those_members_own() -> None:
+def test_unreported_partitions_come_from_members_assignments() -> None:
     found = baseline_of(group(member("a", 0, 5), topics={}))
     assert found.document["topics"]["t"]["partitions"] == 6
 

@@ -92,7 +92,7 @@ def test_members_restart_in_the_order_of_their_names() -> None:
     assert found.document == {**GROUP, "processing_ms": 0}
 
 
-def test_a_file_brings_its_events_its_times_and_new_topics() -> None:
+def test_deploy_file_sets_events_times_and_new_topics() -> None:
     told = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
 
     assert request_change(START, {}, Deploy(told)).document == {
@@ -103,7 +103,7 @@ def test_a_file_brings_its_events_its_times_and_new_topics() -> None:
 
 
 @pytest.mark.parametrize("told", [None, [], {"members": {}}, {"topics": [], "events": []}])
-def test_a_file_that_is_no_deploy(told: object) -> None:
+def test_invalid_deploy_file_is_rejected(told: object) -> None:
     with pytest.raises(InvalidScenario, match=r"^--deploy: "):
         request_change(START, {}, Deploy(told))
 

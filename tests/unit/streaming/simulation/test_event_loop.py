@@ -53,7 +53,7 @@ def test_a_group_may_take_a_day_and_its_longest_timeout(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("timeout", ["session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms"])
 @pytest.mark.parametrize("timeout_ms", [DAY_MS, DAY_MS + 1, 30 * DAY_MS // 2, 2**31 - 1])
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_a_pending_timer_is_no_unrest(protocol: str, timeout: str, timeout_ms: int) -> None:
+def test_pending_timer_does_not_prevent_settling(protocol: str, timeout: str, timeout_ms: int) -> None:
     events = ("at: 0, join: a", "at: 0, join: b", "at: 30000, bounce: a, down_ms: 4000", "at: 90000, leave: b")
     text = scenario("t: 2", *events)
     usual = run_scenario(load_scenario(text), protocol)
@@ -112,6 +112,6 @@ def test_lag_varies_by_consumer_change_and_seed_within_bounds() -> None:
 
 
 @pytest.mark.parametrize(("end", "until"), [(0, 1000), (20_000, 21_000), (20_019, 21_019), (20_020, 21_021)])
-def test_a_picture_goes_on_a_little_after_the_end(end: int, until: int) -> None:
+def test_timeline_extends_a_little_beyond_the_end(end: int, until: int) -> None:
     found = run_scenario(load_scenario(TEXT), "eager")
     assert event_loop.Simulation(found.protocol, found.assignor, found.result, end).shown_until == until

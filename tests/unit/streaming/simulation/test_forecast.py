@@ -44,7 +44,7 @@ def test_instance_ids_are_added_only_where_all_are_static() -> None:
     assert all(one.simulation.result.rebalances == 6 for name, one in _costs(_deploy()).items() if name != "static")
 
 
-def test_group_keeps_its_assignor_where_the_protocol_can() -> None:
+def test_group_keeps_its_assignor_if_the_protocol_supports_it() -> None:
     assert [way.assignor for way in forecast.ways("eager", "sticky")] == [
         "sticky",
         "cooperative-sticky",
@@ -74,7 +74,7 @@ def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
     assert counted[2:] == kept[2:]
 
 
-def test_the_answer_has_each_way_by_its_name() -> None:
+def test_forecast_lists_each_protocol_by_name() -> None:
     costs = list(_costs(_deploy()).values())
     found = forecast.costs_document(costs)["protocols"]
 

@@ -39,7 +39,7 @@ def _changes(at: int) -> list[dict[str, Any]]:
         ("consumer", "range"),
     ],
 )
-def test_a_group_goes_on_from_its_members_as_from_their_joins(protocol: str, assignor: str, *, static: bool) -> None:
+def test_initial_members_behave_like_joined_ones(protocol: str, assignor: str, *, static: bool) -> None:
     topics = {"t0": 7, "t1": 3}
     clients = {f"c{n}": {"instance_id": f"i-{n}"} if static else {} for n in (1, 2, 3)}
     joins = [{"at": 0, "join": name, **more} for name, more in clients.items()]
@@ -87,7 +87,7 @@ def test_members_that_cannot_be(members: str, message: str) -> None:
         load_scenario(f"topics: {{t0: 2}}\nmembers: {members}\nevents: []\n")
 
 
-def test_a_member_that_is_there_does_not_join() -> None:
+def test_initial_member_cannot_join_again() -> None:
     with pytest.raises(InvalidScenario, match="'a' is a member since 0 ms"):
         load_scenario("topics: {t0: 2}\nmembers: {a: }\nevents: [{at: 5, join: a}]\n")
 

@@ -102,7 +102,7 @@ def test_expired_records_of_the_log_are_reported() -> None:
     assert said.startswith("the membership topic does not have the join of 1 of 2 members: ")
 
 
-def test_a_group_that_is_not_known_or_gone_is_refused() -> None:
+def test_unknown_or_deleted_group_is_rejected() -> None:
     log = Events()
     with pytest.raises(UnknownGroup, match="nothing is known of it"):
         live([])

@@ -146,7 +146,7 @@ def test_a_step_begins_where_the_one_before_it_ended() -> None:
     assert simulate_cost(parse_scenario(migration_document), eager).total_ms == second["downtime"]["totalMs"]
 
 
-def test_the_answer_for_programs() -> None:
+def test_json_output_of_a_migration() -> None:
     found = plan_migration(group(*two()), restart=RESTART)
 
     assert (found["groupId"], found["now"], list(found["targets"])) == (

@@ -113,14 +113,14 @@ def played_again(teller: Teller, **more: Any) -> tuple[int, int] | None:
     return None if found is None else (found.simulation.result.rebalances, found.simulation.result.moved)
 
 
-def test_an_episode_is_played_again_the_way_it_went() -> None:
+def test_episode_is_replayed_as_it_happened() -> None:
     episode = find_episode("g", episodes(checkout()), "last")
     found = played_again(checkout())
     assert found is not None
     assert found[0] == episode.rebalances
 
 
-def test_a_migration_is_played_again_as_one() -> None:
+def test_migration_is_replayed_as_a_migration() -> None:
     teller = checkout()
     ce_id, last = teller.told[-1]
     teller.told[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))

@@ -126,7 +126,7 @@ def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_a_story_may_go_on_for_days(protocol: str) -> None:
+def test_scenario_may_last_for_days(protocol: str) -> None:
     """A group has to settle within a day of the last event, whenever the first was."""
     days = 24 * 3600 * 1000
     text = scenario("t: 4", "at: 0, join: a", f"at: {2 * days}, join: b", f"at: {4 * days}, leave: b")
@@ -135,7 +135,7 @@ def test_a_story_may_go_on_for_days(protocol: str) -> None:
     assert {name: share for name, share in after(last).items() if share} == {"a": {"t": [0, 1, 2, 3]}}
 
 
-def test_a_duplicate_instance_id_fences_the_one_before() -> None:
+def test_duplicate_instance_id_fences_the_earlier_member() -> None:
     text = scenario(
         "t: 4",
         "at: 0, join: c1, topics: [t], instance_id: i-1",
@@ -167,7 +167,7 @@ def test_protocols_and_assignors() -> None:
         protocol_assignor_pairs(["eager", "cooperative"], ["range"])
 
 
-def test_a_document_holds_a_part_a_protocol() -> None:
+def test_document_has_a_section_per_protocol() -> None:
     scenario = load_scenario(CONTRACT)
     value = simulations_document([run_scenario(scenario, "eager"), run_scenario(scenario, "consumer")])
     assert list(value) == ["protocols"]
@@ -182,7 +182,7 @@ def test_members_without_topics_are_members_all_the_same() -> None:
         assert [after(one) for one in rounds] == [{"a": given}], protocol
 
 
-def test_nothing_in_common_names_the_event() -> None:
+def test_missing_common_assignor_names_the_event() -> None:
     text = scenario("t: 4", "at: 0, join: a, assignors: [range]", "at: 9000, join: b, assignors: [sticky]")
     with pytest.raises(InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have none in common"):
         run_scenario(load_scenario(text), "eager")
@@ -203,6 +203,6 @@ def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> 
 
 
 @pytest.mark.parametrize(("members", "gone"), [(2, 1), (3, 1), (7, 1), (8, 2), (13, 3)])
-def test_a_quarter_of_the_members_goes_when_it_scales_in(members: int, gone: int) -> None:
+def test_quarter_of_the_members_leaves_on_scale_in(members: int, gone: int) -> None:
     happened = [event for event in load_ready_scenario("scale-in", members, 4).events if event.kind == "leave"]
     assert len({event.member for event in happened}) == len(happened) == gone

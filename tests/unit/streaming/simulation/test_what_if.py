@@ -62,7 +62,7 @@ def by_name(group: LiveGroup, found: Outlook) -> dict[str, dict[str, list[int]]]
     }
 
 
-def test_balanced_group_without_changes_stays_as_it_is() -> None:
+def test_balanced_group_without_changes_is_unchanged() -> None:
     found = {one.way: one for one in outlooks(apply_change(two(), GroupChange()))}
     assert list(found) == list(PAIRS)
     assert [one.way for one in found.values() if one.own] == [EAGER]
@@ -137,12 +137,12 @@ def test_namesakes_are_distinguished_by_ids() -> None:
 
 
 @pytest.mark.parametrize("kind", ["connect", "streams", "share"])
-def test_other_kinds_are_refused(kind: str) -> None:
+def test_other_kinds_of_groups_are_rejected(kind: str) -> None:
     with pytest.raises(ImpossibleChange, match=f"its kind is {kind}"):
         apply_change(group(kind=kind), GroupChange())
 
 
-def test_a_custom_assignor_is_no_way_of_ours() -> None:
+def test_custom_assignor_cannot_be_simulated() -> None:
     assert current_pair(two("StreamsPartitionAssignor")) is None
     assert current_pair(two("uniform")) == UNIFORM
     assert not any(one.own for one in outlooks(apply_change(two("mine"), GroupChange())))
@@ -186,7 +186,7 @@ def test_refusing_assignor_reports_why() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_it_comes_to_what_the_machines_of_the_protocols_come_to(seed: int) -> None:
+def test_what_if_agrees_with_the_protocol_machines(seed: int) -> None:
     """A member leaves a stable group, under each classic protocol: the same shares, rounds and moves.
 
     Under the consumer protocol ids are drawn: the machine's are its own.

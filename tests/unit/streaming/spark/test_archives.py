@@ -26,7 +26,7 @@ print(streaming.__file__, ranges.assign is not ranges.python, __version__)
 """
 
 
-def test_the_archive_has_what_runs_and_no_tests_or_headers() -> None:
+def test_archive_has_runtime_code_without_tests_or_headers() -> None:
     names = {name for name, path in archives._python_files() if path.is_file()}
     packages = {Path(name).parts[0] for name in names}
     assert {"assignors", "streaming", "msgspec", "numpy", "pandas", "pyarrow", "dateutil"} <= packages

@@ -40,7 +40,7 @@ def test_an_error_without_a_number_or_a_file_is_of_the_folder() -> None:
     assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; give the folder")
 
 
-def test_refusals_of_the_system_come_with_advice() -> None:
+def test_system_errors_come_with_advice() -> None:
     assert str(refused("c", "c/x", errno.ENOSPC)) == (
         "--checkpoint c: c/x: No space left on device; make room on its disk and start again; nothing is lost"
     )
@@ -109,5 +109,5 @@ def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
         "java.io.FileNotFoundException: /elsewhere/5.delta (Read-only file system)",
     ],
 )
-def test_errors_about_other_things_are_not_taken(text: str) -> None:
+def test_unrelated_errors_are_not_translated(text: str) -> None:
     assert of_checkpoint(RuntimeError(text), "c", "/c") is None

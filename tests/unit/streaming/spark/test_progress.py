@@ -105,7 +105,7 @@ def test_batches_add_up_without_the_ticks() -> None:
     }
 
 
-def test_a_figure_that_spark_left_out_stays_as_it_was() -> None:
+def test_metric_missing_in_progress_keeps_its_value() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
     metrics.add(batch_report(PROGRESS, BUCKETS))

@@ -178,7 +178,7 @@ def test_leftovers_of_an_interrupted_resize_are_not_carried_over(tmp_path: Path)
     assert [path.name for path in folder.iterdir()] == [NAME]
 
 
-def test_the_numbers_that_it_has_change_nothing(tmp_path: Path) -> None:
+def test_resizing_to_current_numbers_changes_nothing(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
     assert resize(str(folder), 16, None, dry_run=False).aside is None
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
@@ -208,7 +208,7 @@ def test_an_interrupted_switch_is_finished_by_the_next_start(tmp_path: Path) -> 
         assert place.read() == new
 
 
-def test_a_switch_keeps_the_old_one_aside(tmp_path: Path) -> None:
+def test_resize_keeps_the_old_checkpoint(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
     write(staged(folder), Metadata("cluster", "membership", "id-1", 4))
     aside = switch(folder)

@@ -64,7 +64,7 @@ def test_a_context_is_always_stopped() -> None:
     "error", [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer"), Py4JError("An error occurred")]
 )
 @pytest.mark.parametrize("when", ["meanwhile", "at its end"])
-def test_a_jvm_that_is_gone_is_reported_with_its_log(error: Exception, when: str) -> None:
+def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
     context = OneContext(error if when == "at its end" else None)
     with pytest.raises(SparkGone) as told, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
         if when == "meanwhile":
@@ -76,7 +76,7 @@ def test_a_jvm_that_is_gone_is_reported_with_its_log(error: Exception, when: str
     assert context.stopped == 1
 
 
-def test_an_error_of_a_running_jvm_is_raised_as_it_is() -> None:
+def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
     said = Py4JError("Method x does not exist")
     with pytest.raises(Py4JError) as told, open_until_gone(OneContext(answers=True), LOG):  # type: ignore[arg-type] # same
         raise said
@@ -90,7 +90,7 @@ def test_a_failed_start_is_reported_with_its_log(error: Exception) -> None:
         raise error
 
 
-def test_a_start_is_given_up_when_the_program_is_to_stop() -> None:
+def test_start_is_aborted_when_the_program_stops() -> None:
     stop, never = threading.Event(), threading.Event()
 
     def start() -> Any:

@@ -44,7 +44,7 @@ def test_a_batch_that_ends_before_it_begins_follows_a_loss(tmp_path: Path) -> No
     assert spans(str(tmp_path), "m") == {0: Span(4, 4)}
 
 
-def test_before_the_first_batch_is_done_nothing_was_read(tmp_path: Path) -> None:
+def test_uncommitted_first_batch_counts_as_unread(tmp_path: Path) -> None:
     batch(tmp_path, 0, '{"m":{"0":4}}', done=False)
     assert spans(str(tmp_path), "m") == {}
 

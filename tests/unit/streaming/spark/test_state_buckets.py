@@ -49,7 +49,7 @@ def test_the_bucket_numbers_stay_those_of_old_checkpoints() -> None:
     }
 
 
-def test_many_buckets_are_numbered_as_they_come() -> None:
+def test_many_buckets_are_numbered_in_order() -> None:
     assert bucket_numbers(300) == list(range(300))
 
 

@@ -91,7 +91,7 @@ def test_a_missing_topic_stops_the_query_and_twice_ends_the_job(name: str) -> No
         made.require_topics()
 
 
-def test_a_topic_that_one_broker_missed_is_ignored() -> None:
+def test_topic_missing_on_one_broker_is_ignored() -> None:
     made = supervisor()
     made.next_action(0.0)
     made.set_topics(TOPICS | {"diffs": None}, 1.0)
@@ -107,7 +107,7 @@ def test_undescribed_topic_is_not_judged() -> None:
     assert made.next_action(1.0) is Action.CONTINUE
 
 
-def test_a_written_topic_that_was_made_again_ends_the_job() -> None:
+def test_recreated_output_topic_ends_the_job() -> None:
     with pytest.raises(TopicGone, match=r"topic diffs was deleted and created again.*1 in place of 4 partitions"):
         supervisor().set_topics(TOPICS | {"diffs": Identity("id-2", 1)}, 1.0)
     with pytest.raises(TopicGone) as told:
@@ -143,7 +143,7 @@ def test_a_batch_without_lag_applied_all_before_its_start() -> None:
     assert made.applied_up_to == 102.0
 
 
-def test_behind_an_open_transaction_nothing_is_applied() -> None:
+def test_no_record_after_an_open_transaction_is_applied() -> None:
     made = supervisor()
     ended(made, events=5)
     for at in (100.0, 105.0, 100.0 + OPEN_SECONDS):

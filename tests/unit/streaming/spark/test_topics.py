@@ -27,7 +27,7 @@ def test_a_tick_is_a_record_with_its_time(monkeypatch: pytest.MonkeyPatch) -> No
     assert before <= first <= second <= int(time.time() * 1000)
 
 
-def test_a_tick_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tick_is_sent_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     MemoryKafka(monkeypatch)
     ticking = TickTopic(SETTINGS)
     waits: list[float] = []

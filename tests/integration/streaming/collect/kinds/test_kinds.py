@@ -153,7 +153,7 @@ class Cluster:
         return self.group.owned(worker_id)
 
 
-def test_connect_workers_join_are_killed_and_come_back(cluster: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+def test_connect_workers_join_crash_and_rejoin(cluster: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
     group_id = unique("connect")
     with Collecting(cluster.bootstrap_servers, group_id) as collecting:
         group = Group(collecting, group_id)

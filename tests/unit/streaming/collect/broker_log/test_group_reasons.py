@@ -115,7 +115,7 @@ def test_reasons_do_not_stay_for_the_next_generation() -> None:
     assert log.evidence("g", 3) == []
 
 
-def test_a_grown_topic_is_why_the_leader_came_again() -> None:
+def test_grown_topic_is_the_reason_of_the_leaders_rejoin() -> None:
     log = read(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a "
         "re-joining group during Stable; client reason: cached metadata has changed from (version1: {t=[0]}) at "
@@ -125,14 +125,14 @@ def test_a_grown_topic_is_why_the_leader_came_again() -> None:
     assert [item.kind for item in log.evidence("g", 2)] == ["topic.partitions_changed"]
 
 
-def test_other_lines_are_passed_over() -> None:
+def test_unrelated_lines_are_skipped() -> None:
     log = read("INFO Loading group metadata", "", "Group of something else", "[GroupId g] something new")
 
     assert log.evidence("g", 1) == []
 
 
 @pytest.mark.parametrize(("length", "kinds"), [(500, ["member.joined"]), (501, [])])
-def test_ids_that_only_an_attacker_chooses_are_not_looked_for(length: int, kinds: list[str]) -> None:
+def test_implausible_member_ids_are_not_matched(length: int, kinds: list[str]) -> None:
     group = "g" * length
     log = read(
         f"[GroupId {group}] Member m joins the consumer group using the consumer protocol.",
@@ -366,7 +366,7 @@ def test_a_real_coordinator() -> None:
 
 
 @pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
-def test_whatever_the_time_zone_of_the_log(zone: int) -> None:
+def test_log_time_zone_does_not_matter(zone: int) -> None:
     lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, record=5_010 + zone) == Stop(
         stopped_after=MINUTE + zone + 1_000, stopped_before=MINUTE + zone + 4_900

@@ -41,7 +41,7 @@ def test_few_unknown_rebalance_lines_raise_a_warning() -> None:
     assert log.counts.example.startswith("Rebalancing du groupe g")
 
 
-def test_one_line_that_is_understood_is_enough() -> None:
+def test_one_recognised_line_is_enough() -> None:
     log = read(*["other"] * 5000, f"2024-05-01 10:00:00,123 {STABILIZED.format(1)}")
     assert log.counts.problem(is_whole=True) is None
 
@@ -54,7 +54,7 @@ def test_timestamps_that_can_t_be_read_are_reported(times: int, is_reported: boo
     assert problem is None or "timestamp" in problem
 
 
-def test_a_few_lines_are_judged_where_no_more_come() -> None:
+def test_short_log_is_judged_at_its_end() -> None:
     assert read("one").counts.problem() is None
     assert read("one").counts.problem(is_whole=True) is not None
     assert BrokerLog().counts.problem(is_whole=True) is None
@@ -89,7 +89,7 @@ def test_chunks_may_end_anywhere() -> None:
     assert scanner.read == text.count(b"\n")
 
 
-def test_a_followed_line_is_returned_whatever_it_has() -> None:
+def test_followed_line_is_returned_with_any_content() -> None:
     scanner = LineScanner((b"HEAD", b"group"), re.compile(rb"HEAD|joins"))
     found = []
     for number, line in scanner.scan(b"a group\r\nHEAD\r\nrow\r\nother\nwho joins a group\n"):

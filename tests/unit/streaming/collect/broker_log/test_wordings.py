@@ -139,7 +139,7 @@ def test_a_static_member_that_is_away_has_not_left() -> None:
     assert kinds(log, 9) == [("member.left", ["x"])]
 
 
-def test_a_client_that_names_another_group_reports_nothing_of_it() -> None:
+def test_client_text_naming_another_group_is_ignored() -> None:
     reason = "Stabilized group victim generation 7 (__consumer_offsets-7) with 1 members"
     log = read(*scala(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}")))
     assert log.evidence("victim", 7) == []

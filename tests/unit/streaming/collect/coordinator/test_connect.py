@@ -42,11 +42,11 @@ def test_incremental_worker_lists_tasks_and_connector() -> None:
     assert read_worker(worker(None), "compatible") == Worker("http://w:8083/")
 
 
-def test_a_connector_without_tasks_is_not_named() -> None:
+def test_connector_without_tasks_is_omitted() -> None:
     assert read_worker(worker({"snk": [], "src": [1, 0, 1]}), "compatible").owned == {"src": [0, 1]}
 
 
-def test_an_allocation_without_bytes_is_none() -> None:
+def test_empty_allocation_is_none() -> None:
     with pytest.raises(MalformedRecord, match=r"^version: the value ends after 0 bytes"):
         read_worker(worker(None)[:-4] + pack(">i", 0), "sessioned")
 

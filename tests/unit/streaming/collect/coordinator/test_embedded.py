@@ -33,7 +33,7 @@ def test_empty_bytes_are_no_metadata() -> None:
         (32_767, Subscription(("t",), {"t": [5]}, 9, "r")),
     ],
 )
-def test_every_version_and_those_to_come(version: int, expected: Subscription) -> None:
+def test_every_version_and_newer_ones(version: int, expected: Subscription) -> None:
     topics, owned = pack(">i", 1) + string("t"), pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     data = pack(">h", version) + topics + sized(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
 

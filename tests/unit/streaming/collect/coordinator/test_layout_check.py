@@ -32,7 +32,7 @@ def test_a_generation_of_redpanda_is_recognised_and_not_misread(members: list[st
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
-def test_a_generation_of_kafka_is_no_other_system(version: int) -> None:
+def test_valid_generation_proves_kafka(version: int) -> None:
     members = {f"m-{n}": (subscription(["t"]), assignment({"t": [n]})) for n in range(3)}
     assert not is_redpanda(group_value(7, members, version=version))
 
@@ -49,7 +49,7 @@ def test_bytes_after_the_last_field_are_malformed() -> None:
         decode(KEY, group_value(7, members) + b"x")
 
 
-def test_twenty_unusable_records_and_no_other_are_another_system() -> None:
+def test_twenty_unusable_records_alone_mean_another_system() -> None:
     check = LayoutCheck()
     for _ in range(19):
         check.refused(KEY, b"?", MalformedRecord("bad"))
@@ -64,7 +64,7 @@ def test_unusable_records_among_usable_ones_are_dead_letters() -> None:
         check.refused(KEY, b"?", MalformedRecord("bad"))
 
 
-def test_malformed_client_bytes_are_no_other_system() -> None:
+def test_malformed_client_bytes_do_not_mean_another_system() -> None:
     check = LayoutCheck()
     for _ in range(100):
         check.refused(KEY, b"?", MalformedMember("subscription of member m: bad"))

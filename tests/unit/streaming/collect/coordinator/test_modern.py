@@ -164,7 +164,7 @@ def test_a_tombstone_of_another_kind_changes_nothing() -> None:
     assert group.modern.epoch == 4
 
 
-def test_a_snapshot_of_each_kind_and_of_none() -> None:
+def test_snapshots_of_each_kind_and_of_an_unknown_kind() -> None:
     def number(group: CoordinatedGroup) -> tuple[int | None, int | None] | None:
         snapshot = group.snapshot("g", 1, str)
         return None if snapshot is None else (snapshot.generation, snapshot.group_epoch)
@@ -214,7 +214,7 @@ def test_fields_of_a_share_group_s_member() -> None:
     )
 
 
-def test_the_other_values_of_share_groups() -> None:
+def test_other_record_types_of_share_groups() -> None:
     said = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
 
     assert decode(key(10, "m"), said) == GroupPart(
@@ -272,7 +272,7 @@ def test_the_view_of_two_members_with_one_partition() -> None:
         (20, "000000000005010008000001a202649be8", GroupPart("g", "streams", "target_epoch", 5)),
     ],
 )
-def test_the_group_s_own_values(number: int, value: str, part: GroupPart) -> None:
+def test_values_of_the_group_itself(number: int, value: str, part: GroupPart) -> None:
     assert decode(key(number), bytes.fromhex(value)) == part
 
 

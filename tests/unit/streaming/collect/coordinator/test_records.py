@@ -109,7 +109,7 @@ def test_only_the_key_is_read_of_excluded_groups() -> None:
         decode(b"\x00\x02\x00\x05g", None, lambda _: False)
 
 
-def test_types_of_other_groups_are_passed_over() -> None:
+def test_record_types_of_other_kinds_are_skipped() -> None:
     for number in (4, 9, 15, 18, -1):
         assert decode(pack(">h", number) + string("g"), b"whatever") == Other(number)
 
@@ -148,7 +148,7 @@ def test_assignment_configurations_of_streams_are_passed_over() -> None:
     assert record == GroupPart("g", "streams", "epoch", StreamsEpoch(7, 3))
 
 
-def test_every_truncation_is_refused_and_nothing_else_is_raised() -> None:
+def test_every_truncation_raises_only_the_decoding_error() -> None:
     for rows in captured().values():
         for row in rows:
             record = decode(row.key, row.value)
@@ -172,7 +172,7 @@ def test_the_reason_names_the_field() -> None:
         decode(None, b"")
 
 
-def test_the_reason_names_the_member_whose_bytes_are_meant() -> None:
+def test_reason_names_the_member_with_invalid_bytes() -> None:
     said = subscription(["t"])
     given = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 

@@ -116,14 +116,14 @@ def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, m
     assert str(raised.value) == message
 
 
-def test_an_array_never_announces_more_than_there_is() -> None:
+def test_array_longer_than_its_bytes_is_rejected() -> None:
     reader = Reader(b"\x7f\xff\xff\xff\x00")
 
     with pytest.raises(MalformedRecord, match="2147483647 elements announced, 1 bytes left"):
         reader.array("field", lambda: reader.int8("element"))
 
 
-def test_the_largest_numbers_and_what_is_left() -> None:
+def test_largest_numbers_and_remaining_bytes() -> None:
     reader = Reader(b"\x7f" + b"\xff" * 7 + b"\xff\xff\xff\xff\x0f" + b"\x00")
     assert reader.left == 14
     assert reader.int64("n") == 2**63 - 1

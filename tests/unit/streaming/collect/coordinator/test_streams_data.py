@@ -39,7 +39,7 @@ def test_when_to_join_again(at: int, expected: int | None) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", pack(">i", 12) + b"whatever is to come"])
-def test_nothing_and_what_is_to_come(data: bytes | None) -> None:
+def test_empty_and_newer_user_data(data: bytes | None) -> None:
     assert read_instance(data) is None
     assert read_assigned_tasks(data) is None
 

@@ -42,7 +42,7 @@ def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
 FIRST = [("topic.partitions_changed", {"t": 2}), ("group.observed", (1, {"a": {"t": [0, 1]}}))]
 
 
-def test_members_come_and_go_and_a_group_is_deleted(kafka: MemoryKafka) -> None:
+def test_members_join_and_leave_and_group_is_deleted(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
         eventually(lambda: published(kafka) == FIRST)
@@ -63,7 +63,7 @@ def test_members_come_and_go_and_a_group_is_deleted(kafka: MemoryKafka) -> None:
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-def test_a_restart_repeats_nothing_and_counts_on(kafka: MemoryKafka) -> None:
+def test_restart_repeats_no_event_and_continues_the_count(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     kafka.groups["k"] = group("k", shares=ONE, kind=ConsumerGroupType.CONSUMER)
     with Polling():
@@ -166,7 +166,7 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
     ("code", "resource", "name"),
     [("GROUP_AUTHORIZATION_FAILED", "group", "g"), ("TOPIC_AUTHORIZATION_FAILED", "topic", "*")],
 )
-def test_a_right_that_is_missing_is_named(kafka: MemoryKafka, code: str, resource: str, name: str) -> None:
+def test_missing_permission_is_reported(kafka: MemoryKafka, code: str, resource: str, name: str) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     kafka.fail("describe g", KafkaError(getattr(KafkaError, code), "not allowed"))
     polling = Polling()
@@ -302,7 +302,7 @@ def test_polling_takes_over_from_silent_offsets_collector(
     assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
 
 
-def test_without_visible_groups_the_missing_right_is_named(
+def test_without_visible_groups_missing_permission_is_reported(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Polling():

@@ -33,7 +33,7 @@ def test_stable_group_is_polled_slowly_from_first_answer(kafka: MemoryKafka, mon
     assert shown[shown.index("flux") + 1] == "rest"
 
 
-def test_its_signs_reach_no_further_than_what_it_has_seen(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     signs: list[bool] = []
 
     class Signs:

@@ -91,7 +91,7 @@ def test_first_snapshot_marks_unknown_fields() -> None:
     )
 
 
-def test_an_answer_that_shows_nothing_new_publishes_nothing() -> None:
+def test_unchanged_answer_publishes_no_event() -> None:
     assert numbers(*[classic("Stable", A3, B3)] * 3, classic("Stable", B3, A3)) == [1]
     both = member("a", [0], [0]), member("b", [1], [1])
     assert numbers(*[consumer("Stable", *both)] * 3) == [1]
@@ -138,7 +138,7 @@ def test_missing_member_may_have_crashed_or_left() -> None:
     ]
 
 
-def test_a_static_member_that_came_back_is_no_generation() -> None:
+def test_static_member_rejoin_is_no_generation() -> None:
     before, after = member("a-1", [0], instance="i"), member("a-2", [0], instance="i")
     _, events = polled(classic("Stable", before), classic("Stable", after))
     assert [(view.generation, view.members[0].member_id) for view in views(events)] == [(1, "a-1"), (1, "a-2")]
@@ -220,7 +220,7 @@ def test_ids_depend_only_on_what_was_polled() -> None:
     assert len(set(ids)) == 4
 
 
-def test_a_group_that_comes_back_as_it_was_has_ids_of_its_own() -> None:
+def test_recreated_identical_group_gets_new_event_ids() -> None:
     life = consumer("Stable", member("a", [0], [0])), consumer("Dead")
     events = polled(*life, *life, *life)[1]
     assert len({event.id for event in events}) == len(events) == 6
@@ -248,7 +248,7 @@ def test_group_unknown_to_its_coordinator_is_deleted_once() -> None:
         (consumer("Stable", member("a", [0], [0])), consumer("Reconciling", member("a", [0], [0, 1]))),
     ],
 )
-def test_a_restarted_collector_repeats_nothing_and_counts_on(answers: tuple[Described, ...]) -> None:
+def test_restarted_collector_continues_without_repeats(answers: tuple[Described, ...]) -> None:
     events = polled(*answers)[1]
     known = resumed(events[-1])
     assert polled(answers[-1], known=known)[1] == []

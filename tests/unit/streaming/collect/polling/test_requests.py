@@ -65,7 +65,7 @@ def test_states_have_kafkas_names(
     assert answer(found).state == name
 
 
-def test_a_group_that_never_had_members_is_none() -> None:
+def test_group_that_never_had_members_is_ignored() -> None:
     found = group("g", STATE.EMPTY)
     found.is_simple_consumer_group = True
     assert answer(found).state == "Dead"
@@ -125,7 +125,7 @@ class NotUtf8:
         (NotUtf8(), "an assignment: the name of a topic is not UTF-8"),
     ],
 )
-def test_impossible_assignment_of_a_leader_is_no_answer(kafka: MemoryKafka, place: Any, says: str) -> None:
+def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place: Any, says: str) -> None:
     kafka.groups = {"bad": group("bad", shares={"m": []}), "good": group("good")}
     (member,) = kafka.groups["bad"].members
     member.assignment.topic_partitions.append(place)
@@ -182,7 +182,7 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     assert len(kafka.admins) == 2
 
 
-def test_each_unanswered_client_gives_the_next_more_time(kafka: MemoryKafka, clock: Clock) -> None:
+def test_timeout_grows_after_each_unanswered_client(kafka: MemoryKafka, clock: Clock) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
     questions = GroupRequests(SETTINGS)
 
@@ -205,7 +205,7 @@ def test_each_unanswered_client_gives_the_next_more_time(kafka: MemoryKafka, clo
     assert len(kafka.admins) == 6
 
 
-def test_a_list_that_never_comes_is_given_up(kafka: MemoryKafka, clock: Clock) -> None:
+def test_list_request_without_an_answer_times_out(kafka: MemoryKafka, clock: Clock) -> None:
     questions = GroupRequests(SETTINGS)
     kafka.silent = True
     questions.list()

@@ -10,7 +10,7 @@ PACE = Pace(quick=0.5, slow=10.0, requests=100)
 
 
 @pytest.mark.parametrize(("calm", "seconds"), [(0, 0.5), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)])
-def test_each_answer_without_news_doubles_the_pause(calm: int, seconds: float) -> None:
+def test_each_unchanged_answer_doubles_the_interval(calm: int, seconds: float) -> None:
     assert PACE.pause(calm) == seconds
 
 
@@ -26,7 +26,7 @@ def test_answers_are_awaited_until_a_request_is_due(until_due: float, seconds: f
     assert wait(until_due) == seconds
 
 
-def test_a_budget_comes_back_evenly_and_is_not_saved_up() -> None:
+def test_budget_refills_evenly_and_is_not_saved() -> None:
     budget = Budget(10, 0.0)
     budget.spend(10)
     assert (budget.left(0.0), budget.left(0.5), budget.left(60.0)) == (0, 5, 10)
@@ -46,7 +46,7 @@ def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> 
     return found
 
 
-def test_group_in_flux_is_polled_often_and_stable_one_rarely() -> None:
+def test_rebalancing_group_is_polled_more_often_than_stable() -> None:
     schedule = Schedule(PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["flux", "flux", "rest"], 40) == [0, 0.5, 1, 2, 4, 8, 16, 26, 36]
