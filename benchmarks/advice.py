@@ -23,7 +23,7 @@ from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Episode, decode_episode
 from tests.support.advice import deploy, stopped
 from tests.support.compacted import latest, told
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 GROUPS = 1000
 DAYS = 30
@@ -31,10 +31,10 @@ DAYS = 30
 
 def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
     """Return a day of three kinds of groups: ten members that are deployed, four that crash, and six that scale."""
-    large = deploy(Teller(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
-    crashing = Teller(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
+    large = deploy(DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
+    crashing = DiffBuilder(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
     crashing.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)
-    scaled = Teller(24).join(*[f"s{number}@h{number}#1" for number in range(6)])
+    scaled = DiffBuilder(24).join(*[f"s{number}@h{number}#1" for number in range(6)])
     scaled.join("s6@h6#1", after=3600).leave("s6@h6#1", after=3600)
     found = []
     for teller in (large, crashing, scaled):

@@ -134,7 +134,7 @@ def _quiet(bucket: Bucket, event: Event) -> bytes:
     return bucket.pack()
 
 
-class Beside(NamedTuple):
+class PassthroughComparison(NamedTuple):
     """Medians of the passthrough and of the job, with each form of diff, over the same rounds."""
 
     passed: StreamRun
@@ -142,7 +142,7 @@ class Beside(NamedTuple):
     count: int
 
 
-def job(bench: Bench, spark: Any, members: int, protocol: str, options: argparse.Namespace) -> Beside:
+def job(bench: Bench, spark: Any, members: int, protocol: str, options: argparse.Namespace) -> PassthroughComparison:
     """Run all variants over this many bytes of rounds of :data:`GROUPS` groups, in turns."""
     jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
     producer, topic = bench.producer(), bench.topic(f"rounds-{uuid.uuid4().hex[:6]}")
@@ -165,7 +165,7 @@ def job(bench: Bench, spark: Any, members: int, protocol: str, options: argparse
         listing: StreamRun(*map(statistics.median, zip(*runs, strict=True)))
         for listing, runs in runs_by_listing.items()
     }
-    return Beside(middle[None], {listing: run for listing, run in middle.items() if listing}, count)
+    return PassthroughComparison(middle[None], {listing: run for listing, run in middle.items() if listing}, count)
 
 
 def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None) -> StreamRun:
@@ -245,7 +245,7 @@ def _jobs(options: argparse.Namespace) -> str:
     )
 
 
-def _cells(measured: Beside) -> list[str]:
+def _cells(measured: PassthroughComparison) -> list[str]:
     base = measured.passed
     ratios = [(base.seconds / run.seconds, base.cpu / run.cpu) for run in measured.ours.values()]
     return [f"{base.seconds:.1f}", *(f"{ratio:.2f}" for pair in ratios for ratio in pair)]

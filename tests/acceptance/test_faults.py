@@ -81,7 +81,7 @@ def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
     return done.returncode, line
 
 
-def a_strangers_file_stays(monitor: Monitor) -> None:
+def unrelated_file_is_kept(monitor: Monitor) -> None:
     notes = monitor.folder / "notes.txt"
     notes.write_text("my notes\n")
     status, line = refused(monitor, notes)
@@ -89,13 +89,13 @@ def a_strangers_file_stays(monitor: Monitor) -> None:
     assert notes.read_text() == "my notes\n"
 
 
-def a_second_server_is_refused(monitor: Monitor) -> None:
+def second_server_is_rejected(monitor: Monitor) -> None:
     status, line = refused(monitor, monitor.history)
     assert (status, "another `serve` uses it" in line) == (3, True), line
     monitor.says(None)
 
 
-def a_diff_of_the_far_future_is_refused_alone(monitor: Monitor) -> None:
+def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
     odd = message(sample(group_id="odd"))
     value = encode(sample(group_id="odd", timestamp=123454321)).replace(b"123454321", str(2**70).encode())
     headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in odd["headers"]]
@@ -108,7 +108,7 @@ def a_diff_of_the_far_future_is_refused_alone(monitor: Monitor) -> None:
     monitor.says(None)
 
 
-def a_full_disk_is_told_when_retention_runs(monitor: Monitor, disk: Path, topic: str) -> None:
+def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topic: str) -> None:
     """Meanwhile a client writes an assignment that no other client can read."""
     settings = monitor.serve.settings
     assert monitor.serve.stop() == 0
@@ -134,7 +134,7 @@ def a_full_disk_is_told_when_retention_runs(monitor: Monitor, disk: Path, topic:
     monitor.collect.check()
 
 
-def a_full_disk_at_the_start_costs_nothing(monitor: Monitor, disk: Path) -> None:
+def full_disk_at_the_start_has_no_effect(monitor: Monitor, disk: Path) -> None:
     known = monitor.ids()
     assert monitor.serve.stop() == 0
     with full(disk):
@@ -144,7 +144,7 @@ def a_full_disk_at_the_start_costs_nothing(monitor: Monitor, disk: Path) -> None
     assert monitor.ids()[: len(known)] == known
 
 
-def silence_is_told(monitor: Monitor) -> None:
+def unresponsive_broker_is_reported(monitor: Monitor) -> None:
     assert monitor.broker.pid is not None
     os.kill(monitor.broker.pid, signal.SIGSTOP)
     try:
@@ -155,7 +155,7 @@ def silence_is_told(monitor: Monitor) -> None:
     monitor.says(None)
 
 
-def a_topic_removed_after_a_restart_is_told_and_made_right(monitor: Monitor) -> None:
+def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> None:
     monitor.quiet()  # records written while a topic is deleted are deleted with it
     count = monitor.complete()
     admin = AdminClient({"bootstrap.servers": monitor.servers})
@@ -177,7 +177,7 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
     admin = AdminClient({"bootstrap.servers": monitor.servers})
     admin.create_topics([NewTopic(topic, 6, 1)])[topic].result(PATIENCE)
     disk = monitor.folder / "disk"
-    a_strangers_file_stays(monitor)
+    unrelated_file_is_kept(monitor)
     monitor.serve.start()
     Publisher(monitor.serve).put(ANCIENT)
     eventually(lambda: len(monitor.serve.ids()) == len(ANCIENT))
@@ -185,20 +185,20 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
         monitor.watched = open_page(browser, monitor.serve.url)
         monitor.complete()
         monitor.says(None)
-        a_second_server_is_refused(monitor)
-        a_diff_of_the_far_future_is_refused_alone(monitor)
+        second_server_is_rejected(monitor)
+        diff_of_the_far_future_is_rejected_alone(monitor)
         if disk.is_mount():
-            a_full_disk_is_told_when_retention_runs(monitor, disk, topic)
-            a_full_disk_at_the_start_costs_nothing(monitor, disk)
+            full_disk_is_reported_when_retention_runs(monitor, disk, topic)
+            full_disk_at_the_start_has_no_effect(monitor, disk)
         count = monitor.complete()
         with monitor.member(group, "c", topic) as third:
             eventually(lambda: third.owned, timeout=PATIENCE)  # the next diff may belong to another group
             count = monitor.complete(count)
-        silence_is_told(monitor)
+        unresponsive_broker_is_reported(monitor)
         monitor.broker.restart()
         count = monitor.complete(count)  # c has left
         monitor.says(None)
-        a_topic_removed_after_a_restart_is_told_and_made_right(monitor)
+        deleted_topic_after_a_restart_is_reported_and_healed(monitor)
         first.crash()
         monitor.complete(count)
         monitor.says(None)

@@ -16,7 +16,7 @@ from tests.support.browser import open_page
 from tests.support.compacted import checkout, updated
 from tests.support.feed import DIFFS, MemorySource, records, story
 from tests.support.feed_server import running
-from tests.support.histories import Group, diffs, handed_on, play
+from tests.support.histories import Group, diffs, play, static_member_handover
 from tests.support.told import START
 from tests.support.wait import eventually
 
@@ -116,7 +116,7 @@ def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path: Path) -> None:
-    found = diffs(play(handed_on())[1], "changed")
+    found = diffs(play(static_member_handover())[1], "changed")
     *before, last = records(found)
     others = found[-1].unchanged
     assert others

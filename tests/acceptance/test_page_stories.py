@@ -25,7 +25,7 @@ from tests.support.compacted import checkout, latest, updated
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
 from tests.support.incidents import incident
-from tests.support.told import START, Teller
+from tests.support.told import START, DiffBuilder
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
@@ -39,7 +39,7 @@ class Shown:
     feed: Running
     told: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def tell(self, teller: Teller, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
+    def tell(self, teller: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
         source = self.feed.source
         rounds, known = self.told.get(teller.group_id, (0, 0))
         for ce_id, diff in teller.told[rounds:]:
@@ -96,7 +96,7 @@ def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
     expect(row.locator(".story")).to_contain_text("Rolling restart of 2 of 3 members")
     expect(row.locator(".story-text")).to_have_attribute("data-tone", "good")
 
-    starting = Teller(6, group_id="mail")
+    starting = DiffBuilder(6, group_id="mail")
     starting.now += 900_000
     starting.join("a@h1#1").join("b@h2#1")
     shown.tell(starting, over=False)
@@ -186,7 +186,7 @@ def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None
 
 
 def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None:
-    resting, lost = Teller(6, group_id="resting"), Teller(6, group_id="lost")
+    resting, lost = DiffBuilder(6, group_id="resting"), DiffBuilder(6, group_id="lost")
     for teller in (resting, lost):
         teller.join("a@h1#1", "b@h2#1")
     resting.round("member.left", gone=("a@h1#1", "b@h2#1"), shares={}, unassigned={"t": [0, 1, 2, 3, 4, 5]})
@@ -291,7 +291,7 @@ def test_awaited_members_are_named(shown: Shown) -> None:
 
 
 def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> None:
-    teller = Teller(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
+    teller = DiffBuilder(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
     shown.tell(teller, racks={"pay@h2#1": "eu-1a"})
     page = shown.open("/groups/shop")
     members = shown.waiting("Members")
@@ -308,7 +308,7 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> Non
 
 def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> None:
     shown.tell(checkout("shop"))
-    shown.tell(Teller(6, group_id="mail").join("postman@h1#1"))
+    shown.tell(DiffBuilder(6, group_id="mail").join("postman@h1#1"))
     page = shown.open("/")
     expect(page.locator("#cluster")).to_have_text("c")
     page.keyboard.press("Control+k")
@@ -355,7 +355,7 @@ PEOPLE = ".legend button > span:nth-child(2)"
 
 
 def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
-    teller = Teller(6, group_id="shop").join("pay@h1#1", "web@h2#1")
+    teller = DiffBuilder(6, group_id="shop").join("pay@h1#1", "web@h2#1")
     for number in range(1, 8):
         teller.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
     shown.tell(teller)
@@ -377,7 +377,7 @@ def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
 
 
 def test_partitions_that_moved_come_first_in_a_large_group(shown: Shown) -> None:
-    teller = Teller(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
+    teller = DiffBuilder(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
     shares = dict(teller.members)
     last = shares["pay-9@h1#1"]["t"].pop()
     shares["pay-0@h1#1"] = {"t": [*shares["pay-0@h1#1"]["t"], last]}
@@ -493,10 +493,10 @@ def busy(shown: Shown) -> None:
     )
     shown.put(incident("shop", 1, opened_at=START, closed_at=START + 9))
     shown.put(incident("shop", 2, kind="stuck", opened_at=START + 60_000, story="shop does not get on."))
-    resting = Teller(6, group_id="resting").join("a@h1#1")
+    resting = DiffBuilder(6, group_id="resting").join("a@h1#1")
     resting.round("member.left", gone=("a@h1#1",), shares={}, unassigned={"t": [0, 1, 2]})
     shown.tell(resting)
-    settling = Teller(6, group_id="mail").join("a@h1#1")
+    settling = DiffBuilder(6, group_id="mail").join("a@h1#1")
     shown.tell(settling, over=False)
     newest = updated(settling, over=False)[-1]
     shown.put(

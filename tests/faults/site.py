@@ -223,7 +223,7 @@ class Site(Monitor):
 
         return Report(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
 
-    def gone_dark(self, name: str, within: float = 15.0) -> Report:
+    def metrics_unavailable(self, name: str, within: float = 15.0) -> Report:
         """Expect that its metrics are unavailable: Prometheus' ``up`` is 0, for which there is an alert."""
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
         return Report(name, words, lambda: not self.answers(name), within)

@@ -15,13 +15,13 @@ from tests.fuzz.mutate import Mutator
 SEEDS: list[Case] = [[b"key", b'{"a": [1, {"b": "text"}]}'], [b"other", None]]
 
 
-def refuse_braces(case: Case) -> None:
+def reject_braces(case: Case) -> None:
     for part in case:
         if b"}}" in (part or b""):
             raise KeyError("two braces")
 
 
-TARGET = Target("made", refuse_braces, lambda: SEEDS, 2)
+TARGET = Target("made", reject_braces, lambda: SEEDS, 2)
 
 
 def test_cases_survive_their_files() -> None:
@@ -56,7 +56,7 @@ def is_json(part: bytes) -> bool:
 def test_shrunk_finding_is_still_the_same_finding() -> None:
     case: Case = [b"a", b"long" * 50 + b"}}" + b"tail" * 9, b"b", b"}", b"c", None]
     with pytest.raises(KeyError) as found:
-        refuse_braces(case)
+        reject_braces(case)
     assert engine.shrunk(TARGET, case, found.value) == [b"", b"}}"]
 
 

@@ -25,10 +25,10 @@ class _Crowd:
         self._worst = 0.0
         self.distinct = [0] * count
         self.twice = 0
-        self.clients = [FeedClient(port, self._taker(number)) for number in range(count)]
+        self.clients = [FeedClient(port, self._receiver_of(number)) for number in range(count)]
         self.ending = False
 
-    def _taker(self, client: int) -> Any:
+    def _receiver_of(self, client: int) -> Any:
         had = self._had[client]
 
         def take(one: bytes, sent: int, now: float) -> None:

@@ -100,7 +100,7 @@ class _Worker(threading.Thread):
 
     def run(self) -> None:
         for group in self._groups:
-            self._insist(group)
+            self._retry_until_applied(group)
         self._traffic.born.release()
         begin, number = time.monotonic(), 0
         while not self._traffic.ending.is_set():
@@ -110,10 +110,10 @@ class _Worker(threading.Thread):
             elif late > 1:  # changes that the cluster could not accept are not repeated later
                 begin += late
             number += 1
-            self._insist(self._random.choice(self._groups))
+            self._retry_until_applied(self._random.choice(self._groups))
         self._close()
 
-    def _insist(self, group: _Group) -> None:
+    def _retry_until_applied(self, group: _Group) -> None:
         """Apply one change; retry while the cluster is unavailable."""
         while not self._traffic.ending.is_set():
             try:
@@ -133,7 +133,7 @@ class _Worker(threading.Thread):
             self._connections = self._connect(), self._connect()
         first, second = self._connections
         if group.known and not group.visitor:
-            self._come(group, first, second)
+            self._visitor_joins(group, first, second)
             return
         if group.visitor:
             first.leave(group.name, group.visitor)
@@ -142,7 +142,7 @@ class _Worker(threading.Thread):
         group.generation, _, group.resident = first.joined()
         self._assign(first, group, {group.resident: _WHOLE})
 
-    def _come(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
+    def _visitor_joins(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
         """Let a visitor join; the permanent member learns of it by its heartbeat and rejoins."""
         self._join(second, group, "")
         self._await_rebalance(group, first)

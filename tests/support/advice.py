@@ -1,4 +1,4 @@
-"""Histories of groups for advice, from the diffs of a :class:`~tests.support.told.Teller`."""
+"""Histories of groups for advice, from the diffs of a :class:`~tests.support.told.DiffBuilder`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, Episode
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from tests.support.compacted import latest, told
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 
-def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
+def history(teller: DiffBuilder, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
     """Return the history of the group's diffs, a minute after the last.
 
     ``session_ms`` and ``poll_ms``: settings of its members. ``downtime_ms``: the longest downtime of each episode
@@ -41,7 +41,7 @@ def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) ->
     return GroupHistory(**{**arguments, **fields})
 
 
-def members(teller: Teller, **settings: Any) -> LiveGroup | None:
+def members(teller: DiffBuilder, **settings: Any) -> LiveGroup | None:
     """Return the group's members with these client settings."""
     try:
         group = MembershipLog(teller.group_id).group(latest(teller))
@@ -61,7 +61,7 @@ def rules(group: GroupHistory) -> dict[str, Advice]:
     return {advice.rule: advice for advice in advise(group)}
 
 
-def deploy(teller: Teller, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> Teller:
+def deploy(teller: DiffBuilder, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> DiffBuilder:
     """Apply a rolling restart an hour later: each member leaves and rejoins with a new member id."""
     wait = 3600.0
     for member_id in list(teller.members):

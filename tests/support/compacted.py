@@ -1,4 +1,4 @@
-"""Records of the compacted topics, made from groups of a :class:`~tests.support.told.Teller`."""
+"""Records of the compacted topics, made from groups of a :class:`~tests.support.told.DiffBuilder`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streaming.records.diffs import LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeRecord, key
 from tests.support.diff_episodes import QuietNote, updates
 from tests.support.incidents import incident
-from tests.support.told import START, Teller, named
+from tests.support.told import START, DiffBuilder, named
 
 ASSIGNMENTS, EPISODES, INCIDENTS = "rebalance.assignments", "rebalance.episodes", "rebalance.incidents"
 
@@ -23,7 +23,7 @@ class Record(NamedTuple):
     value: bytes
 
 
-def latest(teller: Teller) -> LatestAssignment:
+def latest(teller: DiffBuilder) -> LatestAssignment:
     """Return the group's current assignment."""
     return LatestAssignment(
         group_id=teller.group_id,
@@ -42,19 +42,19 @@ def latest(teller: Teller) -> LatestAssignment:
     )
 
 
-def updated(teller: Teller, *, over: bool = True) -> list[Episode]:
+def updated(teller: DiffBuilder, *, over: bool = True) -> list[Episode]:
     """Return every update of every episode; ``over``: the last episode has ended."""
     end = [QuietNote(teller.told[-1][0])] if over else []
     return list(updates(teller.group_id, [*teller.told, *end]))
 
 
-def told(teller: Teller, *, over: bool = True) -> list[EpisodeRecord]:
+def told(teller: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
     """Return the newest record of each of the group's episodes."""
     newest = {episode.episode: episode for episode in updated(teller, over=over)}
     return [EpisodeRecord(one, encode(one)) for one in newest.values()]
 
 
-def records(teller: Teller, *, over: bool = True) -> Iterator[Record]:
+def records(teller: DiffBuilder, *, over: bool = True) -> Iterator[Record]:
     """Return all records of a group, including older ones that compaction has not yet removed."""
     group = teller.group_id
     yield Record(ASSIGNMENTS, group.encode(), encode(latest(teller)))
@@ -62,9 +62,9 @@ def records(teller: Teller, *, over: bool = True) -> Iterator[Record]:
         yield Record(EPISODES, key(group, episode.episode), encode(episode))
 
 
-def checkout(group_id: str = "team/checkout") -> Teller:
+def checkout(group_id: str = "team/checkout") -> DiffBuilder:
     """Return a group after a first start of three members, two with the same client id, and a rolling restart."""
-    teller = Teller(6, group_id=group_id)
+    teller = DiffBuilder(6, group_id=group_id)
     teller.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
     for host in ("h1", "h2"):
         teller.leave(f"pay@{host}#1", after=600 if host == "h1" else 5)

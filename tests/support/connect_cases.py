@@ -19,7 +19,7 @@ MAX_DELAYS_MS = (0, 1, 2, 40, 41, 1000, 60_000, 300_000, 300_000, 300_000)
 
 
 @dataclass
-class Life:
+class LeaderHistory:
     """The rounds of one Connect leader, in order."""
 
     max_delay_ms: int
@@ -27,9 +27,9 @@ class Life:
     answers: list[ConnectRound] = field(default_factory=list)
 
 
-def life(rng: random.Random, length: int) -> Life:
+def life(rng: random.Random, length: int) -> LeaderHistory:
     """Return ``length`` rounds of a cluster with joins, leaves, bounces, zombies, lost responses and config changes."""
-    story = Life(rng.choice(MAX_DELAYS_MS))
+    story = LeaderHistory(rng.choice(MAX_DELAYS_MS))
     pool = rng.sample(NAMES, rng.randint(2, 40))
     connectors = rng.sample(NAMES, rng.randint(1, 12))
     running = {name: Work() for name in pool[: rng.randint(1, min(8, len(pool)))]}

@@ -129,12 +129,12 @@ class EpochLog:
 
     def beats(self) -> Iterator[list[RawRecord]]:
         """Yield the records of these heartbeats, write by write."""
-        while any(self._has_to_do(member) for member in self.members.values()):
+        while any(self._has_pending_step(member) for member in self.members.values()):
             for member_id in list(self.members):
                 if run := self.beat(member_id):
                     yield run
 
-    def _has_to_do(self, one: _Member) -> bool:
+    def _has_pending_step(self, one: _Member) -> bool:
         return one.epoch != self._epoch or one.state != _STABLE
 
     def _assign(self) -> None:
@@ -167,7 +167,7 @@ class EpochLog:
 
     def _reconcile(self, member_id: str) -> None:
         one = self.members[member_id]
-        if not self._has_to_do(one):
+        if not self._has_pending_step(one):
             return
         for place in one.revoking:
             self._holder.pop(place, None)

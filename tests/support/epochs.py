@@ -114,7 +114,7 @@ class Epochs:
         elif chance < 0.2:
             self.subscribe()
         elif chance < 0.22 and not self.rules:
-            self.break_a_rule()
+            self.violate_a_protocol_rule()
         elif chance < 0.25:
             self.come_back()
         else:
@@ -201,7 +201,7 @@ class Epochs:
             name = f"m-{self.random.getrandbits(40):010x}"
             self.members[name] = structs.replace(old, member_id=name)
 
-    def break_a_rule(self) -> None:
+    def violate_a_protocol_rule(self) -> None:
         name = self.random.choice([*self.members])
         match self.random.randrange(4):
             case 0:

@@ -27,7 +27,7 @@ from streaming.serve.security import Access
 from streaming.serve.stories import Sort
 from tests.support.compacted import updated
 from tests.support.pure_stream import SINKS
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 EPISODES = "rebalance.episodes"
 INCIDENTS = "rebalance.incidents"
@@ -65,7 +65,7 @@ def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
     return TopicRecord(topic, 0, offset, key(value.group_id, number), body, made)
 
 
-def stories(teller: Teller, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
+def stories(teller: DiffBuilder, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
     """Return every update of every episode of a group, as records of the topic."""
     return [story(one, offset=offset) for offset, one in enumerate(updated(teller, over=over), start)]
 

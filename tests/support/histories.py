@@ -233,7 +233,7 @@ class Group(Log):
         return assignment
 
 
-def handed_on(log: Log | None = None) -> list[Event]:
+def static_member_handover(log: Log | None = None) -> list[Event]:
     """Return a group of six whose static member rejoins under another id; then another member leaves."""
     log = Log() if log is None else log
     sticky = {"assignors": ["cooperative-sticky"]}

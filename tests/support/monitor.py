@@ -96,7 +96,7 @@ class Monitor:
             "ready": ready["stale"]["kind"] if "stale" in ready else None if ready["ready"] else "not ready",
             "metrics": causes[0] if causes else None if caught_up else "not caught up",
         }
-        return faces if self.watched is None else {**faces, "page": _said_by(self.watched.page)}
+        return faces if self.watched is None else {**faces, "page": _status_of_page(self.watched.page)}
 
     def says(self, kind: str | None, seconds: float = PATIENCE) -> None:
         """Wait until all interfaces show this status, within this time and without contradiction."""
@@ -196,7 +196,7 @@ def diff_ids(log: Iterable[Event]) -> list[str]:
     return [output.id for output in outputs if isinstance(output, DiffOutput)]
 
 
-def _said_by(page: Any) -> str | None:
+def _status_of_page(page: Any) -> str | None:
     """Return the page's status: None if all is well, ``stale`` if it shows since when."""
     state = page.get_attribute("#live", "data-state")
     warning = "" if page.is_hidden("#stale") else page.inner_text("#stale")

@@ -51,7 +51,7 @@ class Arrivals(threading.Thread):
 
 
 @dataclass
-class Heard(threading.Thread):
+class StoryArrivals(threading.Thread):
     """Records when, by the clock that the browser uses, each episode and incident became readable from its topic."""
 
     serve: Serve
@@ -84,7 +84,7 @@ class Stage:
     topic: str
     folder: Path
     arrivals: Arrivals
-    heard: Heard
+    heard: StoryArrivals
     children: Children
     others: Children
     collector: Child
@@ -159,7 +159,7 @@ def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
         job += ["--episode-quiet", str(QUIET)]
         stream = children.add(Child("job", job, log=folder / "stream.log"))
         stage = Stage(
-            *(serve.start(), group, topic, folder, Arrivals(serve, group), Heard(serve)),
+            *(serve.start(), group, topic, folder, Arrivals(serve, group), StoryArrivals(serve)),
             *(children, others, collector, stream),
         )
         for name in ("c1", "c2", "c3"):

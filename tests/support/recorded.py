@@ -72,7 +72,7 @@ class AnyGroup(Log):
         if roll < 0.094:
             return self._deleted()
         if roll < 0.1:
-            return self.acknowledge(self._someone(), owned={"topic-0": [0]})
+            return self.acknowledge(self._random_member(), owned={"topic-0": [0]})
         if self.sort == "mixed" and roll < 0.11:
             self.observed = True
         if self.observed and (self.sort == "observed" or roll < 0.6):
@@ -89,7 +89,7 @@ class AnyGroup(Log):
             self.history = []
         return self.delete(forget=forget, reason=self.random.choice((None, "gone")))
 
-    def _someone(self) -> str:
+    def _random_member(self) -> str:
         return self.random.choice([*self.members, "nobody"])
 
     def _subscription(self) -> list[str]:
@@ -124,7 +124,7 @@ class AnyGroup(Log):
             instance = f"i{self.born}" if self.random.random() < 0.1 else None
             return self._join(f"{kind}-{self.born:03d}", instance)
         if roll < 0.5:
-            member_id = self._someone()
+            member_id = self._random_member()
             beat = self.beat(member_id, generation=self.random.randint(0, 9))
             self.heard[member_id] = beat.data.timestamp
             return beat
@@ -133,13 +133,13 @@ class AnyGroup(Log):
             heard = self.heard[member_id] - (self.random.random() < 0.3)
             return self.fence(member_id, reason="session timeout", last_heard=heard)
         if roll < 0.56:
-            return self.subscribe(self._someone(), *self._subscription())
+            return self.subscribe(self._random_member(), *self._subscription())
         if roll < 0.62:
             old = self.random.choice(list(self.members))
             instance = self.members.pop(old)
             self.born += 1
             return self._join(f"c-{self.born:03d}" if instance else old, instance)
-        member_id = self._someone()
+        member_id = self._random_member()
         instance = self.members.pop(member_id, None)
         leave = self.random.choice((self.leave, self.fence))
         reason = self.random.choice((None, "", 'schläft "tief"'))
@@ -147,8 +147,8 @@ class AnyGroup(Log):
 
     def _hint(self, roll: float) -> Event:
         if roll < 0.15:
-            return self.random.choice((self.leave, self.fence))(self._someone(), reason="told")
-        return self.join(self._someone(), *self.names)
+            return self.random.choice((self.leave, self.fence))(self._random_member(), reason="told")
+        return self.join(self._random_member(), *self.names)
 
     def _observe(self) -> Event:
         """Add a snapshot with a new generation, or with the same members (a further step, or an unrequested
@@ -178,7 +178,7 @@ class AnyGroup(Log):
         if roll > 0.97 and ids:
             self.shares[ids[0]] = {"unknown": [0], **self.shares[ids[0]]}
         evidence = [
-            Evidence(source="coordinator-log", reason="said", member_ids=[self._someone()], kind=kind)
+            Evidence(source="coordinator-log", reason="said", member_ids=[self._random_member()], kind=kind)
             for kind in (*KINDS, None)
             if self.random.random() < 0.08
         ]

@@ -199,7 +199,7 @@ def problems(errors: str) -> list[str]:
     return [line for line in errors.splitlines() if " INFO " not in line]
 
 
-def feed_slowly(job: Job, log: Topic, stop: threading.Event) -> None:
+def write_in_pieces(job: Job, log: Topic, stop: threading.Event) -> None:
     """Write the log in a hundred pieces, each partition in order; after ``stop`` without pauses."""
     longest = max(map(len, log))
     step = max(1, longest // 100)

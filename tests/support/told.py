@@ -10,7 +10,7 @@ from assignors.assignment import LastOwners, track_owners
 from streaming.records.diffs import Cause, Diff, MemberDiff
 from streaming.records.events import Evidence, Holding
 
-Told = tuple[str, Diff]
+IdentifiedDiff = tuple[str, Diff]
 START = 1_700_000_000_000
 #: Reasons of a LeaveGroup as brokers log them: a Java client that is being closed, and a client that sends none.
 CLOSED = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
@@ -25,7 +25,7 @@ def named(member_id: str) -> tuple[str | None, str | None, str | None]:
     return client or None, f"/{host}" if host else None, instance or None
 
 
-class Teller:
+class DiffBuilder:
     """A group whose members share ``partitions`` of the topic ``t`` in the order in which they joined."""
 
     def __init__(self, partitions: int = 12, group_id: str = "g") -> None:
@@ -36,7 +36,7 @@ class Teller:
         self.kind: Any = UNSET
         self.now = START
         self.members: dict[str, Holding] = {}
-        self.told: list[Told] = []
+        self.told: list[IdentifiedDiff] = []
         self._free: LastOwners = {}
 
     def round(
@@ -52,7 +52,7 @@ class Teller:
         shares: dict[str, Holding] | None = None,
         unassigned: Holding | None = None,
         delay_ms: int | None = None,
-    ) -> Teller:
+    ) -> DiffBuilder:
         """Add a round; ``who``: members that the cause names, by default those that joined or left."""
         self.now += round(after * 1000)
         before = {**self.members, **{one: {} for one in joined}}
@@ -93,21 +93,21 @@ class Teller:
         self.told.append((f"d{len(self.told) + 1}", diff))
         return self
 
-    def join(self, *ids: str, after: float = 1.0) -> Teller:
+    def join(self, *ids: str, after: float = 1.0) -> DiffBuilder:
         """Add a round in which these members join."""
         return self.round("member.joined", joined=ids, after=after)
 
-    def leave(self, *ids: str, after: float = 1.0, reason: str = CLOSED) -> Teller:
+    def leave(self, *ids: str, after: float = 1.0, reason: str = CLOSED) -> DiffBuilder:
         """Add a round in which these members leave, with a logged reason."""
         said = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
         return self.round("member.left", gone=ids, after=after, evidence=(said,))
 
-    def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> Teller:
+    def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> DiffBuilder:
         """Add a round in which the sessions of these members time out."""
         said = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
         return self.round("member.fenced", gone=ids, after=after, evidence=(said,) if reason else ())
 
-    def vanish(self, *ids: str, after: float = 1.0) -> Teller:
+    def vanish(self, *ids: str, after: float = 1.0) -> DiffBuilder:
         """Add a round without these members and without evidence of their departure."""
         said = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
         return self.round("group.observed", gone=ids, after=after, evidence=(said,))

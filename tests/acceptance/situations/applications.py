@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
-from tests.acceptance.situations.life import Life, Speaks
+from tests.acceptance.situations.life import MemberKind, RealGroup
 from tests.acceptance.situations.stage import POLLING, Stage
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker, JavaProcess
 from tests.support.members import Share
@@ -25,10 +25,10 @@ _STRING = "org.apache.kafka.common.serialization.Serdes$StringSerde"
 _P = TypeVar("_P", bound=JavaProcess)
 
 
-class _Processes(Life, Generic[_P]):
+class _Processes(RealGroup, Generic[_P]):
     """A group whose members are processes."""
 
-    def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
+    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, speaks, partitions)
         self._stack = ExitStack()
         self._members: dict[str, _P] = {}
@@ -49,7 +49,7 @@ class _Processes(Life, Generic[_P]):
 class Streams(_Processes[Application]):
     """A Kafka Streams application, with the classic protocol or KIP-1071; members are its threads."""
 
-    def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
+    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, speaks, partitions)
         if speaks.protocol == "streams":
             del self.views[POLLING]  # its clients use consumer groups
@@ -59,7 +59,7 @@ class Streams(_Processes[Application]):
         """Return the client id of a member."""
         return name + _THREAD
 
-    def _start(self, name: str, speaks: Speaks) -> None:
+    def _start(self, name: str, speaks: MemberKind) -> None:
         self.subscribed[name] = tuple(self.topics)
         own = name.removesuffix(_THREAD)
         config: dict[str, Any] = {
@@ -104,12 +104,12 @@ class Streams(_Processes[Application]):
 class Connect(_Processes[ConnectWorker]):
     """A cluster of Connect workers, whose assignment consists of tasks."""
 
-    def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
+    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, speaks, partitions)
         del self.views[POLLING]  # the Admin API does not describe such groups
         self._tasks: dict[str, int] = {}
 
-    def _start(self, name: str, _: Speaks) -> None:
+    def _start(self, name: str, _: MemberKind) -> None:
         delay = {"scheduled.rebalance.max.delay.ms": _DELAY_MS}
         self._runs(name, ConnectWorker(name, self.stage.servers, self.group, self.stage.folder, **delay))
         self.subscribed[name] = ()

@@ -81,7 +81,7 @@ def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threadin
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-    class Telling(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
+    class ReportingListener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             marks.assigned(assigned)
 
@@ -95,7 +95,7 @@ def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threadin
     consumer = wrap(KafkaConsumer)(**said["config"], partition_assignment_strategy=[assignor])
     # A leader without metadata of its topic assigns nothing, and may not notice later metadata.
     consumer.partitions_for_topic(said["topic"])
-    consumer.subscribe([said["topic"]], listener=Telling())
+    consumer.subscribe([said["topic"]], listener=ReportingListener())
     try:
         while not stop.is_set():
             for place, records in consumer.poll(timeout_ms=100).items():

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple, Self
 
-from tests.acceptance.situations.groups import Act, Played
-from tests.acceptance.situations.life import Life
+from tests.acceptance.situations.groups import AppliedChange, PlayedChanges
+from tests.acceptance.situations.life import RealGroup
 from tests.acceptance.situations.measured import Compared, compared
 from tests.acceptance.situations.stage import RECORD_MS
 from tests.support.pure_stream import SINKS
@@ -17,12 +17,12 @@ from tests.support.pure_stream import SINKS
 _STARVED_MS = 2000
 
 
-def of_life(life: Life, view: str) -> list[Compared]:
+def of_life(life: RealGroup, view: str) -> list[Compared]:
     """Return each partition with measured or reported downtime in a step of the history, for one view.
 
     A partition that nobody consumed again has no measured end: after a shutdown, or of a deleted topic.
     """
-    played = Played(life.group, life.marks, [Act(step.kind, step.at) for step in life.steps])
+    played = PlayedChanges(life.group, life.marks, [AppliedChange(step.kind, step.at) for step in life.steps])
     if not life.marks:
         return []
     events = (event for event in life.views[view].events if event.data.group_id == life.group)

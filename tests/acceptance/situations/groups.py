@@ -55,7 +55,7 @@ class Gap(NamedTuple):
     end: int
 
 
-class Act(NamedTuple):
+class AppliedChange(NamedTuple):
     """A change of a group, and its start time (ms)."""
 
     kind: str
@@ -249,12 +249,12 @@ def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
 
 
 @dataclass
-class Played:
+class PlayedChanges:
     """The changes of a group and their results, from the first change on; ``files``: its consumers' marks."""
 
     group: str
     files: list[Path]
-    acts: list[Act] = field(default_factory=list)
+    acts: list[AppliedChange] = field(default_factory=list)
 
     def marks(self) -> list[Mark]:
         """Return when partitions were consumed, each in order of time."""
@@ -275,14 +275,14 @@ class Played:
         ]
 
 
-def play(members: Members, rounds: int) -> Played:
+def play(members: Members, rounds: int) -> PlayedChanges:
     """Apply this change to a group of two several times, each after the group has settled."""
-    played = Played(members.group, members.files)
+    played = PlayedChanges(members.group, members.files)
     members.start("a")
     members.start("b")
     _settle(members)
     for kind in islice(cycle(ACTS), rounds):
-        played.acts.append(Act(kind, time.time_ns() // 1_000_000))
+        played.acts.append(AppliedChange(kind, time.time_ns() // 1_000_000))
         match kind:
             case "join":
                 members.start("c")
@@ -312,7 +312,7 @@ def _settle(members: Members) -> None:
     eventually(quiet, every=0.1)
 
 
-def together(groups: list[Members], rounds: int) -> list[Played]:
+def together(groups: list[Members], rounds: int) -> list[PlayedChanges]:
     """Play all groups at the same time."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(groups)))

@@ -37,7 +37,7 @@ _PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUM
 
 
 @dataclass(frozen=True)
-class Speaks:
+class MemberKind:
     """How members are made: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
 
     ``assignors``: of the classic protocol, by preference. ``static``: each has an instance id.
@@ -84,10 +84,10 @@ class Step:
     told: dict[str, list[Episode]] = field(default_factory=dict)
 
 
-class Life:
+class RealGroup:
     """A group of real members; each :meth:`step` is one episode."""
 
-    def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
+    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
         self.stage, self.speaks = stage, speaks
         self.group = unique(name)
         self.topics = {stage.topic(partitions, self.group): partitions}
@@ -110,13 +110,13 @@ class Life:
 
     # Changes of the group.
 
-    def start(self, *names: str, speaks: Speaks | None = None) -> None:
+    def start(self, *names: str, speaks: MemberKind | None = None) -> None:
         """Start members, all at once."""
         for name in names:
             self._start(name, speaks or self.speaks)
             self._new.add(name)
 
-    def _start(self, name: str, speaks: Speaks) -> None:
+    def _start(self, name: str, speaks: MemberKind) -> None:
         topics = self.subscribed.setdefault(name, tuple(self.topics))
         if speaks.client == "java":
             self._started += 1
@@ -137,7 +137,7 @@ class Life:
         if speaks.racks:
             options["properties"] = (*options["properties"], f"client.rack={dict(speaks.racks)[name]}")
         if speaks.listened:
-            options |= {"listener": self.stage.servers, "listener_prefix": self.stage.told_prefix}
+            options |= {"listener": self.stage.servers, "listener_prefix": self.stage.reports_prefix}
         member = Member(
             self.stage.servers,
             self.group,
@@ -154,7 +154,7 @@ class Life:
         self.python[name] = process
         self.processes.append(process)
 
-    def _java_config(self, name: str, speaks: Speaks) -> dict[str, Any]:
+    def _java_config(self, name: str, speaks: MemberKind) -> dict[str, Any]:
         config: dict[str, Any] = {
             "bootstrap.servers": self.stage.servers,
             "group.id": self.group,
@@ -276,7 +276,7 @@ class Life:
         self.stage.grow(name, partitions)
         self.topics[name] = partitions
 
-    def roll(self, *names: str, speaks: Speaks | None = None) -> None:
+    def roll(self, *names: str, speaks: MemberKind | None = None) -> None:
         """Restart the members one after the other, each after the group has rebalanced without it."""
         for name in names:
             self.stop(name)
@@ -336,7 +336,7 @@ class Life:
         except AssertionError as error:
             raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
 
-    def _agrees(self, view: Following, before: dict[str, str]) -> bool:
+    def _shows_all_members(self, view: Following, before: dict[str, str]) -> bool:
         """Return true if a view shows all members with their partitions, and waits for nothing."""
         told, ids = view.episodes(self.group), view.ids(self.group)
         shares = {name: share for name, share in view.shares(self.group).items() if share}
@@ -347,7 +347,7 @@ class Life:
             and shares == self.owned()
             and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
             and (view is self.views.get(POLLING) or self._has_newest(view))  # polling has its own generation count
-            and self._thought(view)
+            and self._has_no_pending_round(view)
         )
 
     def _has_newest(self, view: Following) -> bool:
@@ -362,7 +362,7 @@ class Life:
         seen = [one.generation if one.group_epoch is None else one.group_epoch for one in rounds]
         return max((number for number in seen if number is not None), default=None), max(told, default=-1)
 
-    def _thought(self, view: Following) -> bool:
+    def _has_no_pending_round(self, view: Following) -> bool:
         """Return true if no member will request another round by itself."""
         if self.speaks.client != "kafka-python":
             return True
@@ -370,7 +370,7 @@ class Life:
 
     def _rests(self, view: Following, before: dict[str, str]) -> bool:
         """Return true if this holds and the view's quiet time has passed since."""
-        return self._agrees(view, before) and view.rest(self.group)
+        return self._shows_all_members(view, before) and view.rest(self.group)
 
     def settle(self, before: dict[str, dict[str, str]]) -> None:
         """Wait until the group is complete and quiet in every view; ``before``: the earlier member ids."""

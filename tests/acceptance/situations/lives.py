@@ -8,31 +8,31 @@ from time import monotonic
 
 from tests.acceptance.situations import operations
 from tests.acceptance.situations.applications import Connect, Streams
-from tests.acceptance.situations.life import POLL_MS, Life, Speaks
+from tests.acceptance.situations.life import POLL_MS, MemberKind, RealGroup
 from tests.support.wait import eventually
 
-EAGER = Speaks("java", "eager", poll_ms=POLL_MS)
+EAGER = MemberKind("java", "eager", poll_ms=POLL_MS)
 COOPERATIVE = replace(EAGER, protocol="cooperative")
 CONSUMER = replace(EAGER, protocol="consumer")
 STATIC = replace(EAGER, static=True)
-PLACED = Speaks("kafka-python", "eager", placed=True)
+PLACED = MemberKind("kafka-python", "eager", placed=True)
 RACKS = (("a", "z1"), ("b", "z1"), ("c", "z2"), ("d", "z2"))
 TEN = tuple(f"m{number}" for number in range(10))
 
 
-def _beginning(life: Life) -> None:
+def _beginning(life: RealGroup) -> None:
     with life.step("first-start", came=("a", "b")):
         life.start("a", "b")
     with life.step("scale-out", came=("c",)):
         life.start("c")
 
 
-def _crash(life: Life) -> None:
+def _crash(life: RealGroup) -> None:
     with life.step("crash", went=("c",)):
         life.crash("c")
 
 
-def _everything(life: Life) -> None:
+def _apply_all_changes(life: RealGroup) -> None:
     """Apply every change that a group of Java consumers supports under its protocol."""
     _beginning(life)
     with life.step("subscription-change"):
@@ -54,7 +54,7 @@ def _everything(life: Life) -> None:
     operations.end(life)
 
 
-def _usual(life: Life) -> None:
+def _apply_usual_changes(life: RealGroup) -> None:
     """Apply the changes that every group supports."""
     _beginning(life)
     with life.step("rolling-restart", back=("a", "b"), may=("restart",)):
@@ -65,7 +65,7 @@ def _usual(life: Life) -> None:
     operations.end(life)
 
 
-def new_assignor(life: Life) -> None:
+def new_assignor(life: RealGroup) -> None:
     """Replace members by ones that prefer another assignor; the group uses it once most of them do."""
     _beginning(life)
     other = replace(life.speaks, assignors=tuple(reversed(life.speaks.assignors)))
@@ -74,7 +74,7 @@ def new_assignor(life: Life) -> None:
     operations.end(life)
 
 
-def migration(life: Life) -> None:
+def migration(life: RealGroup) -> None:
     """Migrate from the classic protocol to KIP-848, one member after the other."""
     _beginning(life)
     with life.step("protocol-migration", back=("a", "b", "c")):
@@ -82,7 +82,7 @@ def migration(life: Life) -> None:
     operations.end(life)
 
 
-def static(life: Life) -> None:
+def static(life: RealGroup) -> None:
     """Restart members with instance ids: if they rejoin in time, no partition moves."""
     _beginning(life)
     with life.step("static-bounce", back=("b",)):
@@ -93,7 +93,7 @@ def static(life: Life) -> None:
     operations.end(life)
 
 
-def static_rollouts(life: Life) -> None:
+def static_rollouts(life: RealGroup) -> None:
     """Run three rollouts of static members."""
     with life.step("first-start", came=("a", "b", "c")):
         life.start("a", "b", "c")
@@ -103,7 +103,7 @@ def static_rollouts(life: Life) -> None:
     operations.end(life)
 
 
-def ten(life: Life) -> None:
+def ten(life: RealGroup) -> None:
     """Restart ten members one by one."""
     with life.step("first-start", came=TEN):
         life.start(*TEN)
@@ -112,7 +112,7 @@ def ten(life: Life) -> None:
     operations.end(life)
 
 
-def scales_twice(life: Life) -> None:
+def scales_twice(life: RealGroup) -> None:
     """Scale a healthy group out and in."""
     with life.step("first-start", came=("a", "b")):
         life.start("a", "b")
@@ -123,7 +123,7 @@ def scales_twice(life: Life) -> None:
     operations.end(life)
 
 
-def one_join(life: Life) -> None:
+def one_join(life: RealGroup) -> None:
     """Let one member join another."""
     with life.step("first-start", came=("a",)):
         life.start("a")
@@ -132,7 +132,7 @@ def one_join(life: Life) -> None:
     operations.end(life)
 
 
-def storm(life: Life, kills: int = 3, every: float = 0) -> None:
+def storm(life: RealGroup, kills: int = 3, every: float = 0) -> None:
     """Kill a member repeatedly; ``every``: minimum seconds between two kills."""
     with life.step("first-start", came=("a", "b")):
         life.start("a", "b")
@@ -148,12 +148,12 @@ def storm(life: Life, kills: int = 3, every: float = 0) -> None:
     operations.end(life)
 
 
-def long_storm(life: Life) -> None:
+def long_storm(life: RealGroup) -> None:
     """Run a storm of three minutes."""
     storm(life, kills=9, every=20)
 
 
-def connectors(life: Life) -> None:
+def connectors(life: RealGroup) -> None:
     """Create and delete connectors of a worker."""
     assert isinstance(life, Connect)
     with life.step("first-start", came=("w1",)):
@@ -167,7 +167,7 @@ def connectors(life: Life) -> None:
     operations.end(life)
 
 
-def streams(life: Life) -> None:
+def streams(life: RealGroup) -> None:
     """Run a Kafka Streams application; under the classic protocol its threads send no LeaveGroup."""
     a, b, c = map(Streams.thread, "abc")
     with life.step("first-start", came=(a, b)):
@@ -186,86 +186,86 @@ def streams(life: Life) -> None:
 
 
 @dataclass(frozen=True)
-class Led:
+class GroupCase:
     """A group history: the clients of its members, and its changes."""
 
-    speaks: Speaks
-    happens: Callable[[Life], None]
+    speaks: MemberKind
+    happens: Callable[[RealGroup], None]
     partitions: int = 6
-    life: type[Life] = Life
+    life: type[RealGroup] = RealGroup
 
 
-def _python(client: str, protocol: str) -> Led:
-    return Led(Speaks(client, protocol, listened=protocol != "consumer"), _usual)
+def _python(client: str, protocol: str) -> GroupCase:
+    return GroupCase(MemberKind(client, protocol, listened=protocol != "consumer"), _apply_usual_changes)
 
 
-LIVES: dict[str, Led] = {
-    "java eager": Led(EAGER, _everything),
-    "java cooperative": Led(COOPERATIVE, _everything),
-    "java kip-848": Led(CONSUMER, _everything),
-    "java static eager": Led(STATIC, static),
-    "java static kip-848": Led(replace(STATIC, protocol="consumer"), static),
-    "java new assignor": Led(replace(EAGER, assignors=("range", "roundrobin")), new_assignor),
-    "java migration": Led(EAGER, migration),
-    "java scales twice": Led(EAGER, scales_twice),
-    "java kip-848, one join": Led(CONSUMER, one_join),
-    "confluent kip-848, one join": Led(Speaks("confluent", "consumer"), one_join),
-    "ten eager": Led(EAGER, ten, partitions=20),
-    "ten cooperative": Led(COOPERATIVE, ten, partitions=20),
-    "ten static": Led(STATIC, ten, partitions=20),
-    "ten kip-848": Led(CONSUMER, ten, partitions=20),
+LIVES: dict[str, GroupCase] = {
+    "java eager": GroupCase(EAGER, _apply_all_changes),
+    "java cooperative": GroupCase(COOPERATIVE, _apply_all_changes),
+    "java kip-848": GroupCase(CONSUMER, _apply_all_changes),
+    "java static eager": GroupCase(STATIC, static),
+    "java static kip-848": GroupCase(replace(STATIC, protocol="consumer"), static),
+    "java new assignor": GroupCase(replace(EAGER, assignors=("range", "roundrobin")), new_assignor),
+    "java migration": GroupCase(EAGER, migration),
+    "java scales twice": GroupCase(EAGER, scales_twice),
+    "java kip-848, one join": GroupCase(CONSUMER, one_join),
+    "confluent kip-848, one join": GroupCase(MemberKind("confluent", "consumer"), one_join),
+    "ten eager": GroupCase(EAGER, ten, partitions=20),
+    "ten cooperative": GroupCase(COOPERATIVE, ten, partitions=20),
+    "ten static": GroupCase(STATIC, ten, partitions=20),
+    "ten kip-848": GroupCase(CONSUMER, ten, partitions=20),
     "confluent eager": _python("confluent", "eager"),
     "confluent cooperative": _python("confluent", "cooperative"),
     "confluent kip-848": _python("confluent", "consumer"),
     "kafka-python eager": _python("kafka-python", "eager"),
     "kafka-python cooperative": _python("kafka-python", "cooperative"),
-    "storm eager": Led(Speaks("confluent", "eager"), storm),
-    "storm kip-848": Led(Speaks("confluent", "consumer"), storm),
-    "storm for three minutes": Led(Speaks("confluent", "cooperative"), long_storm),
-    "connect": Led(Speaks("connect", "sessioned"), connectors, life=Connect),
-    "streams classic": Led(Speaks("streams", "classic"), streams, life=Streams),
-    "streams kip-1071": Led(Speaks("streams", "streams"), streams, life=Streams),
-    "three rollouts eager": Led(EAGER, operations.rollouts),
-    "three rollouts cooperative": Led(COOPERATIVE, operations.rollouts),
-    "three rollouts kip-848": Led(CONSUMER, operations.rollouts),
-    "three rollouts static": Led(STATIC, static_rollouts),
-    "twenty cooperative": Led(COOPERATIVE, operations.twenty, partitions=40),
-    "twenty kip-848": Led(CONSUMER, operations.twenty, partitions=40),
-    "shared instance id": Led(STATIC, operations.shared_instance),
-    "rejoins eager": Led(EAGER, operations.rejoins),
-    "rejoins cooperative": Led(COOPERATIVE, operations.rejoins),
-    "one requested rebalance": Led(EAGER, operations.one_request),
-    "overtaken start eager": Led(EAGER, operations.overtaken, partitions=16),
-    "overtaken start cooperative": Led(COOPERATIVE, operations.overtaken, partitions=16),
-    "overtaken start kip-848": Led(CONSUMER, operations.overtaken, partitions=16),
-    "visitors eager": Led(EAGER, operations.visitors),
-    "visitors kip-848": Led(CONSUMER, operations.visitors),
-    "start and leave eager": Led(EAGER, operations.start_and_leave),
-    "start and leave kip-848": Led(CONSUMER, operations.start_and_leave),
-    "killed eager": Led(EAGER, operations.killed),
-    "killed cooperative": Led(COOPERATIVE, operations.killed),
-    "killed kip-848": Led(Speaks("confluent", "consumer"), operations.killed),
-    "recreated eager": Led(EAGER, operations.recreated),
-    "recreated cooperative": Led(COOPERATIVE, operations.recreated),
-    "recreated kip-848": Led(CONSUMER, operations.recreated),
-    "recreated elsewhere": Led(PLACED, operations.recreated_elsewhere),
-    "surge": Led(PLACED, operations.surge),
-    "fleet replaced": Led(PLACED, operations.fleet_replaced),
-    "zone lost": Led(Speaks("confluent", "consumer", racks=RACKS), operations.zone_lost),
-    "topic added eager": Led(Speaks("confluent", "eager"), operations.topic_added),
-    "topic added kip-848": Led(CONSUMER, operations.topic_added),
-    "topic matches eager": Led(Speaks("confluent", "eager", pattern=True), operations.topic_matches),
-    "topic matches kip-848": Led(Speaks("confluent", "consumer", pattern=True), operations.topic_matches),
-    "offsets reset": Led(Speaks("confluent", "eager"), operations.offsets_reset),
-    "overrun librdkafka": Led(Speaks("poller", "eager", poll_ms=POLL_MS), operations.overrun),
-    "deployment eager": Led(EAGER, operations.surge),
-    "deployment kip-848": Led(CONSUMER, operations.surge),
+    "storm eager": GroupCase(MemberKind("confluent", "eager"), storm),
+    "storm kip-848": GroupCase(MemberKind("confluent", "consumer"), storm),
+    "storm for three minutes": GroupCase(MemberKind("confluent", "cooperative"), long_storm),
+    "connect": GroupCase(MemberKind("connect", "sessioned"), connectors, life=Connect),
+    "streams classic": GroupCase(MemberKind("streams", "classic"), streams, life=Streams),
+    "streams kip-1071": GroupCase(MemberKind("streams", "streams"), streams, life=Streams),
+    "three rollouts eager": GroupCase(EAGER, operations.rollouts),
+    "three rollouts cooperative": GroupCase(COOPERATIVE, operations.rollouts),
+    "three rollouts kip-848": GroupCase(CONSUMER, operations.rollouts),
+    "three rollouts static": GroupCase(STATIC, static_rollouts),
+    "twenty cooperative": GroupCase(COOPERATIVE, operations.twenty, partitions=40),
+    "twenty kip-848": GroupCase(CONSUMER, operations.twenty, partitions=40),
+    "shared instance id": GroupCase(STATIC, operations.shared_instance),
+    "rejoins eager": GroupCase(EAGER, operations.rejoins),
+    "rejoins cooperative": GroupCase(COOPERATIVE, operations.rejoins),
+    "one requested rebalance": GroupCase(EAGER, operations.one_request),
+    "overtaken start eager": GroupCase(EAGER, operations.overtaken, partitions=16),
+    "overtaken start cooperative": GroupCase(COOPERATIVE, operations.overtaken, partitions=16),
+    "overtaken start kip-848": GroupCase(CONSUMER, operations.overtaken, partitions=16),
+    "visitors eager": GroupCase(EAGER, operations.visitors),
+    "visitors kip-848": GroupCase(CONSUMER, operations.visitors),
+    "start and leave eager": GroupCase(EAGER, operations.start_and_leave),
+    "start and leave kip-848": GroupCase(CONSUMER, operations.start_and_leave),
+    "killed eager": GroupCase(EAGER, operations.killed),
+    "killed cooperative": GroupCase(COOPERATIVE, operations.killed),
+    "killed kip-848": GroupCase(MemberKind("confluent", "consumer"), operations.killed),
+    "recreated eager": GroupCase(EAGER, operations.recreated),
+    "recreated cooperative": GroupCase(COOPERATIVE, operations.recreated),
+    "recreated kip-848": GroupCase(CONSUMER, operations.recreated),
+    "recreated elsewhere": GroupCase(PLACED, operations.recreated_elsewhere),
+    "surge": GroupCase(PLACED, operations.surge),
+    "fleet replaced": GroupCase(PLACED, operations.fleet_replaced),
+    "zone lost": GroupCase(MemberKind("confluent", "consumer", racks=RACKS), operations.zone_lost),
+    "topic added eager": GroupCase(MemberKind("confluent", "eager"), operations.topic_added),
+    "topic added kip-848": GroupCase(CONSUMER, operations.topic_added),
+    "topic matches eager": GroupCase(MemberKind("confluent", "eager", pattern=True), operations.topic_matches),
+    "topic matches kip-848": GroupCase(MemberKind("confluent", "consumer", pattern=True), operations.topic_matches),
+    "offsets reset": GroupCase(MemberKind("confluent", "eager"), operations.offsets_reset),
+    "overrun librdkafka": GroupCase(MemberKind("poller", "eager", poll_ms=POLL_MS), operations.overrun),
+    "deployment eager": GroupCase(EAGER, operations.surge),
+    "deployment kip-848": GroupCase(CONSUMER, operations.surge),
     # Java retries its commit to the deleted topic for max.poll.interval.ms before it rejoins: first the leader, which
     # notices the change, and then the others, which the leader's JoinGroup makes rejoin.
-    "deleted topic eager": Led(replace(EAGER, poll_ms=30_000), operations.deleted_topic),
-    "deleted topic kip-848": Led(CONSUMER, operations.deleted_topic),
-    "migration from cooperative": Led(COOPERATIVE, migration),
-    "console-consumer-1": Led(EAGER, operations.console),
-    "console-consumer-2": Led(Speaks("confluent", "eager"), operations.console),
-    "connect, worker restart": Led(Speaks("connect", "sessioned"), operations.worker_restart, life=Connect),
+    "deleted topic eager": GroupCase(replace(EAGER, poll_ms=30_000), operations.deleted_topic),
+    "deleted topic kip-848": GroupCase(CONSUMER, operations.deleted_topic),
+    "migration from cooperative": GroupCase(COOPERATIVE, migration),
+    "console-consumer-1": GroupCase(EAGER, operations.console),
+    "console-consumer-2": GroupCase(MemberKind("confluent", "eager"), operations.console),
+    "connect, worker restart": GroupCase(MemberKind("connect", "sessioned"), operations.worker_restart, life=Connect),
 }

@@ -17,7 +17,7 @@ from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.downtime import NO_STOPS
 from streaming.records.events import Event, PartitionsStopped
-from tests.acceptance.situations.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Place, Played
+from tests.acceptance.situations.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Place, PlayedChanges
 from tests.support.pure_stream import SINKS
 
 
@@ -84,7 +84,7 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 }
 
 
-def compared(played: Played, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[Compared]:
+def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[Compared]:
     """Return each partition with measured or reported downtime after each change."""
     gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
@@ -104,7 +104,7 @@ def compared(played: Played, events: Iterable[Event], quiet_ms: int = QUIET_MS) 
     ]
 
 
-def _pauses(played: Played) -> dict[int, int]:
+def _pauses(played: PlayedChanges) -> dict[int, int]:
     """Return, by change, the longest time that a partition's holder took from one record to the next."""
     found: dict[int, int] = {}
     for one, other in pairwise(played.marks()):
@@ -114,12 +114,12 @@ def _pauses(played: Played) -> dict[int, int]:
     return found
 
 
-def _act(played: Played, at: int) -> int:
+def _act(played: PlayedChanges, at: int) -> int:
     """Return the last change that had begun by this time; −1: none."""
     return sum(act.at <= at for act in played.acts) - 1
 
 
-def _said(played: Played, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
+def _said(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
     """Return the reported bounds by the change in which the episode began and by partition."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     found: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)

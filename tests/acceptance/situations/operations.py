@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import sleep
 
 from tests.acceptance.situations.applications import Connect
-from tests.acceptance.situations.life import Life
+from tests.acceptance.situations.life import RealGroup
 from tests.acceptance.situations.stage import POLLING
 from tests.support.wait import eventually
 
@@ -15,20 +15,20 @@ PODS = tuple(f"shop-7d9f8b6c5-{one}" for one in ("r2x2z", "q8r7t", "k4w9m"))
 NEW_PODS = tuple(f"shop-5c6b9d7f4-{one}" for one in ("x7k2p", "b9v4d", "z5n8c"))
 
 
-def end(life: Life) -> None:
+def end(life: RealGroup) -> None:
     """Let all members leave."""
     gone = tuple(life.subscribed)
     with life.step("shutdown", went=gone):
         life.leave(*gone)
 
 
-def begin(life: Life, *names: str) -> None:
+def begin(life: RealGroup, *names: str) -> None:
     """Start the group."""
     with life.step("first-start", came=names):
         life.start(*names)
 
 
-def rollouts(life: Life) -> None:
+def rollouts(life: RealGroup) -> None:
     """Run three rolling restarts with a quiet time between them."""
     begin(life, "a", "b", "c")
     for _ in range(3):
@@ -37,7 +37,7 @@ def rollouts(life: Life) -> None:
     end(life)
 
 
-def twenty(life: Life) -> None:
+def twenty(life: RealGroup) -> None:
     """Run a healthy rollout of twenty members."""
     begin(life, *TWENTY)
     with life.step("rolling-restart", back=TWENTY):
@@ -45,7 +45,7 @@ def twenty(life: Life) -> None:
     end(life)
 
 
-def shared_instance(life: Life) -> None:
+def shared_instance(life: RealGroup) -> None:
     """Run two processes with the same instance id, each restarted when the other has it fenced."""
     begin(life, "a", "b")
     life.alarms = ("duplicate-instance-id",)
@@ -55,7 +55,7 @@ def shared_instance(life: Life) -> None:
     end(life)
 
 
-def rejoins(life: Life) -> None:
+def rejoins(life: RealGroup) -> None:
     """Let a member request rebalances repeatedly."""
     begin(life, "a", "b")
     life.alarms = ("storm",)
@@ -65,7 +65,7 @@ def rejoins(life: Life) -> None:
     end(life)
 
 
-def one_request(life: Life) -> None:
+def one_request(life: RealGroup) -> None:
     """Let an application request one rebalance."""
     begin(life, "a", "b")
     with life.step("app-requested"):
@@ -73,7 +73,7 @@ def one_request(life: Life) -> None:
     end(life)
 
 
-def overtaken(life: Life) -> None:
+def overtaken(life: RealGroup) -> None:
     """Let members join during and right after the first rebalance."""
     with life.step("first-start", came=TWENTY[:8]):
         for name in TWENTY[:8]:
@@ -82,7 +82,7 @@ def overtaken(life: Life) -> None:
     end(life)
 
 
-def visitors(life: Life) -> None:
+def visitors(life: RealGroup) -> None:
     """Let three members join and leave again at once."""
     begin(life, "a", "b")
     with life.step("unknown"):
@@ -92,7 +92,7 @@ def visitors(life: Life) -> None:
     end(life)
 
 
-def start_and_leave(life: Life) -> None:
+def start_and_leave(life: RealGroup) -> None:
     """Let three members join an empty group, and leave at once."""
     del life.views[POLLING]  # a snapshot may come too late to see them
     with life.step("first-start", came=("a", "b", "c"), then="shutdown"):
@@ -101,7 +101,7 @@ def start_and_leave(life: Life) -> None:
         life.leave("a", "b", "c")
 
 
-def killed(life: Life) -> None:
+def killed(life: RealGroup) -> None:
     """Kill all members and restart them within the quiet time on one host; this may also be an outage of the
     coordinator.
     """
@@ -112,7 +112,7 @@ def killed(life: Life) -> None:
     end(life)
 
 
-def recreated(life: Life) -> None:
+def recreated(life: RealGroup) -> None:
     """Stop all members and restart them within the quiet time: a Deployment with the Recreate strategy."""
     begin(life, "a", "b", "c")
     with life.step("restart", back=("a", "b", "c"), may=("restart",), provable=False):
@@ -121,7 +121,7 @@ def recreated(life: Life) -> None:
     end(life)
 
 
-def recreated_elsewhere(life: Life) -> None:
+def recreated_elsewhere(life: RealGroup) -> None:
     """The same on other hosts: new pods with the Recreate strategy."""
     begin(life, *PODS)
     with life.step("recreate", back=NEW_PODS, may=("restart", "recreate"), provable=False):
@@ -130,7 +130,7 @@ def recreated_elsewhere(life: Life) -> None:
     end(life)
 
 
-def surge(life: Life) -> None:
+def surge(life: RealGroup) -> None:
     """Run a rollout of a Deployment with maxSurge: each new pod starts before an old one ends."""
     begin(life, *PODS)
     with life.step("surge", back=NEW_PODS, may=("rolling-restart", "restart", "surge")):
@@ -142,7 +142,7 @@ def surge(life: Life) -> None:
     end(life)
 
 
-def fleet_replaced(life: Life) -> None:
+def fleet_replaced(life: RealGroup) -> None:
     """Run a blue-green deploy: a second set of members joins, then the first one leaves."""
     begin(life, *PODS)
     with life.step("fleet-replaced", back=NEW_PODS, may=("fleet-replaced", "restart", "rolling-restart")):
@@ -152,7 +152,7 @@ def fleet_replaced(life: Life) -> None:
     end(life)
 
 
-def zone_lost(life: Life) -> None:
+def zone_lost(life: RealGroup) -> None:
     """Kill all members of one of two racks."""
     begin(life, "a", "b", "c", "d")
     with life.step("zone-lost", went=("c", "d"), may=("crash", "zone-lost"), provable=False):
@@ -160,7 +160,7 @@ def zone_lost(life: Life) -> None:
     end(life)
 
 
-def topic_added(life: Life) -> None:
+def topic_added(life: RealGroup) -> None:
     """Create a topic to which the members already subscribe."""
     later = life.awaited_topic()
     begin(life, "a", "b")
@@ -169,7 +169,7 @@ def topic_added(life: Life) -> None:
     end(life)
 
 
-def topic_matches(life: Life) -> None:
+def topic_matches(life: RealGroup) -> None:
     """Create a topic that matches the members' pattern: clients send the matching names."""
     begin(life, "a", "b")
     with life.step("subscription-change"):
@@ -179,7 +179,7 @@ def topic_matches(life: Life) -> None:
     end(life)
 
 
-def offsets_reset(life: Life) -> None:
+def offsets_reset(life: RealGroup) -> None:
     """Reset the offsets of the group while it is empty."""
     begin(life, "a", "b")
     end(life)
@@ -191,7 +191,7 @@ def offsets_reset(life: Life) -> None:
             eventually(lambda: len(view.episodes(life.group)) > before[name])  # noqa: B023 - called at once
 
 
-def overrun(life: Life) -> None:
+def overrun(life: RealGroup) -> None:
     """Let a librdkafka member stop polling: it leaves without a reason, and rejoins when it polls."""
     begin(life, "a", "b")
     with life.step("poll-timeout", back=("b",), may=("restart", "crash"), provable=False):
@@ -199,7 +199,7 @@ def overrun(life: Life) -> None:
     end(life)
 
 
-def deleted_topic(life: Life) -> None:
+def deleted_topic(life: RealGroup) -> None:
     """Delete one of two subscribed topics."""
     gone = life.topic(4)
     begin(life, "a", "b")
@@ -213,13 +213,13 @@ def deleted_topic(life: Life) -> None:
     end(life)
 
 
-def console(life: Life) -> None:
+def console(life: RealGroup) -> None:
     """Start and stop a short-lived console consumer."""
     begin(life, "console-consumer")
     end(life)
 
 
-def worker_restart(life: Life) -> None:
+def worker_restart(life: RealGroup) -> None:
     """Restart a Connect worker within the scheduled delay."""
     assert isinstance(life, Connect)
     begin(life, "w1", "w2")

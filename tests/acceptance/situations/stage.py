@@ -61,7 +61,7 @@ class Stage:
     folder: Path
     java: JavaMembers
     views: dict[str, Following]
-    told_prefix: str
+    reports_prefix: str
     written: list[tuple[str, int]] = field(default_factory=list)
 
     @property
@@ -119,7 +119,7 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
         told = load(bootstrap_servers=servers, topic_prefix=f"{unique('told')}.")
         ensure_topics(told)
         views[LISTENER] = stack.enter_context(Following(told))
-        made = Stage(broker, folder, stack.enter_context(JavaMembers()), views, told_prefix=told.topics.prefix)
+        made = Stage(broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=told.topics.prefix)
         stack.enter_context(_written(made))
         yield made
 

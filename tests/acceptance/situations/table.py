@@ -12,7 +12,7 @@ from typing import Final, get_args
 from benchmarks._document import TRUST, machine, put
 from streaming.records.episodes import Episode, EpisodeKind
 from tests.acceptance.situations.downtimes import Figures, of_life
-from tests.acceptance.situations.life import Life, Step
+from tests.acceptance.situations.life import RealGroup, Step
 from tests.acceptance.situations.stage import VIEWS
 from tests.acceptance.situations.verdicts import alarming, wrong
 
@@ -20,7 +20,7 @@ _KINDS: Final = TRUST.with_name("episodes.md")
 _ALL: Final = TRUST.with_name("situations.csv")
 
 
-def write(lives: Mapping[str, Life]) -> None:
+def write(lives: Mapping[str, RealGroup]) -> None:
     """Put the reported kinds of these steps into the documents, and all data into the CSV file."""
     steps = [step for life in lives.values() for step in life.steps]
     groups = f"{len(steps)} episodes of {len(lives)} groups of real members, one run"
@@ -30,7 +30,7 @@ def write(lives: Mapping[str, Life]) -> None:
     complete(lives, _ALL)
 
 
-def complete(lives: Mapping[str, Life], path: Path) -> None:
+def complete(lives: Mapping[str, RealGroup], path: Path) -> None:
     """Write a line for each history, step and view."""
     header = ("situation", "happened", "view", "said", "verdict", "partitions_down", "bounds_true", "lower_of_measured")
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -55,7 +55,7 @@ def verdict(step: Step, view: str) -> str:
     return "unknown" if is_unknown else "right"
 
 
-def summary(lives: Iterable[Life]) -> str:
+def summary(lives: Iterable[RealGroup]) -> str:
     """Return a row for each view."""
     rows = []
     for view in VIEWS:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.situations.life import Life, Speaks
+from tests.acceptance.situations.life import MemberKind, RealGroup
 from tests.acceptance.situations.lives import CONSUMER, COOPERATIVE, EAGER
 from tests.acceptance.situations.stage import stage
 from tests.acceptance.situations.verdicts import faults
@@ -27,13 +27,13 @@ STALL_MS = 20_000
 def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> None:
     speaks = [replace(one, session_ms=SESSION_MS, poll_ms=4 * STALL_MS) for one in (EAGER, COOPERATIVE)]
     with stage(tmp_path) as made, ThreadPoolExecutor(len(speaks)) as pool:
-        lives = [Life(made, f"moves-{speak.protocol}", speak) for speak in speaks]
+        lives = [RealGroup(made, f"moves-{speak.protocol}", speak) for speak in speaks]
 
-        def begin(life: Life) -> None:
+        def begin(life: RealGroup) -> None:
             with life.step("first-start", came=("a", "b")):
                 life.start("a", "b")
 
-        def begin_to_join(life: Life) -> None:
+        def begin_to_join(life: RealGroup) -> None:
             """Start a member that joins, waits for a member that does not poll, and ends."""
             made.java.stall(life.java["b"], STALL_MS)
             life.start("c")
@@ -41,7 +41,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
             eventually(lambda: said.search(made.broker.log_path.read_text()))
             life.crash("c")
 
-        def go_on(life: Life) -> None:
+        def go_on(life: RealGroup) -> None:
             seen = {name: len(view.rounds(life.group)) for name, view in life.views.items()}
             with life.step("coordinator-move"):
                 moved.wait()
@@ -64,17 +64,17 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
 
 @pytest.mark.full
 def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -> None:
-    others = (Speaks("confluent", "eager"), Speaks("kafka-python", "eager"))
+    others = (MemberKind("confluent", "eager"), MemberKind("kafka-python", "eager"))
     speaks = [replace(one, session_ms=SESSION_MS) for one in (EAGER, COOPERATIVE, CONSUMER, *others)]
     bounds = {"group.consumer.session.timeout.ms": str(SESSION_MS)}
     with stage(tmp_path, bounds) as made, ThreadPoolExecutor(len(speaks)) as pool:
-        lives = [Life(made, f"moves-{speak.client}-{speak.protocol}", speak) for speak in speaks]
+        lives = [RealGroup(made, f"moves-{speak.client}-{speak.protocol}", speak) for speak in speaks]
 
-        def begin(life: Life) -> None:
+        def begin(life: RealGroup) -> None:
             with life.step("first-start", came=("a", "b")):
                 life.start("a", "b")
 
-        def go_on(life: Life) -> None:
+        def go_on(life: RealGroup) -> None:
             with life.step("scale-out", came=("c",)):
                 life.start("c")
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.acceptance.situations import table
 from tests.acceptance.situations.downtimes import Figures, is_inside, of_life
-from tests.acceptance.situations.life import Life
+from tests.acceptance.situations.life import RealGroup
 from tests.acceptance.situations.lives import LIVES, long_storm, one_join
 from tests.acceptance.situations.stage import LOG, OFFSETS, stage
 from tests.acceptance.situations.verdicts import faults
@@ -32,13 +32,13 @@ ENOUGH = 100
 @pytest.fixture(scope="module")
 def played(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Life]]]:
+) -> Iterator[dict[str, Future[RealGroup]]]:
     items = [item for item in request.session.items if item.path == request.path]
     named = [item.callspec.params.get("name") for item in items if hasattr(item, "callspec")]
     wanted = [name for name in named if name is not None]
     with turn("crowd"), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(AT_ONCE) as pool:
 
-        def play(name: str) -> Life:
+        def play(name: str) -> RealGroup:
             led = LIVES[name]
             life = led.life(made, name.replace(" ", "-").replace(",", ""), led.speaks, led.partitions)
             try:
@@ -55,13 +55,13 @@ def played(
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_no_source_reports_anything_false(played: dict[str, Future[Life]], name: str) -> None:
+def test_no_source_reports_anything_false(played: dict[str, Future[RealGroup]], name: str) -> None:
     found = faults(played[name].result())
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("name", [name for name, led in LIVES.items() if led.happens is one_join])
-def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[Life]], name: str) -> None:
+def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[RealGroup]], name: str) -> None:
     life = played[name].result()
     for view in (LOG, OFFSETS):
         [joined] = life.steps[1].told[view]
@@ -75,7 +75,7 @@ def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[Life]], 
 
 
 @pytest.mark.parametrize("view", [LOG, OFFSETS])
-def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[Life]], view: str) -> None:
+def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[RealGroup]], view: str) -> None:
     lives = [one.result() for one in played.values() if one.exception() is None]
     found = [(life.group, one) for life in lives for one in of_life(life, view)]
     figures = Figures.of(one for _, one in found)
@@ -86,6 +86,6 @@ def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[Life]
         assert (Figures.of(proved).ratio or 0) >= 0.5, Figures.of(proved)
 
 
-def _is_proved(life: Life, view: str) -> bool:
+def _is_proved(life: RealGroup, view: str) -> bool:
     """Return true if a log or KIP-848 records bound the downtime from below."""
     return life.speaks.protocol == "consumer" or (view == LOG and life.speaks.protocol == "eager")

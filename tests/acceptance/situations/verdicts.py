@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 from streaming.records.episodes import Episode
-from tests.acceptance.situations.life import SESSION_MS, Life, Step
+from tests.acceptance.situations.life import SESSION_MS, RealGroup, Step
 from tests.acceptance.situations.stage import LOG, OFFSETS, POLLING
 from tests.support.callbacks import missing_callbacks
 
 
-def faults(life: Life) -> list[str]:
+def faults(life: RealGroup) -> list[str]:
     """Return a line for each wrong report."""
     found = [fault for step in life.steps for view in life.views for fault in wrong(step, view)]
     found += [fault for view in life.views for fault in alarming(life, view)]
@@ -59,13 +59,13 @@ def wrong(step: Step, view: str) -> list[str]:
     return found
 
 
-def unseen(life: Life, view: str) -> list[str]:
+def unseen(life: RealGroup, view: str) -> list[str]:
     """Return members whose callbacks do not all appear in the diffs, in order."""
     found = missing_callbacks(life.views[view].rounds(life.group), life.views[view].names, life.callbacks())
     return [f"{view}: {one}" for one in found]
 
 
-def alarming(life: Life, view: str) -> list[str]:
+def alarming(life: RealGroup, view: str) -> list[str]:
     """Return the wrong incidents of a view: a storm is closed in the end; usually there is no other."""
     if not life.kills:
         kinds, wanted = [one.kind for one in life.incidents(view)], [*life.alarms]

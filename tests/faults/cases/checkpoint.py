@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.cases.disks import garble
+from tests.faults.cases.disks import flip_bits
 from tests.faults.site import SPARK_SECONDS, Report, Site
 
 #: Kinds of files; the newest file of each is used.
@@ -81,7 +81,7 @@ def _restore(site: Site, kept: Path) -> None:
 
 
 @contextmanager
-def not_needed(site: Site) -> Iterator[list[Report]]:
+def recreatable_files_lost(site: Site) -> Iterator[list[Report]]:
     """Delete all files that Spark writes again, at once, while the job is stopped."""
     site.end("stream")
     for kind in NOT_NEEDED:
@@ -92,7 +92,7 @@ def not_needed(site: Site) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def lost_at_work(site: Site) -> Iterator[list[Report]]:
+def folder_lost_while_running(site: Site) -> Iterator[list[Report]]:
     """Delete the whole folder while the job runs."""
     told = site.ends("stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS)
     shutil.rmtree(site.checkpoint, ignore_errors=True)  # the job may write meanwhile
@@ -102,7 +102,7 @@ def lost_at_work(site: Site) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def lost_at_rest(site: Site) -> Iterator[list[Report]]:
+def folder_lost_while_stopped(site: Site) -> Iterator[list[Report]]:
     """Delete the whole folder while the job is stopped."""
     site.end("stream")
     shutil.rmtree(site.checkpoint)
@@ -117,7 +117,7 @@ def all_damaged(site: Site) -> Iterator[list[Report]]:
     told = site.ends("stream", str(site.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS)
     for file in site.checkpoint.rglob("*"):
         if file.is_file():
-            garble(file)
+            flip_bits(file)
     site.begin("stream")
     yield [told]
     shutil.rmtree(site.checkpoint)

@@ -21,7 +21,7 @@ def stepped(site: Site, name: str) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def a_day_on(site: Site, name: str) -> Iterator[list[Report]]:
+def clock_a_day_ahead(site: Site, name: str) -> Iterator[list[Report]]:
     """Kafka rejects records more than an hour ahead of its own clock, and accepts them once the clock is right."""
     host = site.host(name)
     host.set_clock(_DAY)

@@ -17,11 +17,11 @@ from tests.support.monitor import PATIENCE
 from tests.support.raw_leader import Refused
 
 #: A function that damages a disk and undoes it.
-Spoil = Callable[[Path], AbstractContextManager[None]]
+DamageDisk = Callable[[Path], AbstractContextManager[None]]
 _SLOW_MS = 20
 
 
-def garble(file: Path) -> None:
+def flip_bits(file: Path) -> None:
     """Flip every bit of the file's content."""
     file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
 
@@ -45,7 +45,7 @@ def serve_full(site: Site) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Report]]:
+def disk(site: Site, name: str, spoil: DamageDisk, words: str) -> Iterator[list[Report]]:
     """Break the disk of a component that ends with a message when it can't write."""
     within = SPARK_SECONDS if name == "stream" else 15.0
     place = site.checkpoint if name == "stream" else site.history
@@ -57,17 +57,17 @@ def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Repor
 
 
 @contextmanager
-def broker_disk(site: Site, spoil: Spoil) -> Iterator[list[Report]]:
+def broker_disk(site: Site, spoil: DamageDisk) -> Iterator[list[Report]]:
     """Break Kafka's disk; Kafka ends when it can't write, so the report is that the broker is unavailable."""
     told = site.silence()
     with spoil(_disk(site, "broker")):
-        _until_it_fails(site)
+        _write_until_broker_fails(site)
         yield told
         site.broker.kill()
     site.begin("broker")
 
 
-def _until_it_fails(site: Site) -> None:
+def _write_until_broker_fails(site: Site) -> None:
     """Write to the broker until it has ended."""
 
     def failed() -> bool:
@@ -135,7 +135,7 @@ def place_lost(site: Site) -> Iterator[list[Report]]:
     yield [site.nothing("collect", "it publishes all again, with the same ids")]
 
 
-def _spoil_topic(site: Site, topic: str, spoil: Callable[[Path], object]) -> None:
+def _damage_topic_files(site: Site, topic: str, spoil: Callable[[Path], object]) -> None:
     """Overwrite a topic's log files while the broker is down after a crash."""
     site.broker.kill()
     for file in site.broker.data_dir.glob(f"storage/{topic}-*/*.log"):
@@ -145,20 +145,20 @@ def _spoil_topic(site: Site, topic: str, spoil: Callable[[Path], object]) -> Non
 
 
 @contextmanager
-def diffs_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
+def diffs_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
     """Lose the records of the file from the topic."""
     site.written |= {*site.topic_ids()}
     told = site.log_says("serve", "ends at", "before", "read again", within=40.0)
-    _spoil_topic(site, site.diffs, spoil)
+    _damage_topic_files(site, site.diffs, spoil)
     site.change()
     yield [told]
 
 
 @contextmanager
-def membership_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
+def membership_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
     """Lose records that `stream` had already read, then start it with an option that the message names."""
     site.past.append(site.log())
     told = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)
-    _spoil_topic(site, site.membership, spoil)
+    _damage_topic_files(site, site.membership, spoil)
     yield [told]
     site.begin_once("stream", "--on-data-loss", "restart")

@@ -12,7 +12,7 @@ from tests.support.disks import full, read_only
 
 _ALL = ("collect", "stream", "serve", "broker")
 _PARTS = _ALL[:3]
-_LOST, _GARBLED = partial(Path.unlink), disks.garble
+_LOST, _GARBLED = partial(Path.unlink), disks.flip_bits
 
 
 def _processes() -> Iterable[Case]:
@@ -46,9 +46,9 @@ def _checkpoint() -> Iterable[Case]:
     yield Case("stream", "lost files", lost)
     damaged = partial(checkpoint.files, fault="damaged file", spoil=_GARBLED, told=checkpoint.DAMAGED)
     yield Case("stream", "damaged files", damaged)
-    yield Case("stream", "lost files that Spark makes again", checkpoint.not_needed)
-    yield Case("stream", "checkpoint lost at work", checkpoint.lost_at_work)
-    yield Case("stream", "checkpoint lost at rest", checkpoint.lost_at_rest)
+    yield Case("stream", "lost files that Spark makes again", checkpoint.recreatable_files_lost)
+    yield Case("stream", "checkpoint lost at work", checkpoint.folder_lost_while_running)
+    yield Case("stream", "checkpoint lost at rest", checkpoint.folder_lost_while_stopped)
     yield Case("stream", "checkpoint damaged", checkpoint.all_damaged)
 
 
@@ -56,17 +56,17 @@ def _clocks() -> Iterable[Case]:
     for name in _ALL:
         yield Case(name, "clock set an hour on, and back", partial(clocks.stepped, name=name))
     for name in ("collect", "stream"):
-        yield Case(name, "clock set a day on", partial(clocks.a_day_on, name=name))
+        yield Case(name, "clock set a day on", partial(clocks.clock_a_day_ahead, name=name))
 
 
 def _broker() -> Iterable[Case]:
     yield Case("broker", "full disk", partial(disks.broker_disk, spoil=full), during=False)
     yield Case("broker", "read-only disk", partial(disks.broker_disk, spoil=read_only), during=False)
-    yield Case("broker", "diff topic's files lost", partial(disks.diffs_spoiled, spoil=_LOST))
-    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_spoiled, spoil=_GARBLED))
-    yield Case("broker", "membership topic's files lost", partial(disks.membership_spoiled, spoil=_LOST), during=False)
+    yield Case("broker", "diff topic's files lost", partial(disks.diffs_damaged, spoil=_LOST))
+    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_damaged, spoil=_GARBLED))
+    yield Case("broker", "membership topic's files lost", partial(disks.membership_damaged, spoil=_LOST), during=False)
     yield Case(
-        "broker", "membership topic's files damaged", partial(disks.membership_spoiled, spoil=_GARBLED), during=False
+        "broker", "membership topic's files damaged", partial(disks.membership_damaged, spoil=_GARBLED), during=False
     )
     yield Case("broker", "diff topic deleted", topics.diffs_deleted)
     yield Case("broker", "diff topic deleted and made again", topics.diffs_made_again)

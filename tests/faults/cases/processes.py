@@ -15,7 +15,7 @@ from tests.support.stream_job import processes_of
 def killed(site: Site, name: str) -> Iterator[list[Report]]:
     """Send SIGKILL to the component and its children."""
     site.parts[name].kill()
-    yield [site.gone_dark(name)]
+    yield [site.metrics_unavailable(name)]
     site.begin(name)
 
 
@@ -33,7 +33,7 @@ def jvm_killed(site: Site) -> Iterator[list[Report]]:
 def stopped(site: Site, name: str) -> Iterator[list[Report]]:
     """Send SIGSTOP to all its processes until the stop is reported."""
     pids = site.pids(name)
-    told = site.silence() if name == "broker" else [site.gone_dark(name)]
+    told = site.silence() if name == "broker" else [site.metrics_unavailable(name)]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:

@@ -59,7 +59,7 @@ def _answered(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
     return answers
 
 
-def _heavy(case: Case) -> bool:
+def _takes_long(case: Case) -> bool:
     """Return true if a line requests more work than an input of the harness may take."""
     line = (case[0] if case else None) or b""
     try:
@@ -73,16 +73,16 @@ def _heavy(case: Case) -> bool:
 
 def _assign(case: Case) -> None:
     line = (case[0] if case else None) or b""
-    if _heavy(case):
+    if _takes_long(case):
         return
     for answer in (partial(assignment.assignment_answer, explained=True), assignment.comparison_answer):
         _answered(line, answer)
     for found in _answered(line, assignment.assignment_answer):
         if "assignment" in found:
-            _agreed(line, found["assignment"])
+            _check_accepts_assign(line, found["assignment"])
 
 
-def _agreed(line: bytes, assignment: dict[str, Any]) -> None:
+def _check_accepts_assign(line: bytes, assignment: dict[str, Any]) -> None:
     """Assert that ``check`` accepts the assignment of ``assign``."""
     if line.count(b"\n"):
         return
@@ -98,7 +98,7 @@ def _agreed(line: bytes, assignment: dict[str, Any]) -> None:
 
 
 def _check(case: Case) -> None:
-    if not _heavy(case):
+    if not _takes_long(case):
         _answered((case[0] if case else None) or b"", lambda line: checking.check_answer(line, exact=True))
         _answered((case[0] if case else None) or b"", checking.check_answer)
 
@@ -223,7 +223,7 @@ def _scenario(case: Case) -> None:
         plan = load_scenario(text)
     except (UnicodeDecodeError, BadInput):
         return
-    if _long(plan):
+    if _scenario_takes_long(plan):
         return
     for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer"):
         try:
@@ -233,7 +233,7 @@ def _scenario(case: Case) -> None:
         json.dumps(simulations_document([found]))
 
 
-def _long(plan: Scenario) -> bool:
+def _scenario_takes_long(plan: Scenario) -> bool:
     """Return true if a scenario takes long by design."""
     counts = [topic.partitions for topic in plan.topics.values()]
     counts += [count for event in plan.events for count in event.partitions.values()]

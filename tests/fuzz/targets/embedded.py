@@ -56,7 +56,7 @@ def _consumer(subscription: bytes, given: bytes) -> None:
             list(said.topics), said.owned, generation=said.owned_generation, rack=said.rack_id
         )
         assert read_subscription(again, None) == said
-        assert _theirs(subscription) in (None, said.topics)
+        assert _topics_by_kafka_python(subscription) in (None, said.topics)
     try:
         assigned, _ = read_assignment(given)
     except MalformedRecord:
@@ -64,7 +64,7 @@ def _consumer(subscription: bytes, given: bytes) -> None:
     assert read_assignment(offsets_topic.assignment(assigned))[0] == assigned
 
 
-def _theirs(subscription: bytes) -> tuple[str, ...] | None:
+def _topics_by_kafka_python(subscription: bytes) -> tuple[str, ...] | None:
     """Return the topics that kafka-python reads; None if it requires fields that Kafka's own reader does not."""
     try:
         return tuple(ConsumerProtocolSubscription.decode(subscription).topics)

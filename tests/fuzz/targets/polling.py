@@ -61,7 +61,7 @@ class _Described(msgspec.Struct):
     members: list[_Member] = []
     simple: bool = False
 
-    def as_the_client_has_it(self) -> admin.ConsumerGroupDescription:
+    def partition_as_in_the_client(self) -> admin.ConsumerGroupDescription:
         members = [
             admin.MemberDescription(
                 description.member_id,
@@ -89,7 +89,7 @@ def _polling(case: Case) -> None:
     known, bucket, ids = UNKNOWN, Bucket(), set[str]()
     for number, part in enumerate(case):
         try:
-            found = answer(_described.decode(part or b"").as_the_client_has_it())
+            found = answer(_described.decode(part or b"").partition_as_in_the_client())
         except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the answer is unusable
             continue
         now = 1_700_000_000_000 + 1_000 * number
@@ -180,7 +180,7 @@ def _goes_on(group_id: str, known: PolledGroup) -> None:
     assert known.view is None or known.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
         described = _Described("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
-        found = replace(answer(described.as_the_client_has_it()), group_id=group_id)
+        found = replace(answer(described.partition_as_in_the_client()), group_id=group_id)
         event = poll(known, found, 1_700_000_000_000, _SOURCE)[1]
         if event is not None:
             key, value, headers = codec.encode_event(event)

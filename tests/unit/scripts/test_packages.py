@@ -26,7 +26,7 @@ esac
 """
 
 
-class House(NamedTuple):
+class ScriptFolder(NamedTuple):
     """A folder with the script and stubs for uv and cargo."""
 
     folder: Path
@@ -60,19 +60,19 @@ class House(NamedTuple):
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def house(tmp_path: Path) -> ScriptFolder:
     for folder in ("bin", "scripts", "kernel/src"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(SCRIPT, tmp_path / "scripts")
     (tmp_path / "kernel/src/lib.rs").write_text("// one\n")
-    made = House(tmp_path)
+    made = ScriptFolder(tmp_path)
     made.program("uv", UV)
     made.program("cargo", "#!/bin/sh\necho cargo 1.90\n")
     return made
 
 
 @pytest.fixture
-def failed(house: House) -> House:
+def failed(house: ScriptFolder) -> ScriptFolder:
     """Simulate an earlier failed build whose reason no longer exists."""
     (house.folder / "broken").touch()
     house.packages()
@@ -80,7 +80,7 @@ def failed(house: House) -> House:
     return house
 
 
-def test_native_code_is_built_if_there_is_cargo(house: House) -> None:
+def test_native_code_is_built_if_there_is_cargo(house: ScriptFolder) -> None:
     assert house.packages() == (
         ["sync --locked --group=kernel --compile-bytecode"],
         "Installing the locked packages into .venv (about 600 MB, once)\n",
@@ -88,13 +88,13 @@ def test_native_code_is_built_if_there_is_cargo(house: House) -> None:
     assert (house.native, house.failed.exists()) == (True, False)
 
 
-def test_without_cargo_nothing_is_printed(house: House) -> None:
+def test_without_cargo_nothing_is_printed(house: ScriptFolder) -> None:
     house.program("cargo", "#!/bin/sh\nexit 1\n")
     calls, _ = house.packages()
     assert (calls, house.native, house.failed.exists()) == (["sync --locked --compile-bytecode"], False, False)
 
 
-def test_failed_build_is_reported_on_every_run(house: House) -> None:
+def test_failed_build_is_reported_on_every_run(house: ScriptFolder) -> None:
     (house.folder / "broken").touch()
     assert "Going on without the package in kernel/" in house.packages()[1]
     calls, told = house.packages()
@@ -102,7 +102,7 @@ def test_failed_build_is_reported_on_every_run(house: House) -> None:
     assert told.startswith("kernel/ could not be built: Python decides")
 
 
-def test_it_is_tried_again_after_an_hour(failed: House) -> None:
+def test_it_is_tried_again_after_an_hour(failed: ScriptFolder) -> None:
     assert failed.packages()[0] == ["sync --locked --compile-bytecode"]
     hour_ago = time.time() - 3700
     os.utime(failed.failed, (hour_ago, hour_ago))
@@ -110,25 +110,25 @@ def test_it_is_tried_again_after_an_hour(failed: House) -> None:
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_it_is_tried_again_when_the_source_changed(failed: House) -> None:
+def test_it_is_tried_again_when_the_source_changed(failed: ScriptFolder) -> None:
     (failed.folder / "kernel/src/lib.rs").write_text("// two\n")
     failed.packages()
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_it_is_tried_again_with_another_cargo(failed: House) -> None:
+def test_it_is_tried_again_with_another_cargo(failed: ScriptFolder) -> None:
     failed.program("cargo", "#!/bin/sh\necho cargo 1.91\n")
     failed.packages()
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_runtime_leaves_native_code_out_unless_present(house: House) -> None:
+def test_runtime_leaves_native_code_out_unless_present(house: ScriptFolder) -> None:
     assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
     house.packages()
     assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --group=kernel --compile-bytecode"]
 
 
-def test_native_code_of_another_release_does_not_stay(house: House) -> None:
+def test_native_code_of_another_release_does_not_stay(house: ScriptFolder) -> None:
     house.packages()
     (house.folder / "broken").touch()
     calls, _ = house.packages("--no-dev")

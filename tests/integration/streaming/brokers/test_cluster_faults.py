@@ -69,9 +69,9 @@ class Observed:
         for group, members in self.groups.items():
             eventually(partial(spread, members, _PARTITIONS))
             for view in self.views.values():
-                eventually(partial(self._agrees, view, group), every=0.1)
+                eventually(partial(self._shows_all_members, view, group), every=0.1)
 
-    def _agrees(self, view: Following, group: str) -> bool:
+    def _shows_all_members(self, view: Following, group: str) -> bool:
         return view.shares(group) == {one.name: one.owned for one in self.groups[group]}
 
     def missing(self, way: str = "offsets") -> list[str]:

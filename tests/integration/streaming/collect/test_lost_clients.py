@@ -69,7 +69,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
     assert f"{OFFSETS_TOPIC}: nothing arrives although there is more: a new client" in caplog.messages
 
 
-class Deaf:
+class UnresponsiveClient:
     def __init__(self, client: Any, commit: Callable[[float], object]) -> None:
         self._client = client
         self._commit = commit
@@ -100,7 +100,7 @@ def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
         publish(1)
         client = publisher._producer.client
         commit = client.commit_transaction if committed else (lambda _: None)
-        deaf = Deaf(client, commit)
+        deaf = UnresponsiveClient(client, commit)
         publisher._producer.client = deaf  # type: ignore[assignment]  # stands in for librdkafka's
         publish(2)
         assert publisher._producer.client is not deaf

@@ -20,7 +20,7 @@ from streaming.records.episodes import Cost, Downtime, Episode, key
 from streaming.settings.config import Settings, load
 from tests.support.compacted import ENDED, RESTARTED, checkout, updated
 from tests.support.kafka import Kafka, eventually, unique
-from tests.support.told import Told
+from tests.support.told import IdentifiedDiff
 
 MS = 1_000_000
 
@@ -37,7 +37,7 @@ class Receiver(InMemorySpanExporter):
         return super().export(spans)
 
 
-def restart() -> tuple[Episode, list[Told]]:
+def restart() -> tuple[Episode, list[IdentifiedDiff]]:
     teller = checkout("shop")
     episode = updated(teller)[-1]
     downtime = Downtime(lower_ms=900, upper_ms=None, longest_ms=(300, None))

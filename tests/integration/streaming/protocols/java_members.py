@@ -17,7 +17,7 @@ from tests.support.wait import eventually
 _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 
 
-class Told(NamedTuple):
+class MemberCallback(NamedTuple):
     """A callback of a consumer; ``at``: ms since the epoch; ``owned``: its partitions from then on.
 
     ``generation``: the consumer's generation or member epoch; below 0: it has none. ``member``: its member id then.
@@ -46,7 +46,7 @@ class JavaMembers:
         self.owned: dict[str, Share | None] = {}
         self.failures: list[str] = []
         #: Every callback, in order of time.
-        self.told: list[Told] = []
+        self.told: list[MemberCallback] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -56,7 +56,7 @@ class JavaMembers:
             told = json.loads(line)
             if told["event"].startswith("failed"):
                 self.failures.append(f"{told['name']}: {told['event']}")
-            self.told.append(Told(**told))
+            self.told.append(MemberCallback(**told))
             self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
             self._heard(told["owned"])
 

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.broker]
 PARTITIONS = 4
 
 
-class Backwards(RangePartitionAssignor):
+class ReversedRange(RangePartitionAssignor):
     """Assigns like ``range``, with the members in the opposite order."""
 
     name = "range"
@@ -36,7 +36,7 @@ class Backwards(RangePartitionAssignor):
         return {one: given[other] for one, other in zip(ids, reversed(ids), strict=True)}
 
 
-class Mine(Backwards):
+class Mine(ReversedRange):
     """The same assignor under its own name."""
 
     name = "mine"
@@ -83,7 +83,7 @@ def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
 
 def test_even_shares_by_another_rule_are_a_tie(broker: Kafka) -> None:
     why = "distributed evenly by another client's rule for range, not Java's"
-    assert last(broker, Backwards).expected == Expected(verdict="tie", why=why)
+    assert last(broker, ReversedRange).expected == Expected(verdict="tie", why=why)
 
 
 def test_unknown_assignor_name_is_custom(broker: Kafka) -> None:

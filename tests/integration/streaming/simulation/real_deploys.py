@@ -23,7 +23,7 @@ from streaming.simulation.baseline import baseline_of
 from streaming.simulation.changes import BEGIN_MS, Deploy, request_change, rolling_restart
 from streaming.simulation.live_group import MembershipLog
 from streaming.simulation.parse import parse_scenario
-from tests.integration.streaming.protocols.java_members import JavaMembers, Told
+from tests.integration.streaming.protocols.java_members import JavaMembers, MemberCallback
 from tests.integration.streaming.protocols.real_log import Log
 from tests.support.kafka import PROPERTIES, Kafka, unique
 from tests.support.members import Share
@@ -85,16 +85,16 @@ class Restart:
 class Outcome:
     """Result of a restart, measured or forecast; ``total_ms``: downtime of all partitions together.
 
-    ``unheard``: generations that a member was in and was never told of. In a cooperative group another that gave
-    something up had already joined again when its SyncGroup came: what it was to give up too waits for the next
-    round, and the rebalance is one longer. No forecast can know whose request is faster.
+    ``undelivered_rounds``: generations that a member took part in and never received. In a cooperative group another
+    member may have rejoined before its SyncGroup arrived: its revocation waits for the next round, and the rebalance
+    takes one round more. A forecast can't predict which request is faster.
     """
 
     rounds: int
     moved: int
     total_ms: int
     worst_ms: int
-    unheard: int = 0
+    undelivered_rounds: int = 0
 
 
 def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
@@ -121,7 +121,7 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     eventually(lambda: all(java.owned[name] is None for restart in restarts for name in restart.names))
     assert not java.failures, java.failures
     return [
-        (said, _happened(one, starts, told, *_rounds(before[one.group], after[one.group], told)))
+        (said, _outcome_of(one, starts, told, *_rounds(before[one.group], after[one.group], told)))
         for one, said in zip(restarts, forecasts, strict=True)
     ]
 
@@ -225,7 +225,7 @@ def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> No
             java.start(name, one.config(kafka.bootstrap_servers, name), [one.group])
 
 
-def _rounds(before: Log, after: Log, told: Sequence[Told]) -> tuple[int, int]:
+def _rounds(before: Log, after: Log, told: Sequence[MemberCallback]) -> tuple[int, int]:
     """Return rounds since then, and those that a member never received.
 
     A generation is a round; an epoch's target is two where a member gives up what another gets.
@@ -238,13 +238,13 @@ def _rounds(before: Log, after: Log, told: Sequence[Told]) -> tuple[int, int]:
         was_in = Counter(name for number in since for name in after.generations[number])
         return len(since), sum((was_in - heard).values())
     return sum(
-        1 + _hands_over(after.generations[earlier], after.generations[number])
+        1 + _moves_between_members(after.generations[earlier], after.generations[number])
         for earlier, number in pairwise(numbers)
         if number > last
     ), 0
 
 
-def _hands_over(before: Mapping[str, Share], after: Mapping[str, Share]) -> bool:
+def _moves_between_members(before: Mapping[str, Share], after: Mapping[str, Share]) -> bool:
     owner = {one: name for name, share in before.items() for one in _each(share)}
     return any(
         owner.get(one, name) != name and owner[one] in after for name, share in after.items() for one in _each(share)
@@ -255,7 +255,9 @@ def _each(share: Share) -> Iterator[tuple[str, int]]:
     return ((topic, partition) for topic, partitions in share.items() for partition in partitions)
 
 
-def _happened(one: Restart, starts: Mapping[str, Share], told: Sequence[Told], rounds: int, unheard: int) -> Outcome:
+def _outcome_of(
+    one: Restart, starts: Mapping[str, Share], told: Sequence[MemberCallback], rounds: int, undelivered_rounds: int
+) -> Outcome:
     """Return the outcome by the members' callbacks."""
     shares = {name: set(starts[name].get(one.group, [])) for name in one.names}
     last = {partition: name for name, share in shares.items() for partition in share}
@@ -273,4 +275,4 @@ def _happened(one: Restart, starts: Mapping[str, Share], told: Sequence[Told], r
             moved += last[partition] != name
             last[partition] = name
         shares[name] = now
-    return Outcome(rounds, moved, sum(downtime.values()), max(downtime.values()), unheard)
+    return Outcome(rounds, moved, sum(downtime.values()), max(downtime.values()), undelivered_rounds)

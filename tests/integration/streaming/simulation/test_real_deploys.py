@@ -39,7 +39,7 @@ def in_all(forecast: Outcome, happened: Outcome) -> float:
 
 def as_forecast(forecast: Outcome, happened: Outcome) -> bool:
     longer = happened.rounds - forecast.rounds
-    return happened.moved == forecast.moved and 0 <= longer <= happened.unheard
+    return happened.moved == forecast.moved and 0 <= longer <= happened.undelivered_rounds
 
 
 def batches() -> list[list[Restart]]:

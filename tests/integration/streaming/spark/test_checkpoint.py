@@ -25,7 +25,7 @@ def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
-def garble(file: Path) -> None:
+def flip_bits(file: Path) -> None:
     file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
 
 
@@ -130,7 +130,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("damage", [cut, pytest.param(garble, marks=pytest.mark.full)])
+@pytest.mark.parametrize("damage", [cut, pytest.param(flip_bits, marks=pytest.mark.full)])
 def test_a_damaged_delta_of_the_state_is_one_line(done: Job, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     checkpoint = of(done, tmp_path)
     delta = checkpoint / "state/0/1/1.delta"
@@ -146,7 +146,7 @@ MADE_AGAIN = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema"
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("harm", [Path.unlink, garble])
+@pytest.mark.parametrize("harm", [Path.unlink, flip_bits])
 @pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(MADE_AGAIN)])
 def test_lost_or_damaged_file_is_reported_or_created_again(
     done: Job, tmp_path: Path, file: str, harm: Callable[[Path], object]

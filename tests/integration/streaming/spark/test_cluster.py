@@ -21,7 +21,7 @@ from tests.support.installed import build, environment, install
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
 from tests.support.spark_cluster import Cluster, kill, standalone
-from tests.support.stream_job import Job, behind, compacted, expected, feed_slowly, once
+from tests.support.stream_job import Job, behind, compacted, expected, once, write_in_pieces
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
@@ -102,7 +102,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     bound = ("--max-offsets-per-trigger", str(EVENTS // 20))
     rng, calm, written = random.Random(34), threading.Event(), 0
 
-    def goes_on(driver: subprocess.Popen[str]) -> None:
+    def await_progress_of_job(driver: subprocess.Popen[str]) -> None:
         """Wait until the job writes, or has nothing left to write."""
         before = written
         eventually(
@@ -115,23 +115,23 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
         assert driver.poll() is None, (tmp_path / "driver.log").read_text()
         calm.wait(rng.uniform(0, 2))  # the moment is random
 
-    load = threading.Thread(target=feed_slowly, args=(job, log, calm))
+    load = threading.Thread(target=write_in_pieces, args=(job, log, calm))
     load.start()
     try:
         with (tmp_path / "driver.log").open("w") as told, job.running(*bound, log=told) as driver:
             for number in range(KILLS):
-                goes_on(driver)
+                await_progress_of_job(driver)
                 written, victim = job.count(diffs), rng.choice(cluster.executors)
                 kill(victim)
                 # The worker starts another executor in its place.
                 eventually(lambda gone=victim: gone not in cluster.executors, timeout=60)
                 eventually(lambda: len(cluster.executors) == len(cluster.workers), timeout=60)
                 logger.info("%d: executor killed, %d diffs, %d behind", number + 1, written, behind(job))
-            goes_on(driver)
+            await_progress_of_job(driver)
             written = job.count(diffs)
             cluster.workers.pop().gone()
             logger.info("worker gone, %d diffs, %d behind", written, behind(job))
-            goes_on(driver)
+            await_progress_of_job(driver)
             written = job.count(diffs)
             kill(driver.pid)
             logger.info("driver killed, %d diffs, %d behind", written, behind(job))

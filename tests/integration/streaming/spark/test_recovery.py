@@ -19,7 +19,7 @@ import pytest
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, behind, compacted, expected, feed_slowly, once, processes_of
+from tests.support.stream_job import Job, behind, compacted, expected, once, processes_of, write_in_pieces
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
@@ -39,7 +39,7 @@ def test_kills_under_load_lose_and_change_no_diff(broker: Kafka, tmp_path: Path)
     diffs = job.settings.topics.diffs
     started: list[float] = []
     calm = threading.Event()
-    load = threading.Thread(target=feed_slowly, args=(job, log, calm))
+    load = threading.Thread(target=write_in_pieces, args=(job, log, calm))
     load.start()
     try:
         for number in range(KILLS):

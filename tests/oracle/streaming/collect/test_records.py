@@ -108,7 +108,7 @@ def held(rng: random.Random) -> tuple[dict[str, Any], Any]:
     return value, {"member_epoch": now, "previous_member_epoch": 3, "state": "STABLE", "active": ids(entries)}
 
 
-def sharer(rng: random.Random) -> tuple[dict[str, Any], Any]:
+def share_group_record(rng: random.Random) -> tuple[dict[str, Any], Any]:
     topics, rack, client = rng.sample("tuv", rng.randrange(3)), rng.choice((None, "r")), text(rng)
     value = {"rackId": rack, "clientId": client, "clientHost": "/h", "subscribedTopicNames": topics}
     return value, {"rack_id": rack, "client_id": client, "client_host": "/h", "topics": tuple(topics)}
@@ -214,7 +214,7 @@ MAKES: dict[int, Make] = {
     6: target_epoch,
     7: target,
     8: current,
-    10: sharer,
+    10: share_group_record,
     11: epoch,
     12: target_epoch,
     13: target,

@@ -52,7 +52,7 @@ class Groups:
             # Before such a group is observed, its diffs do not show who reported that a member left.
             event = structs.replace(event, data=structs.replace(event.data, reason="closed"))
         if isinstance(event.data, GroupObserved):
-            event = structs.replace(event, data=self.on_its_way(event.data))
+            event = structs.replace(event, data=self.with_pending_revocations(event.data))
         self.apply(event)
         yield event
         yield from self.witnessed(event)
@@ -65,7 +65,7 @@ class Groups:
             process(self.bucket, [Record.of(0, 0, *encode_event(quiet))], 0, SINKS)
             yield quiet
 
-    def on_its_way(self, data: GroupObserved) -> GroupObserved:
+    def with_pending_revocations(self, data: GroupObserved) -> GroupObserved:
         """Return the snapshot with random members that still have to revoke partitions."""
         if self.random.random() < 0.5:
             return data

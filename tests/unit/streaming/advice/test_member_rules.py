@@ -10,11 +10,11 @@ from streaming.records.events import Holding
 from tests.support.advice import history, rules
 from tests.support.compacted import latest
 from tests.support.incidents import incident
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 
 def test_two_processes_share_an_instance_id() -> None:
-    teller = Teller(6).join("a@h1#1=a", "b@h2#1=b")
+    teller = DiffBuilder(6).join("a@h1#1=a", "b@h2#1=b")
     shared = incident(
         "g", 2, kind="duplicate-instance-id", opened_at=teller.now, story="a of g rejoined 4 times.", sure=False
     )
@@ -26,7 +26,7 @@ def test_two_processes_share_an_instance_id() -> None:
 
 
 def test_members_without_partitions() -> None:
-    found = rules(history(Teller(2).join("a@h1#1", "b@h2#1", "c@h3#1")))["idle-members"]
+    found = rules(history(DiffBuilder(2).join("a@h1#1", "b@h2#1", "c@h3#1")))["idle-members"]
     assert found.severity == "info"
     assert found.evidence == [
         AdviceEvidence(
@@ -34,11 +34,11 @@ def test_members_without_partitions() -> None:
             figures={"members": 3, "partitions": 2, "idle": 1},
         )
     ]
-    assert rules(history(Teller(3).join("a@h1#1", "b@h2#1", "c@h3#1"))) == {}
+    assert rules(history(DiffBuilder(3).join("a@h1#1", "b@h2#1", "c@h3#1"))) == {}
 
 
 def test_partitions_that_do_not_divide_by_members() -> None:
-    found = rules(history(Teller(5).join("a@h1#1", "b@h2#1", "c@h3#1")))["uneven-partitions"]
+    found = rules(history(DiffBuilder(5).join("a@h1#1", "b@h2#1", "c@h3#1")))["uneven-partitions"]
     assert found.evidence == [
         AdviceEvidence(
             text="5 partitions for 3 members: 2 have 2, the others 1",
@@ -46,13 +46,13 @@ def test_partitions_that_do_not_divide_by_members() -> None:
         )
     ]
     assert found.change == ("Run 5 members, or grow to 6 partitions in all: the busiest members fall behind first")
-    assert "uneven-partitions" not in rules(history(Teller(10).join("a@h1#1", "b@h2#1", "c@h3#1")))
+    assert "uneven-partitions" not in rules(history(DiffBuilder(10).join("a@h1#1", "b@h2#1", "c@h3#1")))
 
 
 @pytest.mark.parametrize(("same", "severity"), [(False, "warning"), (True, "info")])
 def test_range_over_several_topics(same: bool, severity: str) -> None:
     """Topics that may be joined by partition have equal partition counts."""
-    teller = Teller(3).join("a@h1#1", "b@h2#1")
+    teller = DiffBuilder(3).join("a@h1#1", "b@h2#1")
     first: Holding = {"t": [0, 1], "u": [0, 1], "v": [0, 1] if same else [0, 1, 2]}
     second: Holding = {"t": [2], "u": [2], "v": [2] if same else [3, 4]}
     shares = {"a@h1#1": first, "b@h2#1": second}
@@ -69,11 +69,11 @@ def test_range_over_several_topics(same: bool, severity: str) -> None:
 
 
 def test_one_topic_has_no_range_skew() -> None:
-    assert "range-skew" not in rules(history(Teller(5).join("a@h1#1", "b@h2#1", "c@h3#1")))
+    assert "range-skew" not in rules(history(DiffBuilder(5).join("a@h1#1", "b@h2#1", "c@h3#1")))
 
 
-def grown(times: int) -> Teller:
-    teller = Teller(6).join("a@h1#1", "b@h2#1")
+def grown(times: int) -> DiffBuilder:
+    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     for number in range(times):
         teller.partitions += 1
         teller.round("topic.partitions_changed", after=3600 + number)
@@ -96,9 +96,9 @@ def test_topics_that_grow_again_and_again() -> None:
 OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 
 
-def left_idle(client: str) -> Teller:
+def left_idle(client: str) -> DiffBuilder:
     """A member without partitions leaves after its poll interval."""
-    teller = Teller(2).join(f"{client}@h1#1", f"{client}@h2#1", f"{client}@h3#1", f"{client}@h4#1")
+    teller = DiffBuilder(2).join(f"{client}@h1#1", f"{client}@h2#1", f"{client}@h3#1", f"{client}@h4#1")
     return teller.leave(f"{client}@h4#1", after=600, reason=OVERRAN)
 
 
@@ -114,4 +114,4 @@ def test_client_fault_is_detected_from_history() -> None:
         )
     ]
     assert "known-fault" not in rules(history(left_idle("kafka-python-3.0.12")))
-    assert "known-fault" not in rules(history(Teller(4).join("aiokafka-0.12.0@h1#1", "aiokafka-0.12.0@h2#1")))
+    assert "known-fault" not in rules(history(DiffBuilder(4).join("aiokafka-0.12.0@h1#1", "aiokafka-0.12.0@h2#1")))

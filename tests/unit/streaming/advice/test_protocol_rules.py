@@ -11,15 +11,15 @@ from streaming.advice.clients import JAVA, LIBRDKAFKA
 from streaming.advice.model import AdviceEvidence, Saving
 from tests.support.advice import deploy, history, members, rules
 from tests.support.incidents import incident
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 STRATEGY = "partition.assignment.strategy"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
-def ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> Teller:
+def ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
     """Return a group of ten members with sixty partitions."""
-    teller = Teller(60)
+    teller = DiffBuilder(60)
     teller.assignor = assignor
     return teller.join(*[client.format(number) for number in range(10)])
 
@@ -58,7 +58,7 @@ def test_eager_assignor_against_cooperative() -> None:
 
 def test_no_cooperative_advice_without_savings() -> None:
     """Four members with three partitions each: a second round for each restart costs as much as it saves."""
-    four = Teller(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
+    four = DiffBuilder(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
     assert rules(history(deploy(deploy(four)))) == {}
 
 
@@ -93,9 +93,9 @@ def test_classic_protocol_against_kip_848() -> None:
     assert "consumer-protocol" not in rules(history(deploy(modern)))
 
 
-def twelve() -> Teller:
+def twelve() -> DiffBuilder:
     """Twelve members restart in two seconds, and take minutes to hand over their partitions."""
-    return Teller(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
+    return DiffBuilder(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
 
 
 def test_short_restarts_against_static_members() -> None:
@@ -113,7 +113,7 @@ def test_short_restarts_against_static_members() -> None:
     assert found.saving is not None
     assert (found.saving.rounds, found.saving.moved[1] if found.saving.moved else None) == ((16, 0), 0)
 
-    static = Teller(96).join(*[f"pay-{number}@h{number}#1=i{number}" for number in range(12)])
+    static = DiffBuilder(96).join(*[f"pay-{number}@h{number}#1=i{number}" for number in range(12)])
     assert "static-membership" not in rules(history(deploy(static, away_s=2), session_ms=45_000))
 
 
@@ -123,7 +123,7 @@ def test_static_members_do_not_help_long_restarts() -> None:
 
 
 def test_pod_names_of_a_deployment_are_no_instance_ids() -> None:
-    pods = Teller(96).join(*[f"pay-7d9f5b6c8d-bcdf{number}@10.0.0.{number}#1" for number in "2456789bcdfg"])
+    pods = DiffBuilder(96).join(*[f"pay-7d9f5b6c8d-bcdf{number}@10.0.0.{number}#1" for number in "2456789bcdfg"])
     wait = 3600.0
     for number, member_id in enumerate(list(pods.members)):
         pods.leave(member_id, after=wait).join(
@@ -134,9 +134,9 @@ def test_pod_names_of_a_deployment_are_no_instance_ids() -> None:
     assert "The pod name of a Deployment does not help, as no successor has it" in found.change
 
 
-def static_pods(first: str, second: str) -> Teller:
+def static_pods(first: str, second: str) -> DiffBuilder:
     """A pod with an instance id is replaced; the old one's session ends later."""
-    teller = Teller(12).join("b@h2#1=b", "c@h3#1=c", f"{first}@10.0.0.2#1={first}")
+    teller = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", f"{first}@10.0.0.2#1={first}")
     teller.join(f"{second}@10.0.0.9#2={second}", after=3600)
     return teller.fence(f"{first}@10.0.0.2#1={first}", after=30)
 
@@ -156,7 +156,7 @@ def test_instance_ids_that_change_with_every_pod() -> None:
 
 
 def test_instance_ids_that_stay() -> None:
-    teller = Teller(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
+    teller = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
     teller.fence("a@h1#1=a", after=3600).join("a@h1#2=a", after=10)
     assert "static-ids-change" not in rules(history(teller, session_ms=45_000))
 
@@ -166,7 +166,7 @@ def test_ordinals_of_a_stateful_set_are_no_changed_ids() -> None:
 
 
 def test_departed_static_member_holds_its_partitions() -> None:
-    teller = Teller(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
+    teller = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
     found = rules(history(teller, session_ms=45_000))["static-slot-held"]
     assert found.severity == "info"
     assert found.evidence == [
@@ -178,7 +178,7 @@ def test_departed_static_member_holds_its_partitions() -> None:
         )
     ]
 
-    left = Teller(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").leave("a@h1#1=a", after=3600)
+    left = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").leave("a@h1#1=a", after=3600)
     assert "static-slot-held" not in rules(history(left, session_ms=45_000))
 
 
@@ -195,7 +195,7 @@ def test_single_restarts_compared_with_batches() -> None:
     assert "rolling-batches" not in rules(history(together))
 
 
-def listing(teller: Teller, *lists: tuple[str, ...]) -> Any:
+def listing(teller: DiffBuilder, *lists: tuple[str, ...]) -> Any:
     group = members(teller)
     assert group is not None
     each = zip(group.members, lists, strict=True)
@@ -216,7 +216,7 @@ def test_cooperative_listed_beside_an_eager_assignor() -> None:
 
 @pytest.mark.parametrize(("age_ms", "fires"), [(86_400_000, True), (3_600_000, False)])
 def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> None:
-    teller = Teller(6).join("a@h1#1", "b@h2#1")
+    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     opened = teller.now + 60_000 - age_ms
     open_since = incident("g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1)
     found = rules(history(teller, incidents=[open_since]))
@@ -228,7 +228,7 @@ def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> Non
 
 
 def test_members_with_different_subscriptions() -> None:
-    teller = Teller(6).join("a@h1#1", "b@h2#1", "c@h3#1")
+    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
     group = members(teller)
     assert group is not None
     topics = (("orders", "bills"), ("orders", "bills"), ("clicks",))

@@ -13,13 +13,13 @@ from streaming.advice.rules import FILE_RULES, RULES, advise, advise_all, episod
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, EpisodeMembers
 from tests.support.advice import deploy, history, rules
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 DAY_MS = 86_400_000
 
 
-def ten(group_id: str = "g") -> Teller:
-    return Teller(60, group_id).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
+def ten(group_id: str = "g") -> DiffBuilder:
+    return DiffBuilder(60, group_id).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
 
 
 def test_a_quiet_group_gets_no_advice() -> None:
@@ -39,7 +39,7 @@ def test_a_quiet_group_gets_no_advice() -> None:
 )
 def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
     """Two deploys in which every member leaves and rejoins, each with a short downtime."""
-    teller = Teller(60)
+    teller = DiffBuilder(60)
     teller.protocol, teller.assignor = protocol, assignor
     teller.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
     found = advise(history(deploy(deploy(teller)), session_ms=45_000, poll_ms=300_000, downtime_ms=3000))

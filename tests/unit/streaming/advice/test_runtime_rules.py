@@ -5,11 +5,11 @@ from __future__ import annotations
 from streaming.advice.model import AdviceEvidence, Saving
 from streaming.records.events import PROBING
 from tests.support.advice import history, rules
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 
-def probing(times: int) -> Teller:
-    teller = Teller(6)
+def probing(times: int) -> DiffBuilder:
+    teller = DiffBuilder(6)
     teller.kind, teller.assignor = "streams", "stream"
     teller.join("app-1-StreamThread-1-consumer@h1#1", "app-2-StreamThread-1-consumer@h2#1")
     for _ in range(times):
@@ -29,9 +29,9 @@ def test_probing_rebalances_of_streams() -> None:
     assert rules(history(probing(2), live=None)) == {}
 
 
-def workers(delay_ms: int) -> Teller:
+def workers(delay_ms: int) -> DiffBuilder:
     """Worker ``b`` is away for 20 s; its tasks wait for the whole scheduled delay."""
-    teller = Teller(4)
+    teller = DiffBuilder(4)
     teller.kind, teller.assignor = "connect", "sessioned"
     teller.join("a@h1#1", "b@h2#1")
     held = teller.members["a@h1#1"]

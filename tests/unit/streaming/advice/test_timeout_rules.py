@@ -5,18 +5,18 @@ from __future__ import annotations
 from streaming.advice.model import AdviceEvidence
 from tests.support.advice import history, rules
 from tests.support.incidents import incident
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 EXPIRED = "removing member on heartbeat expiration"
 OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 
 
-def three(instances: bool = False) -> Teller:
+def three(instances: bool = False) -> DiffBuilder:
     ids = ("a@h1#1", "b@h2#1", "c@h3#1")
-    return Teller(12).join(*(f"{one}={one[0]}" if instances else one for one in ids))
+    return DiffBuilder(12).join(*(f"{one}={one[0]}" if instances else one for one in ids))
 
 
-def paused(teller: Teller, times: int = 2) -> Teller:
+def paused(teller: DiffBuilder, times: int = 2) -> DiffBuilder:
     """The first member's session times out, and the same client rejoins from the same host two seconds later."""
     for number in range(1, times + 1):
         teller.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
@@ -59,7 +59,7 @@ def test_static_members_restart_for_longer_than_their_session() -> None:
 
 
 def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
-    teller = Teller(12)
+    teller = DiffBuilder(12)
     teller.protocol, teller.assignor = "consumer", "uniform"
     teller.join("a@h1#1=a", "b@h2#1=b", "c@h3#1=c")
     teller.fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
@@ -69,7 +69,7 @@ def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
     assert found.unsure == ["no record that was read has the session timeout: the default is taken, 45000 ms"]
 
 
-def replaced(teller: Teller, *, killed: bool) -> Teller:
+def replaced(teller: DiffBuilder, *, killed: bool) -> DiffBuilder:
     """Each member is replaced by one on another host; killed members send no LeaveGroup."""
     wait = 3600.0
     for member_id in list(teller.members):
@@ -100,7 +100,7 @@ def test_killed_members_send_no_leave_group() -> None:
     assert "missing-leave" not in rules(history(replaced(three(), killed=False), session_ms=45_000))
 
 
-def overran(*, reason: str = OVERRAN) -> Teller:
+def overran(*, reason: str = OVERRAN) -> DiffBuilder:
     return three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
 
 
@@ -149,9 +149,9 @@ def test_rebalances_that_wait_for_a_slow_member() -> None:
     assert "rebalance-timeout" not in rules(history(teller, poll_ms=600_000))
 
 
-def started(spread_s: float) -> Teller:
+def started(spread_s: float) -> DiffBuilder:
     """Return two first starts of four members, each member in a rebalance of its own."""
-    teller = Teller(12)
+    teller = DiffBuilder(12)
     for start in range(2):
         for number in range(4):
             wait = 3600.0 if start and not number else spread_s

@@ -16,7 +16,7 @@ from streaming.records.codec import encode
 from streaming.records.episodes import key as key_of
 from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, records
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 
 class Command:
@@ -71,7 +71,7 @@ def groups(kafka: MemoryKafka) -> MemoryKafka:
 
     Two incidents of ``flappy`` are open, and one is over.
     """
-    flappy = Teller(12, group_id="flappy").join("a@h1#1", "b@h2#1")
+    flappy = DiffBuilder(12, group_id="flappy").join("a@h1#1", "b@h2#1")
     for _ in range(3):
         flappy.fence("a@h1#1", after=40, reason="member a@h1#1 overran max.poll.interval.ms")
         flappy.join("a@h1#1", after=2)

@@ -14,7 +14,7 @@ from tests.support.advice import deploy
 from tests.support.compacted import records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -24,8 +24,8 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     """Groups: ``checkout`` was deployed twice with range, ``quiet`` never."""
     for topic in ("membership", "assignments", "episodes", "incidents", "diffs"):
         kafka.create(f"rebalance.{topic}", 1)
-    large = Teller(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])
-    quiet = Teller(6, "quiet").join("a@h1#1", "b@h2#1")
+    large = DiffBuilder(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])
+    quiet = DiffBuilder(6, "quiet").join("a@h1#1", "b@h2#1")
     for teller in (deploy(deploy(large, away_s=2), away_s=2), quiet):
         for topic, key, value in records(teller):
             kafka.append(topic, value, key=key)

@@ -45,13 +45,13 @@ def test_outgrown_checkpoint_is_valid_and_reported(tmp_path: Path, monkeypatch: 
 
 
 def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_java() -> tuple[Path, int]:
+    def without_java() -> tuple[Path, int]:
         raise NoJava
 
     def unreachable(_: object) -> str:
         raise doctor.MonitorError("nobody there")
 
-    monkeypatch.setattr(doctor, "java", no_java)
+    monkeypatch.setattr(doctor, "java", without_java)
     monkeypatch.setattr(doctor, "kafka_connector", list)
     monkeypatch.setattr(doctor, "check_reachable", unreachable)
     found = {finding.check: finding for finding in doctor.run_checks(load(), None)}

@@ -22,7 +22,7 @@ from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, EpisodeRecord, IncidentRecord
 from streaming.settings.slo import ServiceLevel
 from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 GROUP = "team/checkout"
 QUIET = 120_000
@@ -30,7 +30,7 @@ NOW = ENDED + 60_000
 
 
 def test_groups_are_sorted_and_have_their_newest_episode() -> None:
-    other = Teller(group_id="a").join("x")
+    other = DiffBuilder(group_id="a").join("x")
     found = group_overviews([latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW)
     assert [(one.latest.group_id, one.state, len(one.episodes)) for one in found] == [
         ("a", "settled", 1),
@@ -65,9 +65,9 @@ def test_higher_number_wins_at_equal_times() -> None:
 
 
 def test_state_without_members_or_episodes() -> None:
-    teller = Teller().join("a").leave("a")
+    teller = DiffBuilder().join("a").leave("a")
     (empty,) = group_overviews([latest(teller)], told(teller), [], NOW)
-    (unknown,) = group_overviews([latest(Teller().join("a"))], [], [], NOW)
+    (unknown,) = group_overviews([latest(DiffBuilder().join("a"))], [], [], NOW)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
     assert json.loads(encode(group_line(unknown))) == {
         "groupId": "g",
@@ -120,7 +120,7 @@ def test_line_has_the_episode_as_in_the_topic() -> None:
 
 def test_open_incidents_are_listed_with_their_group_as_records() -> None:
     wrong = [IncidentRecord(incident, encode(incident)) for incident in FLAPPY_INCIDENTS]
-    flappy = latest(Teller(group_id="flappy").join("a"))
+    flappy = latest(DiffBuilder(group_id="flappy").join("a"))
     found = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
     assert [[incident.incident.incident for incident in group.incidents] for group in found] == [[3, 2], []]
     values = b",".join(value for _, value in found[0].incidents)
@@ -140,7 +140,9 @@ def test_members_are_shown_by_display_name() -> None:
 
 
 def test_member_without_names_is_shown_by_id() -> None:
-    known = structs.replace(latest(Teller(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}})
+    known = structs.replace(
+        latest(DiffBuilder(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}}
+    )
     assert owner_lines(known) == [
         OwnerLine(
             member_id="a",
@@ -156,10 +158,10 @@ def test_member_without_names_is_shown_by_id() -> None:
 
 
 def test_a_group_has_its_last_episodes_the_newest_first() -> None:
-    teller = Teller()
+    teller = DiffBuilder()
     for number in range(LAST_EPISODES + 2):
         teller.join(f"m{number}", after=1000)
-    found = group_overview("g", [latest(Teller(group_id="h")), latest(teller)], told(teller), [])
+    found = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(teller)], told(teller), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
     assert [episode.episode.episode for episode in found.episodes] == wanted
     answer = json.loads(encode(group_document(found)))

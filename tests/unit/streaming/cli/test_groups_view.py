@@ -12,7 +12,7 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced
 from streaming.records.events import Evidence
 from tests.support.compacted import ENDED, checkout, latest, told
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 NOW = ENDED + 86_400_000
 GROUP = "team/checkout"
@@ -93,13 +93,13 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_group_without_members_or_episodes(capsys: pytest.CaptureFixture[str]) -> None:
-    empty = Teller().join("a").leave("a")
+    empty = DiffBuilder().join("a").leave("a")
     show_group(group_overview("g", [latest(empty)], [], []), NOW)
     assert capsys.readouterr().out == (
         "g  consumer, empty since 2023-11-14 22:13:22 UTC, 0 members"
         "  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
     )
-    unknown = structs.replace(latest(Teller().join("a")), assignor=None, generation=None, group_epoch=4)
+    unknown = structs.replace(latest(DiffBuilder().join("a")), assignor=None, generation=None, group_epoch=4)
     show_group(group_overview("g", [unknown], [], []), NOW)
     assert capsys.readouterr().out.splitlines()[0] == (
         "g  consumer, stable since 2023-11-14 22:13:21 UTC, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
@@ -108,7 +108,7 @@ def test_group_without_members_or_episodes(capsys: pytest.CaptureFixture[str]) -
 
 def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.CaptureFixture[str]) -> None:
     known = structs.replace(
-        latest(Teller(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
+        latest(DiffBuilder(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
     )
     show_group(group_overview("g", [known], [], []), NOW)
     rows = [line.split("│")[3].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
@@ -140,7 +140,7 @@ def test_downtime_of_the_day_is_listed_with_each_group(
 
 
 def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = Teller(2).join("a@h#1", "b@h#1")
+    teller = DiffBuilder(2).join("a@h#1", "b@h#1")
     since = teller.now + 1000
     now = Rebalancing(since=since, reason="member b@h#1 joined", awaited=["a@h#1"], until={"a@h#1": since + 132_000})
     newest = told(teller, over=False)[-1]

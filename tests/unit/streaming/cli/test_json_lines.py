@@ -9,7 +9,7 @@ from assignors.errors import BadInput
 from streaming.cli.json_lines import answer_lines, read_lines
 
 
-class Endless(io.RawIOBase):
+class LongLineStream(io.RawIOBase):
     """A generated line of ``size`` bytes and a short one; records the largest read."""
 
     def __init__(self, size: int) -> None:
@@ -57,7 +57,7 @@ def test_lines_after_an_oversized_one_are_read() -> None:
 def test_a_huge_line_is_never_held() -> None:
     import tracemalloc
 
-    source = Endless(64 * 1024 * 1024)
+    source = LongLineStream(64 * 1024 * 1024)
     tracemalloc.start()
     found = list(read_lines(io.BufferedReader(source), 1 << 20))
     _, peak = tracemalloc.get_traced_memory()

@@ -13,10 +13,10 @@ from streaming.cli.owner import owner_table, partition_owners, topic_partition
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.terminal import console
 from tests.support.compacted import checkout
-from tests.support.told import START, Teller
+from tests.support.told import START, DiffBuilder
 
 
-def records(teller: Teller) -> list[DiffRecord]:
+def records(teller: DiffBuilder) -> list[DiffRecord]:
     return [DiffRecord(ce_id, diff, b"", 0, place) for place, (ce_id, diff) in enumerate(teller.told)]
 
 
@@ -47,7 +47,7 @@ def test_an_earlier_moment_has_the_owner_of_then() -> None:
 
 
 def test_partition_without_an_owner() -> None:
-    teller = Teller(2).join("a").leave("a")
+    teller = DiffBuilder(2).join("a").leave("a")
     (owner,) = partition_owners(records(teller), "t", 1)
     assert (owner.owners, owner.moves[0].before) == ([], ["a"])
     screen = console(wide=True)

@@ -16,7 +16,7 @@ from streaming.records import codec
 from streaming.records.events import Event
 from streaming.settings.config import Settings, StreamSettings
 from streaming.settings.connection import KafkaSettings
-from tests.support.histories import Log, diffs, handed_on, play
+from tests.support.histories import Log, diffs, play, static_member_handover
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
@@ -98,7 +98,7 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
     """This holds for any current and earlier settings."""
-    put(log, handed_on(Log("big")), 2)
+    put(log, static_member_handover(Log("big")), 2)
     brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
     records = list(replayed_diffs(brief, "big"))
     assert [record.diff.unchanged for record in records] != [UNSET] * len(records)

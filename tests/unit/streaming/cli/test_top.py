@@ -9,7 +9,7 @@ from streaming.cli.group_overview import GroupOverview
 from streaming.cli.top import worst_first
 from tests.support.compacted import checkout, latest, told
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -30,8 +30,8 @@ def test_limited_json_is_that_of_groups(command: Command, groups: MemoryKafka) -
 
 def test_the_worst_status_is_first() -> None:
     stable = GroupOverview(latest(checkout()), list(reversed(told(checkout()))))
-    settling = Teller(group_id="settling").join("a")
-    left = Teller(group_id="empty").join("a").leave("a")
+    settling = DiffBuilder(group_id="settling").join("a")
+    left = DiffBuilder(group_id="empty").join("a").leave("a")
     overviews = [
         GroupOverview(latest(left), list(reversed(told(left)))),
         stable,

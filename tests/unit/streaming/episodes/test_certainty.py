@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streaming.episodes.reasons import application_reasons, client_reason, proves_close
 from streaming.records.events import COORDINATOR_MOVED, Evidence
 from tests.support.diff_episodes import episodes
-from tests.support.told import CLOSED, NO_REASON, Teller
+from tests.support.told import CLOSED, NO_REASON, DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, last, started
 
 AGAIN = tuple(one.replace("#1", "#2") for one in THREE)
@@ -83,7 +83,7 @@ def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
 MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind=COORDINATOR_MOVED)
 
 
-def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> Teller:
+def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> DiffBuilder:
     """End the sessions of all members at once, and let these members rejoin."""
     said = Evidence(
         source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
@@ -160,7 +160,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS, first=st.booleans())
 def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]], first: bool) -> None:
-    teller = Teller() if first else started()
+    teller = DiffBuilder() if first else started()
     lives: dict[int, int] = {} if first else {0: 1, 1: 1, 2: 1}
     last_life = {0: 1, 1: 1, 2: 1, 3: 0}
     names = "abcd"

@@ -15,12 +15,12 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
 from tests.support.diff_episodes import GroupReader, advance
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling, started
 from tests.unit.streaming.episodes.test_storms import rejoin
 
 
-def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
+def incidents(teller: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
     """Return the final incidents of a group, closed ones included."""
     reader, state, found = GroupReader(), None, IncidentState()
     notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in teller.told]
@@ -60,7 +60,7 @@ def test_members_that_crash_in_turn_are_all_named() -> None:
 
 @pytest.mark.parametrize("hosts", [("h9", "h0") * 4, ("h0",) * 8])
 def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[str, ...]) -> None:
-    teller = Teller().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
+    teller = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
     teller.now += 3_600_000
     old, notes = "x@h0#0=i0", []
     for life, host in enumerate(hosts, 1):

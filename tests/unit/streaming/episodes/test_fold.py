@@ -8,10 +8,10 @@ from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS
 from streaming.episodes.state import EpisodeState
 from streaming.records.events import Evidence
 from tests.support.diff_episodes import GroupReader, QuietNote, advance, episodes
-from tests.support.told import START, Teller
+from tests.support.told import START, DiffBuilder
 
 
-def folded(teller: Teller) -> EpisodeState:
+def folded(teller: DiffBuilder) -> EpisodeState:
     reader, state = GroupReader(), None
     for one in teller.told:
         state = advance(state, reader.read(*one)).state
@@ -20,7 +20,7 @@ def folded(teller: Teller) -> EpisodeState:
 
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
-    teller = Teller().join("a#1").join("b#1", after=QUIET_MS / 1000)
+    teller = DiffBuilder().join("a#1").join("b#1", after=QUIET_MS / 1000)
     assert len(episodes("g", teller.told)) == 1
     first, second = episodes("g", teller.join("c#1", after=QUIET_MS / 1000 + 0.001).told)
     assert (first.status, first.closed_at, first.rounds) == ("settled", START + 121_000, ["d1", "d2"])
@@ -28,13 +28,13 @@ def test_rounds_within_quiet_time_are_one_episode() -> None:
 
 
 def test_quiet_time_is_the_configured_one() -> None:
-    teller = Teller().join("a#1").join("b#1", after=5)
+    teller = DiffBuilder().join("a#1").join("b#1", after=5)
     assert len(episodes("g", teller.told, 5_000)) == 1
     assert len(episodes("g", teller.told, 4_999)) == 2
 
 
 def test_quiet_closes_with_the_same_record_as_the_next_round() -> None:
-    teller = Teller().join("a#1")
+    teller = DiffBuilder().join("a#1")
     (by_timer,) = episodes("g", [*teller.told, QuietNote("d1")])
     by_round, _ = episodes("g", teller.join("b#1", after=1000).told)
     assert by_timer == by_round
@@ -42,31 +42,31 @@ def test_quiet_closes_with_the_same_record_as_the_next_round() -> None:
 
 @pytest.mark.parametrize("after", ["d1", "other"])
 def test_quiet_after_another_round_changes_nothing(after: str) -> None:
-    state = folded(Teller().join("a#1").join("b#1"))
+    state = folded(DiffBuilder().join("a#1").join("b#1"))
     assert advance(state, QuietNote(after)).state is state
 
 
 def test_quiet_time_without_an_episode_has_no_effect() -> None:
     assert advance(None, QuietNote("d1")) == (None, None)
-    over = advance(folded(Teller().join("a#1")), QuietNote("d1")).state
+    over = advance(folded(DiffBuilder().join("a#1")), QuietNote("d1")).state
     assert over is not None
     assert advance(over, QuietNote("d1")).state is over
 
 
 def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
-    teller = Teller().join("a#1").join("b#1", after=1)
+    teller = DiffBuilder().join("a#1").join("b#1", after=1)
     found = episodes("g", [teller.told[0], QuietNote("d1"), teller.told[1]])
     assert [one.episode for one in found] == [1, 2]
 
 
 def test_late_rounds_belong_to_their_rebalance() -> None:
-    teller = Teller().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
+    teller = DiffBuilder().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
     (one,) = episodes("g", teller.told)
     assert (one.round_count, one.rebalances) == (2, 1)
 
 
 def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
-    teller = Teller(4).join("a#1", "b#1")
+    teller = DiffBuilder(4).join("a#1", "b#1")
     teller.now += 1_000_000
     teller.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
     waiting = episodes("g", teller.told)[-1]
@@ -83,7 +83,7 @@ def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
 
 
 def test_start_of_a_wait_stays() -> None:
-    teller = Teller(4)
+    teller = DiffBuilder(4)
     teller.protocol = "consumer"
     teller.join("a#1")
     for number in (2, 3):
@@ -92,7 +92,7 @@ def test_start_of_a_wait_stays() -> None:
 
 
 def test_connects_delay_is_a_part_of_its_episode() -> None:
-    teller = Teller()
+    teller = DiffBuilder()
     teller.kind = "connect"
     teller.join("a#1", "b#1")
     teller.now += 1_000_000
@@ -106,7 +106,7 @@ def test_connects_delay_is_a_part_of_its_episode() -> None:
 
 
 def test_partitions_moved_again_are_counted_separately() -> None:
-    teller = Teller(4).join("a#1")
+    teller = DiffBuilder(4).join("a#1")
     teller.join("b#1")
     assert (folded(teller).moved, folded(teller).again) == ({"t": {2, 3}}, {})
     teller.join("c#1")
@@ -114,7 +114,7 @@ def test_partitions_moved_again_are_counted_separately() -> None:
 
 
 def test_given_up_in_one_round_and_assigned_in_next_has_moved() -> None:
-    teller = Teller(4).join("a#1", "b#1")
+    teller = DiffBuilder(4).join("a#1", "b#1")
     teller.now += 1_000_000
     half = {"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}
     teller.round("member.joined", joined=("c#1",), shares=half, unassigned={"t": [1]})
@@ -124,14 +124,14 @@ def test_given_up_in_one_round_and_assigned_in_next_has_moved() -> None:
 
 
 def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
-    teller = Teller(2).join("a#1", "b#1")
+    teller = DiffBuilder(2).join("a#1", "b#1")
     teller.round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     teller.round("group.observed", number=2, shares={"a#1": {"t": [0]}, "b#1": {"t": [1]}})
     assert folded(teller).moved == {}
 
 
 def test_endless_storm_is_written_as_ended_record() -> None:
-    teller = Teller(2).join("a@h#0")
+    teller = DiffBuilder(2).join("a@h#0")
     for number in range(MOST_ROUNDS):
         said = Evidence(source="coordinator-log", reason=f"reason {number}")
         teller.round("group.observed", evidence=(said,))
@@ -143,7 +143,7 @@ def test_endless_storm_is_written_as_ended_record() -> None:
 
 
 def test_arguments_are_not_modified() -> None:
-    teller = Teller(6).join("a@h#1")
+    teller = DiffBuilder(6).join("a@h#1")
     reader, state, seen = GroupReader(), None, []
     for one in teller.join("b@h#1").leave("a@h#1").join("a@h#2").told:
         before = repr(state)

@@ -7,75 +7,75 @@ import pytest
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
 from tests.support.diff_episodes import episodes
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
 
 
-def started(*ids: str, **options: object) -> Teller:
+def started(*ids: str, **options: object) -> DiffBuilder:
     """Return a group whose first episode, in which these members joined, has ended."""
-    teller = Teller(**options)  # type: ignore[arg-type]
+    teller = DiffBuilder(**options)  # type: ignore[arg-type]
     teller.join(*(ids or THREE))
     teller.now += 3_600_000
     return teller
 
 
-def last(teller: Teller) -> Episode:
+def last(teller: DiffBuilder) -> Episode:
     return episodes("g", teller.told)[-1]
 
 
-def rolling(teller: Teller, *ids: str, seconds: float = 10) -> Teller:
+def rolling(teller: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
     for one in ids:
         name, _, number = one.partition("#")
         teller.leave(one, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
     return teller
 
 
-def vanishing(teller: Teller, *ids: str) -> Teller:
+def vanishing(teller: DiffBuilder, *ids: str) -> DiffBuilder:
     for one in ids:
         teller.vanish(one, after=10).join(one.replace("#1", "#2"))
     return teller
 
 
-def reported(teller: Teller) -> Teller:
+def reported(teller: DiffBuilder) -> DiffBuilder:
     """Let all members of a group without a collector report that they leave."""
     said = tuple(Evidence(source="listener", reason="closed", kind="member.left", member_ids=[one]) for one in THREE)
     alone = Evidence(source="listener", reason="as its members report it themselves")
     return teller.round("member.left", gone=THREE, evidence=(alone, *said))
 
 
-def modern() -> Teller:
+def modern() -> DiffBuilder:
     """Return a KIP-848 group whose first episode has ended."""
-    teller = Teller()
+    teller = DiffBuilder()
     teller.protocol = "consumer"
     teller.join(*THREE)
     teller.now += 3_600_000
     return teller
 
 
-def storm(teller: Teller) -> Teller:
+def storm(teller: DiffBuilder) -> DiffBuilder:
     for number in range(1, 5):
         teller.fence(f"a@h1#{number}", after=20).join(f"a@h1#{number + 1}", after=0.5)
     return teller
 
 
-def migrated(teller: Teller) -> Teller:
+def migrated(teller: DiffBuilder) -> DiffBuilder:
     teller.protocol = "consumer"
     return rolling(teller, *THREE)
 
 
-def voted(teller: Teller) -> Teller:
+def voted(teller: DiffBuilder) -> DiffBuilder:
     teller.assignor = "sticky"
     return rolling(teller, *THREE)
 
 
-def connectors(teller: Teller) -> Teller:
+def connectors(teller: DiffBuilder) -> DiffBuilder:
     teller.kind = "connect"
     shares = {one: {"t": [number, 20 + number]} for number, one in enumerate(THREE)}
     return teller.round("group.observed", who=(), shares=shares)
 
 
-def removed(teller: Teller) -> Teller:
+def removed(teller: DiffBuilder) -> DiffBuilder:
     """Delete a connector: its tasks are revoked, and in the next round no worker waits for them."""
     teller.kind = "connect"
     shares = {**teller.members, THREE[2]: {"t": [8, 9, 10]}}
@@ -84,7 +84,7 @@ def removed(teller: Teller) -> Teller:
 
 
 OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
-CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
+CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "members come": (lambda: started().join("d@h4#1"), "scale-out", True),
     "members leave": (lambda: started().leave("a@h1#1", "b@h2#1"), "scale-in", True),
     "all leave": (lambda: started().leave(*THREE), "shutdown", True),
@@ -190,7 +190,7 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
 
 
 @pytest.mark.parametrize(("make", "kind", "sure"), CASES.values(), ids=CASES.keys())
-def test_kind(make: Callable[[], Teller], kind: str, sure: bool) -> None:
+def test_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
     teller = make()
     found = episodes("g", teller.told)
     assert [one.kind for one in found] == ["first-start", kind]
@@ -208,7 +208,7 @@ NEW = pods("6f8b9d7c4", "mm2xk", "q9zwd", "f5kvt")
 BLUE = ("blue-1@h1#1", "blue-2@h2#1")
 
 
-def surging(teller: Teller) -> Teller:
+def surging(teller: DiffBuilder) -> DiffBuilder:
     for new, old in zip(NEW, OLD, strict=True):
         teller.join(new, after=10).leave(old, after=2)
     return teller
@@ -251,7 +251,7 @@ def surging(teller: Teller) -> Teller:
         ),
     ],
 )
-def test_deploys_by_the_order_of_joins_and_leaves(make: Callable[[], Teller], kind: str, story: str) -> None:
+def test_deploys_by_the_order_of_joins_and_leaves(make: Callable[[], DiffBuilder], kind: str, story: str) -> None:
     episode = last(make())
     assert (episode.kind, episode.story[: len(story)]) == (kind, story)
 
@@ -265,13 +265,13 @@ def test_streams_without_leaves_stopped_or_crashed() -> None:
 
 
 def test_a_first_start() -> None:
-    (one,) = episodes("g", Teller().join("a@h#1").join("b@h#1").told)
+    (one,) = episodes("g", DiffBuilder().join("a@h#1").join("b@h#1").told)
     assert (one.kind, one.sure, one.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])
 
 
 def test_group_that_existed_before_it_was_observed() -> None:
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
-    teller = Teller().round("member.joined", joined=THREE, evidence=(seen,))
+    teller = DiffBuilder().round("member.joined", joined=THREE, evidence=(seen,))
     (one,) = episodes("g", teller.told)
     assert (one.kind, one.sure, one.members.joined, one.members.before) == ("unknown", False, [], 3)
     (one,) = episodes("g", rolling(teller, *THREE).told)
@@ -279,13 +279,13 @@ def test_group_that_existed_before_it_was_observed() -> None:
 
 
 def test_a_start_that_ends_at_once_is_a_shutdown() -> None:
-    first, one = episodes("g", Teller().join("a@h#1").leave("a@h#1").told)
+    first, one = episodes("g", DiffBuilder().join("a@h#1").leave("a@h#1").told)
     assert (first.kind, first.status, first.members.after) == ("first-start", "settled", 1)
     assert (one.kind, one.sure, one.members.before) == ("shutdown", True, 1)
 
 
 def test_a_start_that_crashes_at_once_is_a_crash() -> None:
-    first, one = episodes("g", Teller().join("a@h#1").fence("a@h#1").told)
+    first, one = episodes("g", DiffBuilder().join("a@h#1").fence("a@h#1").told)
     assert (first.kind, one.kind, one.sure) == ("first-start", "crash", True)
 
 

@@ -10,7 +10,7 @@ from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import EpisodeMembers, decode_episode
 from tests.support.diff_episodes import GroupReader, advance, episodes
-from tests.support.told import START, Teller
+from tests.support.told import START, DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
@@ -35,13 +35,13 @@ def test_members_and_their_names() -> None:
 
 
 def test_some_of_thousands_of_members_are_listed() -> None:
-    teller = Teller(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
+    teller = DiffBuilder(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
     members = episodes("g", teller.told)[-1].members
     assert (len(members.joined), members.omitted, members.after) == (MOST_LISTED, 3, MOST_LISTED + 3)
 
 
 def test_episode_over_while_waiting_was_stuck() -> None:
-    teller = Teller(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
+    teller = DiffBuilder(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     first, _ = episodes("g", teller.join("b#1", after=1000).told)
     assert (first.status, first.closed_at) == ("stuck", START + 2000)
 

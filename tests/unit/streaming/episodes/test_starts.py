@@ -7,15 +7,15 @@ from msgspec import structs
 
 from streaming.records.events import GROUP_CREATED, Evidence
 from tests.support.diff_episodes import episodes
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling
 
 
-def first_seen(generation: int, *ids: str, created: bool = False) -> Teller:
+def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder:
     """Return a group that is first observed at this generation."""
     why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
     made = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
-    teller = Teller().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))
+    teller = DiffBuilder().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))
     diff_id, diff = teller.told[0]
     teller.told[0] = (diff_id, structs.replace(diff, generation=generation))
     return teller
@@ -52,14 +52,14 @@ def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:
 
 
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
-    first, second = episodes("g", rolling(Teller().join(*THREE), *THREE).told)
+    first, second = episodes("g", rolling(DiffBuilder().join(*THREE), *THREE).told)
     assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
     assert (second.kind, second.status, second.sure) == ("rolling-restart", "settled", True)
     assert second.members.before == 3
 
 
 def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
-    teller = Teller().join(*THREE)
+    teller = DiffBuilder().join(*THREE)
     for one in THREE:
         left = Evidence(source="coordinator-log", reason="closed", member_ids=[one], kind="member.left")
         teller.round("member.joined", joined=(one.replace("#1", "#2"),), gone=(one,), evidence=(left,))
@@ -67,23 +67,23 @@ def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
 
 
 def test_group_first_observed_empty_is_no_shutdown() -> None:
-    teller = Teller().round("group.observed")
+    teller = DiffBuilder().round("group.observed")
     (one,) = episodes("g", teller.told)
     assert (one.kind, one.sure) == ("unknown", False)
     assert one.story.startswith("No members, ")
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
-    (one,) = episodes("g", Teller().round("group.observed", evidence=(seen,)).told)
+    (one,) = episodes("g", DiffBuilder().round("group.observed", evidence=(seen,)).told)
     assert (one.kind, one.sure) == ("unknown", False)
     assert "all 0 members" not in one.story
 
 
 def test_a_deleted_empty_group_was_deleted() -> None:
-    (one,) = episodes("g", Teller().round("group.deleted").told)
+    (one,) = episodes("g", DiffBuilder().round("group.deleted").told)
     assert one.story.startswith("Deleted, ")
 
 
 def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
-    teller = Teller()
+    teller = DiffBuilder()
     for one in THREE:
         teller.join(one)
     for one in THREE:

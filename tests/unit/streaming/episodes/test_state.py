@@ -6,7 +6,7 @@ from streaming.episodes.fold import over, rests_at
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
 from tests.support.diff_episodes import GroupReader, advance
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
@@ -19,7 +19,7 @@ def test_state_is_unchanged_after_writing_and_reading() -> None:
 
 def test_finished_episodes_keep_little() -> None:
     reader = GroupReader()
-    state = advance(None, reader.read(*Teller().join("a").told[0])).state
+    state = advance(None, reader.read(*DiffBuilder().join("a").told[0])).state
     assert state is not None
     assert over(state) == EpisodeState(1, last_at=state.last_at, mark="d1", assignor="range", after=1)
     assert len(msgspec.msgpack.encode(over(state))) < 100

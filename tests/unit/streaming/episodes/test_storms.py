@@ -9,11 +9,11 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
 from tests.support.diff_episodes import episodes
-from tests.support.told import CLOSED, NO_REASON, Teller
+from tests.support.told import CLOSED, NO_REASON, DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, started
 
 
-def rejoin(teller: Teller, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> Teller:
+def rejoin(teller: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
     """Let a member rejoin while the members stay the same, as the coordinator's log shows it."""
     said = f"Updating metadata for member {member_id} during Stable; client reason: {reason}"
     item = Evidence(source="coordinator-log", reason=said, member_ids=[member_id])
@@ -195,7 +195,7 @@ def test_crash_loop_in_a_migration_stays_a_migration() -> None:
 
 def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episode:
     """Let static members of a group of three rejoin from these hosts, in turn."""
-    teller = Teller().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
+    teller = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
     teller.now += 3_600_000
     now = {number: f"x@h{number}#0=i{number}" for number in range(instances)}
     notes = []

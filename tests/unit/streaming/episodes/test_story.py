@@ -6,17 +6,17 @@ from msgspec import structs
 from streaming.episodes.story import story
 from streaming.records.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
 from tests.support.diff_episodes import QuietNote, episodes
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, storm
 
 DAY = "2023-11-14"
 
 
-def last_story(teller: Teller) -> str:
+def last_story(teller: DiffBuilder) -> str:
     return episodes("checkout", teller.told)[-1].story
 
 
-def over(teller: Teller) -> Episode:
+def over(teller: DiffBuilder) -> Episode:
     return episodes("checkout", [*teller.told, QuietNote(teller.told[-1][0])])[-1]
 
 

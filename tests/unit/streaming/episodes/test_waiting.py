@@ -13,7 +13,7 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
 from tests.support.diff_episodes import QuietNote, episodes, updates
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 Said = list[tuple[str | None, str, Holding]]
 
@@ -128,7 +128,7 @@ def test_waiting_members_are_limited_in_large_groups() -> None:
     assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
 
 
-def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> WaitNote:
+def note(teller: DiffBuilder, *waits: Waiting, after: float = 1.0) -> WaitNote:
     teller.now += round(after * 1000)
     waits = tuple(structs.replace(wait, since=teller.now) for wait in waits)
     who = {"a@10.0.3.17#1": MemberNames("pay")}
@@ -139,7 +139,7 @@ A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", 
 
 
 def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
-    teller = Teller(2).join("a@10.0.3.17#1")
+    teller = DiffBuilder(2).join("a@10.0.3.17#1")
     told: list[Any] = [teller.told[0], first := note(teller, A), note(teller, A, after=4)]
     one = episodes("g", told)[-1]
     assert one.waiting_for == [structs.replace(A, since=first.timestamp)]
@@ -152,7 +152,7 @@ def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
 
 
 def test_quiet_while_awaiting_a_member_is_stuck() -> None:
-    teller = Teller(2).join("a@10.0.3.17#1")
+    teller = DiffBuilder(2).join("a@10.0.3.17#1")
     waits = note(teller, A)
     told: list[Any] = [teller.told[0], waits, QuietNote(waits.id)]
     assert episodes("g", told)[-1].status == "stuck"
@@ -163,21 +163,21 @@ def test_quiet_while_awaiting_a_member_is_stuck() -> None:
 
 
 def test_snapshot_of_a_stable_group_adds_nothing() -> None:
-    teller = Teller(2).join("a#1")
+    teller = DiffBuilder(2).join("a#1")
     assert list(updates("g", [teller.told[0], QuietNote("d1"), note(teller, A)]))[-1].waiting_for == []
     assert len(list(updates("g", [teller.told[0], note(teller)]))) == 1
     assert list(updates("g", [note(teller, A)])) == []
 
 
 def test_partitions_to_revoke_are_reported_once() -> None:
-    teller = Teller(3).join("a@10.0.3.17#1")
+    teller = DiffBuilder(3).join("a@10.0.3.17#1")
     teller.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
     found = episodes("g", [*teller.told, note(teller, A)])[-1].waiting_for
     assert [(one.member_id, one.partitions) for one in found] == [("a@10.0.3.17#1", {"t": [1]}), (None, {"t": [2]})]
 
 
 def test_usual_wait_is_measured_across_episodes() -> None:
-    teller, told = Teller(2).join("a@10.0.3.17#1"), list[Any]()
+    teller, told = DiffBuilder(2).join("a@10.0.3.17#1"), list[Any]()
     told.append(teller.told[0])
     for took in (2.1, 1.5, 60, 2, 2, 2, 2, 2, 2, 30):
         told += [note(teller, A), done := note(teller, after=took), QuietNote(done.id)]
@@ -223,14 +223,14 @@ def test_connect_delays_do_not_count_as_usual_waits() -> None:
 
 
 def test_deleted_group_awaits_no_member() -> None:
-    teller = Teller(2).join("a@10.0.3.17#1")
+    teller = DiffBuilder(2).join("a@10.0.3.17#1")
     told: list[Any] = [teller.told[0], note(teller, A)]
     teller.round("group.deleted", gone=("a@10.0.3.17#1",))
     assert episodes("g", [*told, teller.told[-1]])[-1].waiting_for == []
 
 
 def test_static_member_rejoin_changes_no_wait() -> None:
-    teller = Teller(2).join("a@10.0.3.17#1")
+    teller = DiffBuilder(2).join("a@10.0.3.17#1")
     waits = note(teller, A)
     back = BounceNote("b", teller.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")
     assert len(episodes("g", [teller.told[0], waits, back])[-1].waiting_for) == 1

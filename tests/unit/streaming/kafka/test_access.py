@@ -59,9 +59,7 @@ def test_no_permission_is_missing_with_all_granted(kafka: MemoryKafka, component
         if permission.resource != "transactional-id"
     ],
 )
-def test_each_missing_permission_is_shown_with_its_command(
-    kafka: MemoryKafka, component: str, permission: Permission
-) -> None:
+def test_each_missing_permission_has_its_command(kafka: MemoryKafka, component: str, permission: Permission) -> None:
     operation, name, resource = permission
     kafka.deny(name, OPERATIONS[operation])
     verb = "describe the configuration of" if operation == "DescribeConfigs" else operation.lower()

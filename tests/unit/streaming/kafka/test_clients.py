@@ -128,7 +128,7 @@ def test_answer_is_returned_and_error_raised_again() -> None:
         answer_of(Future(), 0.01)
 
 
-def left_to_the_collector(ask: Callable[[], object]) -> list[str]:
+def functions_in_reference_cycles(ask: Callable[[], object]) -> list[str]:
     """Return our functions whose frames are in reference cycles after a request."""
     gc.collect()
     gc.disable()
@@ -157,4 +157,4 @@ def test_refused_client_leaves_no_reference_cycle(kafka: MemoryKafka, request_: 
     """Python may free a cycle in a thread of librdkafka, which then aborts the process."""
     kafka.create("t")
     kafka.fail(request_, *[KafkaError(KafkaError.INVALID_REQUEST, "no")] * 20)
-    assert left_to_the_collector(ask) == []
+    assert functions_in_reference_cycles(ask) == []

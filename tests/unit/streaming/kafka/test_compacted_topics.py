@@ -26,12 +26,12 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.compacted import checkout, latest, records, told
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 EPISODES, ASSIGNMENTS = SETTINGS.topics.episodes, SETTINGS.topics.assignments
 INCIDENTS = SETTINGS.topics.incidents
-OTHER = Teller(group_id="team/checkout/2").join("x")
+OTHER = DiffBuilder(group_id="team/checkout/2").join("x")
 
 
 @pytest.fixture

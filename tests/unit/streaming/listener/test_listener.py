@@ -122,7 +122,7 @@ def test_configuration_of_kafka_python() -> None:
     assert kafka_module.about(config | {"group_id": None}) is None
 
 
-class Own(kafka.ConsumerRebalanceListener):
+class ApplicationListener(kafka.ConsumerRebalanceListener):
     """An application's own listener; it is called after the library's."""
 
     def __init__(self, heard: RecordingReporter) -> None:
@@ -135,7 +135,7 @@ class Own(kafka.ConsumerRebalanceListener):
         self.heard.told.append("own")
 
 
-class OwnAsync(AsyncConsumerRebalanceListener):
+class AsyncApplicationListener(AsyncConsumerRebalanceListener):
     """The same as an async listener."""
 
     def __init__(self, heard: RecordingReporter) -> None:
@@ -150,7 +150,7 @@ class OwnAsync(AsyncConsumerRebalanceListener):
 
 def test_a_kafka_python_listener_is_called_first() -> None:
     heard = RecordingReporter()
-    wrapper: Any = kafka_module._ReportingListener(Own(heard), heard)
+    wrapper: Any = kafka_module._ReportingListener(ApplicationListener(heard), heard)
     wrapper.on_partitions_assigned([])
     wrapper.on_partitions_revoked([])
     kafka_module._ReportingListener(None, heard).on_partitions_lost([])
@@ -159,7 +159,7 @@ def test_a_kafka_python_listener_is_called_first() -> None:
 
 def test_async_listener_is_called_too() -> None:
     heard = RecordingReporter()
-    wrapper: Any = kafka_module._AsyncReportingListener(OwnAsync(heard), heard)
+    wrapper: Any = kafka_module._AsyncReportingListener(AsyncApplicationListener(heard), heard)
     asyncio.run(wrapper.on_partitions_assigned([]))
     with pytest.raises(KeyError, match="mine"):
         asyncio.run(wrapper.on_partitions_revoked([]))

@@ -14,7 +14,7 @@ from streaming.settings.config import load
 from streaming.settings.notify import NotifyTarget
 from tests.support.compacted import told
 from tests.support.incidents import incident
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 NIGHT_MS = 1_700_002_800_000  # 2023-11-14 23:00 UTC
 
@@ -83,7 +83,7 @@ def test_routing_by_group_severity_and_hour(fields: dict[str, Any], kind: str, w
 
 
 def test_finished_episodes_above_the_threshold() -> None:
-    teller = Teller(group_id="g")
+    teller = DiffBuilder(group_id="g")
     teller.join("a")
     episode = msgspec.structs.replace(told(teller)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None)))
     assert episode_notification(target(), episode) is None
@@ -122,7 +122,7 @@ def test_wrong_targets_are_refused(tmp_path: Any, fields: dict[str, Any], messag
 
 
 def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
-    crash = msgspec.structs.replace(told(Teller().join("a").join("b"))[-1].episode, kind="crash")
+    crash = msgspec.structs.replace(told(DiffBuilder().join("a").join("b"))[-1].episode, kind="crash")
     times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 1}
     known = OpenIncidents(target())
     known.restore(incident("(cluster)", 4, kind="broker-restart", scope="cluster", groups=[crash.group_id], **times))

@@ -13,7 +13,7 @@ from streaming.process.children import make_private, open_private
 
 
 @pytest.fixture(autouse=True)
-def _generous() -> Iterator[None]:
+def _permissive_umask() -> Iterator[None]:
     """Set the most permissive umask."""
     before = os.umask(0)
     yield

@@ -29,7 +29,7 @@ def post(app: ASGIApp, body: Any, **headers: str) -> Answer:
     return ask(app, PATH, sent | headers, method="POST", body=text)
 
 
-def passed_on(*events: Event) -> list[TopicRecord]:
+def forwarded_by_the_stream(*events: Event) -> list[TopicRecord]:
     """Return the records that the stream writes for annotations."""
     source = MemorySource()
     for event in events:
@@ -47,7 +47,7 @@ def test_post_publishes_an_event_and_answers_with_its_id(history: History) -> No
     fields = {"timestamp": 5, "groups": "g*", "text": "deploy", "revision": "a1", "link": "https://ci/7"}
     answer = post(app, fields)
     assert published[0].data == Annotation(**fields)
-    assert answer.json == {"id": passed_on(published[0])[0].id}
+    assert answer.json == {"id": forwarded_by_the_stream(published[0])[0].id}
     assert (answer.status, post(app, {"text": "now"}).status) == (202, 202)
     assert published[1].data.timestamp > 1_700_000_000_000
 
@@ -87,8 +87,8 @@ def test_refusal_by_kafka_is_reported(history: History) -> None:
 def test_annotations_are_listed_by_group_and_time(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
     first, last = mark(1000, "g*", 1, text="one"), mark(2000, "h", 2, link="javascript:1", revision="b2")
-    history.append(passed_on(first, last))
-    history.append(passed_on(first))  # repeated
+    history.append(forwarded_by_the_stream(first, last))
+    history.append(forwarded_by_the_stream(first))  # repeated
     app = service(history)
     every = ask(app, PATH).json["annotations"]
     assert [(one["timestamp"], one["groups"], one["link"]) for one in every] == [(2000, "h", None), (1000, "g*", None)]
@@ -103,7 +103,7 @@ def test_annotations_are_listed_by_group_and_time(history: History) -> None:
 def test_a_story_names_the_annotation_that_the_episode_followed(history: History, is_late: bool) -> None:
     episodes = stories(checkout("g"))
     opened = json.loads(episodes[-1].value or b"")["openedAt"]
-    marks = passed_on(
+    marks = forwarded_by_the_stream(
         mark(opened - 40_000, "g", 1, text="deploy", revision="a1b2c3"),
         mark(opened - 10_000, "other", 2, text="of another group"),
         mark(opened + 1, "*", 3, text="too late"),
@@ -122,7 +122,7 @@ def test_a_story_names_the_annotation_that_the_episode_followed(history: History
 def test_annotations_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     with closing(History(path, cluster_id="c-1", diffs_topic="rebalance.diffs")) as history:
-        history.append(passed_on(mark(1000, text="one")))
+        history.append(forwarded_by_the_stream(mark(1000, text="one")))
     again = History(path, cluster_id="c-1", diffs_topic="rebalance.diffs")
     assert [one.text for one in again.current_stories.annotations] == ["one"]
     again.close()

@@ -16,7 +16,7 @@ from streaming.serve.records import TopicRecord
 from tests.support.compacted import latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group, change, sample
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
 
 
 def test_members_have_their_join_times(history: History) -> None:
-    teller = Teller(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
+    teller = DiffBuilder(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
     history.append(records([diff for _, diff in teller.told]))
     now = encode(latest(teller))
     archive = Archive(history.path)
@@ -203,7 +203,7 @@ def test_members_have_their_join_times(history: History) -> None:
 
 
 def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) -> None:
-    teller = Teller(6, group_id="g").join("a").join("b").leave("b").join("c")
+    teller = DiffBuilder(6, group_id="g").join("a").join("b").leave("b").join("c")
     history.append(records([diff for _, diff in teller.told[2:]]))
     archive = Archive(history.path)
     assert archive.since("g", encode(latest(teller))) == {"c": teller.now}
@@ -232,7 +232,7 @@ def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.Monkey
 
 
 def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    teller = Teller(6, group_id="g").join("a").join("b").join("c")
+    teller = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
     history.append(records([diff for _, diff in teller.told]))
     archive, now = Archive(history.path), encode(latest(teller))
     assert archive.since("g", now).keys() == {"a", "b", "c"}

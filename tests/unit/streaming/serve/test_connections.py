@@ -74,7 +74,7 @@ def test_connection_without_a_request_is_closed(options: ServeOptions) -> None:
         assert idle.recv(10) == b""
 
 
-def drips(head: bytes) -> Iterator[bytes]:
+def send_slowly(head: bytes) -> Iterator[bytes]:
     for byte in head:
         yield bytes([byte])
 
@@ -89,7 +89,7 @@ def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> N
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
         started = time.monotonic()
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
-            for byte in drips(b"GET /health HTTP/1.1\r\nHost: " + b"x" * 100):
+            for byte in send_slowly(b"GET /health HTTP/1.1\r\nHost: " + b"x" * 100):
                 client.sendall(byte)
                 time.sleep(0.1)
         assert time.monotonic() - started < 8

@@ -161,7 +161,7 @@ def test_a_history_that_is_removed_ends_the_process(options: ServeOptions, repla
 
 
 @dataclass
-class Stalling(MemorySource):
+class BlockingSource(MemorySource):
     """A source whose poll blocks until the test releases it."""
 
     let_go: threading.Event = field(default_factory=threading.Event)
@@ -174,7 +174,7 @@ class Stalling(MemorySource):
 
 def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "STALLED_SECONDS", 0.3)
-    source = Stalling()
+    source = BlockingSource()
     source.let_go.set()
     with running(options, source) as feed:
         eventually(lambda: ready(feed, 0))
@@ -190,7 +190,7 @@ def test_progress_is_reported_until_the_follower_is_lost(
 ) -> None:
     monkeypatch.setattr(server, "_WATCH_SECONDS", 0.02)
     monkeypatch.setattr(server, "_LOST_SECONDS", 0.5)
-    source, beats = Stalling(), []
+    source, beats = BlockingSource(), []
     source.let_go.set()
     with running(options, source, beat=lambda: beats.append(0)) as feed:
         eventually(lambda: len(beats) > 30)  # longer than the time after which it counts as lost

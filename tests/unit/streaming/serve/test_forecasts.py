@@ -19,7 +19,7 @@ from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records, service, stories
 from tests.support.histories import Group
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_moves_of_a_change(stored: ASGIApp) -> None:
 
 
 def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> None:
-    teller = Teller(60)
+    teller = DiffBuilder(60)
     teller.now = int(time.time() * 1000) - 3_600_000
     deploy(teller.join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     rounds = [

@@ -56,11 +56,11 @@ def another_program(path: Path) -> None:
     execute(path, "CREATE TABLE meta (key TEXT, value TEXT)", "INSERT INTO meta VALUES ('cluster_id', 'c')")
 
 
-def another_program_with_a_mark(path: Path) -> None:
+def other_sqlite_file_with_an_application_id(path: Path) -> None:
     execute(path, "PRAGMA application_id = 7", "CREATE TABLE t (x)")
 
 
-def another_program_with_a_log(path: Path) -> None:
+def other_sqlite_file_with_a_log(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE t (x)")
@@ -88,11 +88,11 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def only_a_log(path: Path) -> None:
+def write_ahead_log_alone(path: Path) -> None:
     path.with_name(f"{path.name}-wal").write_bytes(b"of somebody")
 
 
-def a_link_to_text(path: Path) -> None:
+def link_to_a_text_file(path: Path) -> None:
     target = path.with_name("notes.txt")
     text(target)
     path.symlink_to(target)
@@ -103,16 +103,16 @@ def a_link_to_text(path: Path) -> None:
     [
         (text, "it is not an SQLite file"),
         (short_text, "it is not an SQLite file"),
-        (a_link_to_text, "it is not an SQLite file"),
+        (link_to_a_text_file, "it is not an SQLite file"),
         (another_program, "a database of another program"),
-        (another_program_with_a_mark, "a database of another program"),
-        (another_program_with_a_log, "a database of another program"),
+        (other_sqlite_file_with_an_application_id, "a database of another program"),
+        (other_sqlite_file_with_a_log, "a database of another program"),
         (older, "written by another release"),
         (newer, "written by another release"),
         (without_tables, "a database of another program"),
         (folder, "is a folder"),
         (pipe, "is a device or pipe"),
-        (only_a_log, "h.sqlite-wal is there without the file it belongs to"),
+        (write_ahead_log_alone, "h.sqlite-wal is there without the file it belongs to"),
     ],
 )
 def test_foreign_file_is_refused_and_unchanged(path: Path, make, says: str) -> None:
@@ -141,13 +141,13 @@ def cut_in_the_header(path: Path) -> None:
     os.truncate(path, 50)
 
 
-def scribbled(path: Path) -> None:
+def overwritten(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 8000)
 
 
-@pytest.mark.parametrize("damage", [cut, cut_in_the_header, scribbled])
+@pytest.mark.parametrize("damage", [cut, cut_in_the_header, overwritten])
 def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
     filled(path, 200)
     damage(path)
@@ -164,17 +164,17 @@ def empty(path: Path) -> None:
 def nothing(_: Path) -> None: ...
 
 
-def a_link_to_nothing(path: Path) -> None:
+def link_to_a_missing_file(path: Path) -> None:
     path.symlink_to(path.with_name("elsewhere.sqlite"))
 
 
-@pytest.mark.parametrize("make", [nothing, empty, a_link_to_nothing])
+@pytest.mark.parametrize("make", [nothing, empty, link_to_a_missing_file])
 def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
     make(path)
     epoch = filled(path)
     with closing(opened(path)) as history:
         assert (history.epoch, history.extent.last) == (epoch, 4)
-    assert path.is_symlink() is (make is a_link_to_nothing)
+    assert path.is_symlink() is (make is link_to_a_missing_file)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from streaming.serve.forecasts import Workers
 from streaming.serve.problems import Problem
 
 
-class Odd(BadInput):
+class UnpicklableError(BadInput):
     """An error whose arguments pickle can't restore."""
 
     def __init__(self, one: str, two: str) -> None:
@@ -32,7 +32,7 @@ def work(folder: str, seconds: float) -> bytes:
 
 
 def refuse() -> bytes:
-    raise Odd("a", "b")
+    raise UnpicklableError("a", "b")
 
 
 def fill() -> bytes:

@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
-class Restless:
+class EndlessRequester:
     """A machine that sends one more request at a fixed time."""
 
     name = "restless"
@@ -43,9 +43,9 @@ class Restless:
 
 def test_a_group_may_take_a_day_and_its_longest_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 5000 + DAY_MS + Timing().scheduled_rebalance_delay_ms
-    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(limit))
+    monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit))
     assert run_scenario(load_scenario(TEXT), "eager").end == limit
-    monkeypatch.setattr(event_loop, "machine", lambda *_: Restless(limit + 1))
+    monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit + 1))
     with pytest.raises(NeverSettles, match=r"^restless: the group is not at rest 86700000 ms after the last"):
         run_scenario(load_scenario(TEXT), "eager")
 

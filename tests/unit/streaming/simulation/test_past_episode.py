@@ -13,19 +13,19 @@ from streaming.simulation.changes import BEGIN_MS
 from streaming.simulation.forecast import forecast_change
 from streaming.simulation.past_episode import find_episode, forecast_past_episode, past_change
 from tests.support.compacted import checkout, told
-from tests.support.told import Teller
+from tests.support.told import DiffBuilder
 
 
-def episodes(teller: Teller) -> list[Episode]:
+def episodes(teller: DiffBuilder) -> list[Episode]:
     return [one.episode for one in told(teller)]
 
 
-def rounds(teller: Teller, episode: Episode) -> list[Diff]:
+def rounds(teller: DiffBuilder, episode: Episode) -> list[Diff]:
     by_id = dict(teller.told)
     return [by_id[one] for one in episode.rounds]
 
 
-def replayed(teller: Teller, which: str = "last", **more: Any) -> Any:
+def replayed(teller: DiffBuilder, which: str = "last", **more: Any) -> Any:
     episode = find_episode(teller.group_id, episodes(teller), which)
     episode = structs.replace(episode, **more)
     return past_change(episode, rounds(teller, episode), None, {"processing_ms": 0})
@@ -48,13 +48,13 @@ def test_rejoined_member_restarted_with_its_measured_pause() -> None:
 
 
 def test_joined_left_and_lost_members() -> None:
-    teller = Teller(6).join("a@h1#1", "b@h2#1", "c@h3#1")
+    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
     teller.join("d@h4#1", after=600).leave("b@h2#1", after=10)
     assert replayed(teller).document["events"] == [
         {"at": BEGIN_MS, "join": "d"},
         {"at": BEGIN_MS + 10_000, "leave": "b"},
     ]
-    teller = Teller(6).join("a@h1#1", "b@h2#1", "c@h3#1").fence("b@h2#1", after=600)
+    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1").fence("b@h2#1", after=600)
     assert replayed(teller).document["events"] == [{"at": BEGIN_MS, "crash": "b"}]
 
 
@@ -71,7 +71,7 @@ def test_forecast_outside_the_measured_bounds_is_marked(lower_ms: int, upper_ms:
 
 
 def test_returning_killed_group_was_down_for_its_session_too() -> None:
-    teller = Teller(6).join("a@h1#1", "b@h2#1")
+    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     teller.fence("a@h1#1", "b@h2#1", after=600).join("a@h1#2", "b@h2#2", after=5)
     found = replayed(teller)
     kinds = [next(key for key in event if key in ("crash", "join", "bounce")) for event in found.document["events"]]
@@ -106,7 +106,7 @@ def test_episodes_without_a_replay() -> None:
         past_change(first, rounds(teller, first), None, {})
 
 
-def played_again(teller: Teller, **more: Any) -> tuple[int, int] | None:
+def played_again(teller: DiffBuilder, **more: Any) -> tuple[int, int] | None:
     """Return rebalances and moves of the last episode as forecast."""
     episode = structs.replace(find_episode("g", episodes(teller), "last"), **more)
     found = forecast_past_episode(episode, rounds(teller, episode), None, {"processing_ms": 0})
@@ -134,7 +134,7 @@ def test_episodes_that_cannot_be_replayed() -> None:
 
 def test_successor_that_joins_before_the_session_ends() -> None:
     """Both are in one round: the rebalance waited for the session of the member that crashed."""
-    teller = Teller(6).join("a@h1#1", "b@h2#1")
+    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     ended = Evidence(source="group-records", reason="ended", member_ids=["a@h1#1"], kind="member.fenced")
     teller.round("member.joined", joined=("a@h9#2",), gone=("a@h1#1",), after=600, evidence=(ended,))
     assert replayed(teller).document["events"] == [

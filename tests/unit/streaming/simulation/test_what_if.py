@@ -186,7 +186,7 @@ def test_refusing_assignor_reports_why() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_if_agrees_with_the_protocol_machines(seed: int) -> None:
+def test_change_results_equal_the_protocol_machines(seed: int) -> None:
     """A member leaves a stable group, under each classic protocol: the same shares, rounds and moves.
 
     Under the consumer protocol ids are drawn: the machine's are its own.
