@@ -51,10 +51,10 @@ def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
     """Return the measured shapes, smallest first."""
     sizes = _SIZES if quick else [*_SIZES, *_LARGE]
     if protocol == "consumer":
-        yield from _server(sizes if quick else [*sizes, (5000, 50, 100)])
+        yield from _coordinator_shapes(sizes if quick else [*sizes, (5000, 50, 100)])
         return
     if protocol == "zookeeper":
-        yield from _old(sizes)
+        yield from _old_consumer_shapes(sizes)
         return
     for members, ratio, topics in sizes:
         for assignor in names(protocol):
@@ -68,21 +68,21 @@ def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
             yield Shape("cooperative-sticky", 2000, 500, 500, join=join)
 
 
-def _old(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
+def _old_consumer_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
     """Return shapes for the old consumer's assignors, which use neither racks nor owned partitions."""
     for (members, ratio, topics), assignor in product(sizes, names("zookeeper")):
         for buckets, join in product((1, 5), (False, True)):
             yield Shape(assignor, members, ratio, topics, buckets, join, protocol="zookeeper")
 
 
-def _server(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
+def _coordinator_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
     """Return shapes for the coordinator's assignors; none of 4.3.1 uses racks."""
     for (members, ratio, topics), assignor in product(sizes, names("consumer")):
         for buckets, join in product((1, 5), (False, True)):
             yield Shape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
 
 
-def doubling() -> Iterator[Shape]:
+def doubled_shapes() -> Iterator[Shape]:
     """Return the same shapes, each twice as large as the previous one."""
     for assignor in ("range", "roundrobin", "cooperative-sticky"):
         for buckets in (1, 5):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks._assignor_shapes import Shape, doubling
+from benchmarks._assignor_shapes import Shape, doubled_shapes
 from benchmarks._document import DOCUMENT, machine, table
 
 BUDGET_SECONDS = 1.0
@@ -105,7 +105,7 @@ def growth(rows: dict[str, Row]) -> list[list[str]]:
     """Return each doubling's time relative to the previous size, beside the growth of partitions × log members."""
     cells = []
     previous: tuple[Shape, float] | None = None
-    for shape in doubling():
+    for shape in doubled_shapes():
         ours = rows[str(shape)]["ours"]
         times = allowed = ""
         if previous is not None and previous[0].members * 2 == shape.members:

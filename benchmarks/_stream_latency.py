@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import Consumer, Producer
 
 from streaming.records.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
-from tests.support.beside import beside
+from tests.support.background import run_in_background
 
 if TYPE_CHECKING:
     from benchmarks.stream import Bench
@@ -28,7 +28,7 @@ NEXT_SECONDS = 10.0
 GROWTH_SECONDS = 300.0
 
 
-class Waits(NamedTuple):
+class LatencyRuns(NamedTuple):
     """One variant's figures.
 
     Attributes:
@@ -67,12 +67,12 @@ def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
             at += 1 / PER_SECOND
             stop.wait(max(0.0, at - time.monotonic()))
 
-    return beside(send)
+    return run_in_background(send)
 
 
-def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, Waits]:
+def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, LatencyRuns]:
     """Run every variant in turn, ``seconds`` each, at 10 events a second."""
-    latencies: dict[str, Waits] = {}
+    latencies: dict[str, LatencyRuns] = {}
     for turn in range(TURNS):
         for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):
             topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
@@ -83,7 +83,7 @@ def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, Waits]:
             phases = _phases(query)
             query.stop()
             before = latencies[name].runs if turn else []
-            latencies[name] = Waits([*before, waits], phases)
+            latencies[name] = LatencyRuns([*before, waits], phases)
             print(f"  turn {turn + 1}: {name}: p50 {statistics.median(waits):.0f} ms, {phases}", flush=True)
     return latencies
 
@@ -150,7 +150,7 @@ def folder_size(folder: Path) -> int:
     return total
 
 
-def latency_table(latencies: dict[str, Waits]) -> str:
+def latency_table(latencies: dict[str, LatencyRuns]) -> str:
     """Return the table of all runs but the first."""
     lines = [
         (

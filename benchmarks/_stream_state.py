@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.stream import Bench
 
 
-class Kept(NamedTuple):
+class FewChangesCost(NamedTuple):
     """Cost of many groups while ten of them change: the median batch, and the checkpoint's bytes."""
 
     groups: int
@@ -26,7 +26,7 @@ class Kept(NamedTuple):
     batches: int
 
 
-def state(bench: Bench, spark: Any, groups: int, buckets: int, rounds: int = 30) -> Kept:
+def state(bench: Bench, spark: Any, groups: int, buckets: int, rounds: int = 30) -> FewChangesCost:
     """Load many small groups, then change ten at a time."""
     topic, out = (bench.topic(f"{name}-{uuid.uuid4().hex[:6]}") for name in ("in", "out"))
     ticks, folder = bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1), bench.folder / uuid.uuid4().hex
@@ -51,7 +51,7 @@ def state(bench: Bench, spark: Any, groups: int, buckets: int, rounds: int = 30)
     batches = [json.loads(item.json) for item in query.recentProgress if item.numInputRows]
     query.stop()
     middle = statistics.median(item["durationMs"]["triggerExecution"] for item in batches[5:])
-    kept = Kept(groups, buckets, middle, loaded, folder_size(folder), len(batches))
+    kept = FewChangesCost(groups, buckets, middle, loaded, folder_size(folder), len(batches))
     print(f"  {kept}", flush=True)
     return kept
 
@@ -61,7 +61,7 @@ def _processed(query: Any, wanted: int) -> None:
         time.sleep(0.05)
 
 
-def state_table(kept: list[Kept]) -> str:
+def state_table(kept: list[FewChangesCost]) -> str:
     lines = [
         "| groups | buckets | batch with ten changing, ms | of the first | checkpoint loaded | after, batches |",
         "| ---: | ---: | ---: | ---: | ---: | ---: |",

@@ -22,8 +22,8 @@ from streaming.records.codec import encode
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Episode, decode_episode
 from tests.support.advice import deploy, stopped
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import latest, told
-from tests.support.told import DiffBuilder
 
 GROUPS = 1000
 DAYS = 30
@@ -37,9 +37,9 @@ def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]
     scaled = DiffBuilder(24).join(*[f"s{number}@h{number}#1" for number in range(6)])
     scaled.join("s6@h6#1", after=3600).leave("s6@h6#1", after=3600)
     found = []
-    for teller in (large, crashing, scaled):
-        episodes = [stopped(record.episode, 8000) for record in told(teller)[1:]]
-        found.append((episodes, latest(teller), dict(teller.told)))
+    for builder in (large, crashing, scaled):
+        episodes = [stopped(record.episode, 8000) for record in told(builder)[1:]]
+        found.append((episodes, latest(builder), dict(builder.told)))
     return found
 
 

@@ -31,7 +31,7 @@ from typing import Any
 from assignors.java import string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
-from benchmarks._assignor_shapes import Shape, doubling, shapes
+from benchmarks._assignor_shapes import Shape, doubled_shapes, shapes
 from benchmarks._assignor_table import (
     BUDGET_SECONDS,
     GROWTH_COLUMNS,
@@ -194,7 +194,7 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
         else:
             raise SystemExit(f"{shape}: {given['error']}")
     if peer:
-        row["peer"] = _peer(shape, topics, members, clock)
+        row["peer"] = _kafka_python_ms(shape, topics, members, clock)
     return row
 
 
@@ -204,30 +204,32 @@ def _unordered(request: dict[str, Any]) -> bool:
     return old and bool(colliding(request, "1.1"))
 
 
-def _peer(shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]) -> float | None:
+def _kafka_python_ms(
+    shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]
+) -> float | None:
     """Run kafka-python's assignor on the same group; None if it fails or takes too long."""
     from benchmarks._kafka_python import assigner
 
     call = assigner(shape.assignor, topics, members)
     if call is None:
         return None
-    previous = signal.signal(signal.SIGALRM, _too_long)
+    previous = signal.signal(signal.SIGALRM, _raise_time_limit)
     signal.setitimer(signal.ITIMER_REAL, PEER_LIMIT_SECONDS)
     try:
         return best_of(call, clock=clock)[0]
-    except (_TooLongError, KeyError):  # KeyError: its round-robin under unequal subscriptions
+    except (_TimeLimitError, KeyError):  # KeyError: its round-robin under unequal subscriptions
         return None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
 
 
-class _TooLongError(BaseException):
+class _TimeLimitError(BaseException):
     """The time limit is exceeded; no ``except Exception`` between catches it."""
 
 
-def _too_long(*_: object) -> None:
-    raise _TooLongError
+def _raise_time_limit(*_: object) -> None:
+    raise _TimeLimitError
 
 
 def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
@@ -275,7 +277,7 @@ def main() -> None:
     if arguments.resume and arguments.resume.exists():
         rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
     if arguments.doubling:
-        wanted = chosen(doubling(), arguments.only)
+        wanted = chosen(doubled_shapes(), arguments.only)
         run(wanted, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
         write_growth(how, growth(rows), write=arguments.document)

@@ -13,11 +13,11 @@ from streaming.serve.board import Stale
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.browser import open_page
+from tests.support.built_diffs import START
 from tests.support.compacted import checkout, updated
 from tests.support.feed import DIFFS, MemorySource, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group, diffs, play, static_member_handover
-from tests.support.told import START
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser

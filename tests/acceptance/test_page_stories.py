@@ -21,11 +21,11 @@ from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
 from tests.support.browser import PAINTS, TOO_WIDE, open_page
+from tests.support.built_diffs import START, DiffBuilder
 from tests.support.compacted import checkout, latest, updated
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
 from tests.support.incidents import incident
-from tests.support.told import START, DiffBuilder
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
@@ -39,20 +39,20 @@ class Shown:
     feed: Running
     told: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def tell(self, teller: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
+    def tell(self, builder: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
         source = self.feed.source
-        rounds, known = self.told.get(teller.group_id, (0, 0))
-        for ce_id, diff in teller.told[rounds:]:
+        rounds, known = self.told.get(builder.group_id, (0, 0))
+        for ce_id, diff in builder.told[rounds:]:
             value, made = encode(diff), f"{diff.group_id}/{ce_id}"
             source.put(record(DIFFS, len(source.log), diff.group_id, value, made))
-        stories = updated(teller, over=over)
+        stories = updated(builder, over=over)
         for one in stories[known:]:
             rounds_of = [f"{one.group_id}/{ce_id}" for ce_id in one.rounds]
             self.put(msgspec.structs.replace(one, rounds=rounds_of))
-        value = encode(msgspec.structs.replace(latest(teller), racks=racks or msgspec.UNSET))
-        source.put(record(ASSIGNMENTS, len(source.log), teller.group_id, value, None))
+        value = encode(msgspec.structs.replace(latest(builder), racks=racks or msgspec.UNSET))
+        source.put(record(ASSIGNMENTS, len(source.log), builder.group_id, value, None))
         # A longer story replaces the update that ends the last episode.
-        self.told[teller.group_id] = len(teller.told), len(stories) - over
+        self.told[builder.group_id] = len(builder.told), len(stories) - over
 
     def put(self, one: Episode | Incident) -> None:
         self.feed.source.put(story(one, offset=len(self.feed.source.log)))
@@ -148,10 +148,10 @@ def test_cluster_incidents_come_first(shown: Shown) -> None:
 
 
 def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None:
-    teller = checkout("shop")
-    shown.tell(teller)
-    settled = updated(teller)[-1]
-    slow, joined = sorted(teller.members)[:2]
+    builder = checkout("shop")
+    shown.tell(builder)
+    settled = updated(builder)[-1]
+    slow, joined = sorted(builder.members)[:2]
     now = round(time.time() * 1000)
     running = Rebalancing(
         since=now - 12_000,
@@ -187,8 +187,8 @@ def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None
 
 def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None:
     resting, lost = DiffBuilder(6, group_id="resting"), DiffBuilder(6, group_id="lost")
-    for teller in (resting, lost):
-        teller.join("a@h1#1", "b@h2#1")
+    for builder in (resting, lost):
+        builder.join("a@h1#1", "b@h2#1")
     resting.round("member.left", gone=("a@h1#1", "b@h2#1"), shares={}, unassigned={"t": [0, 1, 2, 3, 4, 5]})
     lost.fence("a@h1#1").round("member.fenced", gone=("b@h2#1",), shares={}, unassigned={"t": list(range(6))})
     shown.tell(resting)
@@ -208,8 +208,8 @@ def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None
 
 
 def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
-    teller = checkout("shop")
-    shown.tell(teller)
+    builder = checkout("shop")
+    shown.tell(builder)
     page = shown.open("/groups/shop")
     bands = page.locator(".band")
     expect(bands.locator(".mark")).to_have_text(["Rolling restart", "First start"])
@@ -236,8 +236,8 @@ def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     page.locator(".round > button").last.click()
     page.reload()
     expect(bands.last.locator(".round[data-selected] .diff")).to_be_visible()
-    teller.join("new@h9#1", after=900)
-    shown.tell(teller, over=False)
+    builder.join("new@h9#1", after=900)
+    shown.tell(builder, over=False)
     expect(bands).to_have_count(3)
     expect(bands.first).to_have_attribute("data-status", "settled")
     expect(bands.first.locator(".round")).to_have_count(1)
@@ -263,9 +263,9 @@ def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
 
 
 def test_awaited_members_are_named(shown: Shown) -> None:
-    teller = checkout("shop")
-    shown.tell(teller)
-    newest = updated(teller)[-1]
+    builder = checkout("shop")
+    shown.tell(builder)
+    newest = updated(builder)[-1]
     member = newest.members.replaced[0].joined
     waiting = Waiting(
         since=START + 700_000,
@@ -291,15 +291,15 @@ def test_awaited_members_are_named(shown: Shown) -> None:
 
 
 def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> None:
-    teller = DiffBuilder(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
-    shown.tell(teller, racks={"pay@h2#1": "eu-1a"})
+    builder = DiffBuilder(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
+    shown.tell(builder, racks={"pay@h2#1": "eu-1a"})
     page = shown.open("/groups/shop")
     members = shown.waiting("Members")
     expect(members.locator("b")).to_have_text(["pay (h1)", "pay (h2)", "web-0"])
     expect(members.locator(".where").nth(1)).to_have_text(re.compile(r"^h2 · rack eu-1a · since .*:\d\d:\d\d, \d+ d$"))
     expect(members.locator("li p")).to_have_text(["t 0, 1", "t 2, 3", "t 4, 5"])
-    teller.leave("pay@h1#1").join("new@h7#1")
-    shown.tell(teller)
+    builder.leave("pay@h1#1").join("new@h7#1")
+    shown.tell(builder)
     expect(members.locator("b")).to_have_text(["new", "pay", "web-0"])
     expect(members.locator(".where").nth(1)).to_contain_text("rack eu-1a")
     expect(members.locator(".where").first).to_have_text(re.compile(r"^h7 · since "))
@@ -336,9 +336,9 @@ def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> Non
 
 
 def test_a_story_is_copied_with_its_cost_and_a_link(shown: Shown) -> None:
-    teller = checkout("shop")
-    shown.tell(teller)
-    newest = updated(teller)[-1]
+    builder = checkout("shop")
+    shown.tell(builder)
+    newest = updated(builder)[-1]
     shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL))
     shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = shown.open("/groups/shop")
@@ -355,10 +355,10 @@ PEOPLE = ".legend button > span:nth-child(2)"
 
 
 def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
-    teller = DiffBuilder(6, group_id="shop").join("pay@h1#1", "web@h2#1")
+    builder = DiffBuilder(6, group_id="shop").join("pay@h1#1", "web@h2#1")
     for number in range(1, 8):
-        teller.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
-    shown.tell(teller)
+        builder.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
+    shown.tell(builder)
     page = shown.open("/groups/shop")
     legend = page.locator(".legend button")
     expect(page.locator(PEOPLE)).to_have_text(["web", "pay", "unassigned"])
@@ -377,12 +377,12 @@ def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
 
 
 def test_partitions_that_moved_come_first_in_a_large_group(shown: Shown) -> None:
-    teller = DiffBuilder(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
-    shares = dict(teller.members)
+    builder = DiffBuilder(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
+    shares = dict(builder.members)
     last = shares["pay-9@h1#1"]["t"].pop()
     shares["pay-0@h1#1"] = {"t": [*shares["pay-0@h1#1"]["t"], last]}
-    teller.round("group.observed", shares=shares)
-    shown.tell(teller)
+    builder.round("group.observed", shares=shares)
+    shown.tell(builder)
     page = shown.open("/groups/shop")
     order = page.get_by_label("Order of partitions")
     expect(order).to_have_value("moves")
@@ -422,10 +422,10 @@ STOOD_STILL = Downtime(
 
 
 def test_downtime_has_both_bounds(shown: Shown) -> None:
-    teller = checkout("shop")
-    shown.tell(teller)
+    builder = checkout("shop")
+    shown.tell(builder)
     now = int(time.time() * 1000)
-    newest = updated(teller)[-1]
+    newest = updated(builder)[-1]
     shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=STOOD_STILL))
     page = shown.open("/groups/shop")
     band = page.locator(".band").first
@@ -444,9 +444,9 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
 
 
 def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
-    teller = checkout("shop")
-    shown.tell(teller)
-    newest = updated(teller)[-1]
+    builder = checkout("shop")
+    shown.tell(builder)
+    newest = updated(builder)[-1]
     cost = Cost(
         delayed_messages=(48_120, 50_000),
         worst_delay_ms=(30_000, 31_000),
@@ -473,9 +473,9 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
 
 def busy(shown: Shown) -> None:
     """Fill the page with everything: incidents, a stuck group, a quiet one, bands, members."""
-    teller = checkout("shop")
-    shown.tell(teller)
-    newest = updated(teller)[-1]
+    builder = checkout("shop")
+    shown.tell(builder)
+    newest = updated(builder)[-1]
     member = newest.members.replaced[0].joined
     waiting = Waiting(
         since=START, reason="to give up partitions", member_id=member, partitions={"t": [1]}, usual_ms=9, usual_of=2
@@ -552,9 +552,9 @@ def members_after(diff: Diff) -> int:
 
 
 def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> None:
-    teller = checkout("shop")
-    shown.tell(teller)
-    first, second, *_, last = (diff for _, diff in teller.told)
+    builder = checkout("shop")
+    shown.tell(builder)
+    first, second, *_, last = (diff for _, diff in builder.told)
     page = shown.open("/groups/shop")
     members = page.locator("[data-member]")
     expect(members).to_have_count(members_after(last))

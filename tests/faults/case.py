@@ -59,8 +59,8 @@ def run(site: Site, case: Case) -> list[Outcome]:
     """Inject the fault, wait for the report, heal it, and wait until all diffs are complete."""
     site.stand()
     site.settle()
-    with case.strike(site) as tellers:
-        took = site.await_all(tellers)
+    with case.strike(site) as builders:
+        took = site.await_all(builders)
         if case.during:
             site.change()
     healed = time.monotonic()
@@ -71,5 +71,5 @@ def run(site: Site, case: Case) -> list[Outcome]:
     lost, doubled = site.account()
     return [
         Outcome(told.component, case.fault_of(told), told.words, told.within, seconds, back, lost, doubled)
-        for told, seconds in zip(tellers, took, strict=True)
+        for told, seconds in zip(builders, took, strict=True)
     ]

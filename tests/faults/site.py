@@ -89,7 +89,7 @@ class Site(Monitor):
         else:
             self.parts[name].start()
 
-    def begin_once(self, name: str, *options: str) -> None:
+    def begin_with_options(self, name: str, *options: str) -> None:
         """Start a component with options that later starts don't have."""
         part = self.parts[name]
         usual = part.command
@@ -191,7 +191,7 @@ class Site(Monitor):
         lost = (expected - {*served}) | (expected - {*self.topic_ids()} - self.written)
         return len(lost), len(served) - len({*served})
 
-    def faces_say(self, kind: str, within: float = 15.0) -> Report:
+    def server_reports(self, kind: str, within: float = 15.0) -> Report:
         """Expect the report of the server."""
         wanted = {"ready": kind, "metrics": kind}
         return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.faces() == wanted, within)
@@ -237,7 +237,7 @@ class Site(Monitor):
         return [
             self._waits("collect", "no contact with Kafka", "is the cluster up?"),
             self._waits("stream", "no contact with Kafka", "no broker answers"),
-            self.faces_say("kafka-unreachable", within=30),
+            self.server_reports("kafka-unreachable", within=30),
         ]
 
     def _waits(self, name: str, *either: str) -> Report:
@@ -255,17 +255,17 @@ class Site(Monitor):
         (took,) = self.await_all([told])
         return replace(told, fault=fault, took=took)
 
-    def await_all(self, tellers: Sequence[Report]) -> list[float | None]:
+    def await_all(self, builders: Sequence[Report]) -> list[float | None]:
         """Return the seconds after which each has reported; None for those without a report.
 
         Raises:
             AssertionError: one does not in its time.
         """
         begin = time.monotonic()
-        took = {number: told.took for number, told in enumerate(tellers) if told.took is not None or told.seen is None}
+        took = {number: told.took for number, told in enumerate(builders) if told.took is not None or told.seen is None}
 
         def all_have() -> bool:
-            for number, told in enumerate(tellers):
+            for number, told in enumerate(builders):
                 if number in took or told.seen is None:
                     continue
                 now = time.monotonic() - begin
@@ -276,7 +276,7 @@ class Site(Monitor):
                     raise AssertionError(
                         f"{told.component} does not tell “{told.words}” within {told.within:g} s\n{said}"
                     )
-            return len(took) == len(tellers)
+            return len(took) == len(builders)
 
-        eventually(all_have, timeout=max(told.within for told in tellers) + PATIENCE, every=0.1)
-        return [took[number] for number in range(len(tellers))]
+        eventually(all_have, timeout=max(told.within for told in builders) + PATIENCE, every=0.1)
+        return [took[number] for number in range(len(builders))]

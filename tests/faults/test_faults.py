@@ -92,6 +92,6 @@ def compare(site: Site) -> None:
     site.complete()
     known = [event for log in site.past for event in log if isinstance(event.data, GroupObserved)]
     seen = {event.id: event for event in (*known, *views(site.servers, site.membership))}
-    undisturbed = {event.id: event for event in site.undisturbed_views()}
+    undisturbed = {event.id: event for event in site.undisturbed_snapshots()}
     assert seen == undisturbed
     assert {*site.confirmed} <= generations(undisturbed.values())

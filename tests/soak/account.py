@@ -125,7 +125,7 @@ def _whole_log(run: Soak, found: Account) -> list[Event]:
         lacking = sorted(confirmed - generations(log))
         found.wrong.append(f"{len(lacking)} confirmed generations not collected, as {lacking[:3]}")
     run.say("asking another collector")
-    again = run.monitor.undisturbed_views(PATIENCE)
+    again = run.monitor.undisturbed_snapshots(PATIENCE)
     seen = views(servers, name)
     found.same("views", {one.id for one in seen}, {one.id for one in again})
     if seen != again:

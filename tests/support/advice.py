@@ -1,4 +1,4 @@
-"""Histories of groups for advice, from the diffs of a :class:`~tests.support.told.DiffBuilder`."""
+"""Histories of groups for advice, from the diffs of a :class:`~tests.support.built_diffs.DiffBuilder`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from streaming.advice.rules import advise
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, Episode
 from streaming.simulation.live_group import LiveGroup, MembershipLog
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import latest, told
-from tests.support.told import DiffBuilder
 
 
-def history(teller: DiffBuilder, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
+def history(builder: DiffBuilder, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
     """Return the history of the group's diffs, a minute after the last.
 
     ``session_ms`` and ``poll_ms``: settings of its members. ``downtime_ms``: the longest downtime of each episode
@@ -26,25 +26,25 @@ def history(teller: DiffBuilder, *, downtime_ms: int | None = None, **fields: An
         "session_timeout_ms": fields.pop("session_ms", None),
         "rebalance_timeout_ms": fields.pop("poll_ms", None),
     }
-    episodes = [record.episode for record in told(teller)]
+    episodes = [record.episode for record in told(builder)]
     if downtime_ms is not None:
         episodes = [episodes[0], *(stopped(episode, downtime_ms) for episode in episodes[1:])]
-    by_id = dict(teller.told)
+    by_id = dict(builder.told)
     arguments = {
-        "group_id": teller.group_id,
-        "now_ms": teller.now + 60_000,
+        "group_id": builder.group_id,
+        "now_ms": builder.now + 60_000,
         "episodes": episodes,
-        "latest": latest(teller),
-        "live": members(teller, **settings),
+        "latest": latest(builder),
+        "live": members(builder, **settings),
         "rounds": {episode.episode: [by_id[item] for item in episode.rounds] for episode in episodes},
     }
     return GroupHistory(**{**arguments, **fields})
 
 
-def members(teller: DiffBuilder, **settings: Any) -> LiveGroup | None:
+def members(builder: DiffBuilder, **settings: Any) -> LiveGroup | None:
     """Return the group's members with these client settings."""
     try:
-        group = MembershipLog(teller.group_id).group(latest(teller))
+        group = MembershipLog(builder.group_id).group(latest(builder))
     except UnknownGroup:
         return None
     return group._replace(members=tuple(structs.replace(member, **settings) for member in group.members))
@@ -61,13 +61,13 @@ def rules(group: GroupHistory) -> dict[str, Advice]:
     return {advice.rule: advice for advice in advise(group)}
 
 
-def deploy(teller: DiffBuilder, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> DiffBuilder:
+def deploy(builder: DiffBuilder, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> DiffBuilder:
     """Apply a rolling restart an hour later: each member leaves and rejoins with a new member id."""
     wait = 3600.0
-    for member_id in list(teller.members):
+    for member_id in list(builder.members):
         name, _, number = member_id.partition("#")
         count, _, instance = number.partition("=")
         again = f"{name}{suffix}#{int(count or 0) + 1}" + (f"={instance}" if instance else "")
-        teller.leave(member_id, after=wait).join(again, after=away_s)
+        builder.leave(member_id, after=wait).join(again, after=away_s)
         wait = every_s
-    return teller
+    return builder

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.support.turns import turn
+from tests.support.process_lock import process_lock
 
 #: Timeout for conditions whose duration a test does not limit: a busy machine may take long.
 PATIENCE_MS = 60_000
@@ -54,7 +54,7 @@ def chromium() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail("Chromium is missing: apt-get install chromium")
         pytest.skip("Chromium is missing: apt-get install chromium")
-    with turn("network", shared=True), sync_playwright() as playwright:
+    with process_lock("network", shared=True), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser
         browser.close()

@@ -1,4 +1,4 @@
-"""Records of the compacted topics, made from groups of a :class:`~tests.support.told.DiffBuilder`."""
+"""Records of the compacted topics, made from groups of a :class:`~tests.support.built_diffs.DiffBuilder`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeRecord, key
+from tests.support.built_diffs import START, DiffBuilder, named
 from tests.support.diff_episodes import QuietNote, updates
 from tests.support.incidents import incident
-from tests.support.told import START, DiffBuilder, named
 
 ASSIGNMENTS, EPISODES, INCIDENTS = "rebalance.assignments", "rebalance.episodes", "rebalance.incidents"
 
@@ -23,53 +23,53 @@ class Record(NamedTuple):
     value: bytes
 
 
-def latest(teller: DiffBuilder) -> LatestAssignment:
+def latest(builder: DiffBuilder) -> LatestAssignment:
     """Return the group's current assignment."""
     return LatestAssignment(
-        group_id=teller.group_id,
-        protocol=teller.protocol,
-        assignor=teller.assignor,
-        generation=len(teller.told),
+        group_id=builder.group_id,
+        protocol=builder.protocol,
+        assignor=builder.assignor,
+        generation=len(builder.told),
         group_epoch=None,
-        timestamp=teller.now,
-        members=teller.members,
-        kind=teller.kind,
+        timestamp=builder.now,
+        members=builder.members,
+        kind=builder.kind,
         names={
             member: MemberNames(client_id=client, client_host=host, group_instance_id=instance)
-            for member in teller.members
+            for member in builder.members
             for client, host, instance in [named(member)]
         },
     )
 
 
-def updated(teller: DiffBuilder, *, over: bool = True) -> list[Episode]:
+def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
     """Return every update of every episode; ``over``: the last episode has ended."""
-    end = [QuietNote(teller.told[-1][0])] if over else []
-    return list(updates(teller.group_id, [*teller.told, *end]))
+    end = [QuietNote(builder.told[-1][0])] if over else []
+    return list(updates(builder.group_id, [*builder.told, *end]))
 
 
-def told(teller: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
+def told(builder: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
     """Return the newest record of each of the group's episodes."""
-    newest = {episode.episode: episode for episode in updated(teller, over=over)}
+    newest = {episode.episode: episode for episode in updated(builder, over=over)}
     return [EpisodeRecord(one, encode(one)) for one in newest.values()]
 
 
-def records(teller: DiffBuilder, *, over: bool = True) -> Iterator[Record]:
+def records(builder: DiffBuilder, *, over: bool = True) -> Iterator[Record]:
     """Return all records of a group, including older ones that compaction has not yet removed."""
-    group = teller.group_id
-    yield Record(ASSIGNMENTS, group.encode(), encode(latest(teller)))
-    for episode in updated(teller, over=over):
+    group = builder.group_id
+    yield Record(ASSIGNMENTS, group.encode(), encode(latest(builder)))
+    for episode in updated(builder, over=over):
         yield Record(EPISODES, key(group, episode.episode), encode(episode))
 
 
 def checkout(group_id: str = "team/checkout") -> DiffBuilder:
     """Return a group after a first start of three members, two with the same client id, and a rolling restart."""
-    teller = DiffBuilder(6, group_id=group_id)
-    teller.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
+    builder = DiffBuilder(6, group_id=group_id)
+    builder.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
     for host in ("h1", "h2"):
-        teller.leave(f"pay@{host}#1", after=600 if host == "h1" else 5)
-        teller.join(f"pay@{host}#2", after=5)
-    return teller
+        builder.leave(f"pay@{host}#1", after=600 if host == "h1" else 5)
+        builder.join(f"pay@{host}#2", after=5)
+    return builder
 
 
 #: Times of checkout's first start, and of the begin and end of its rolling restart.

@@ -25,9 +25,9 @@ from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.security import Access
 from streaming.serve.stories import Sort
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import updated
 from tests.support.pure_stream import SINKS
-from tests.support.told import DiffBuilder
 
 EPISODES = "rebalance.episodes"
 INCIDENTS = "rebalance.incidents"
@@ -65,9 +65,9 @@ def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
     return TopicRecord(topic, 0, offset, key(value.group_id, number), body, made)
 
 
-def stories(teller: DiffBuilder, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
+def stories(builder: DiffBuilder, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
     """Return every update of every episode of a group, as records of the topic."""
-    return [story(one, offset=offset) for offset, one in enumerate(updated(teller, over=over), start)]
+    return [story(one, offset=offset) for offset, one in enumerate(updated(builder, over=over), start)]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from tests.support.feed import diff_id, story
 from tests.support.incidents import incident
 
 
-class Storyteller:
+class StoryBuilder:
     """Builds the records of one group: its newest episodes, and an incident for unassigned partitions."""
 
     def __init__(self, group_id: str) -> None:
@@ -70,17 +70,17 @@ class Stories:
     """Episodes and incidents of all groups, and their records with offsets."""
 
     def __init__(self) -> None:
-        self._tellers: dict[str, Storyteller] = {}
+        self._builders: dict[str, StoryBuilder] = {}
         self._offset = 0
 
     def of(self, diff: Diff) -> list[TopicRecord]:
         """Return the records that a diff adds."""
-        teller = self._tellers.setdefault(diff.group_id, Storyteller(diff.group_id))
-        return self._records(teller.tell(diff))
+        builder = self._builders.setdefault(diff.group_id, StoryBuilder(diff.group_id))
+        return self._records(builder.tell(diff))
 
     def rest(self, now: int) -> list[TopicRecord]:
         """Return the records of the groups whose quiet time has passed."""
-        return [record for teller in self._tellers.values() for record in self._records(teller.rest(now))]
+        return [record for builder in self._builders.values() for record in self._records(builder.rest(now))]
 
     def _records(self, found: Iterator[Episode | Incident]) -> list[TopicRecord]:
         records = []

@@ -132,7 +132,7 @@ class Monitor:
 
         eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
 
-    def undisturbed_views(self, seconds: float = PATIENCE) -> list[Event]:
+    def undisturbed_snapshots(self, seconds: float = PATIENCE) -> list[Event]:
         """Return the snapshots that an undisturbed collector takes of all of ``__consumer_offsets``."""
         prefix = f"{unique('undisturbed')}."
         command = [*self.collect.command]

@@ -20,7 +20,7 @@ import pytest
 from streaming.kafka.runtime import free_ports
 from tests.support.container import DEFAULT_IMAGE, docker_client, image_or_skip, missing
 from tests.support.kafka import eventually
-from tests.support.turns import turn
+from tests.support.process_lock import process_lock
 
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1200)]
 
@@ -111,7 +111,7 @@ def compose_project() -> Iterator[Compose]:
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Compose]:
-    with turn("network"), compose_project() as made:
+    with process_lock("network"), compose_project() as made:
         made.run("build", "serve", timeout=900)  # one image for all components
         made.run("--profile", "demo", "up", "--detach", timeout=300)
         yield made

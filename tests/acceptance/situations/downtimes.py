@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from tests.acceptance.situations.groups import AppliedChange, PlayedChanges
 from tests.acceptance.situations.life import RealGroup
-from tests.acceptance.situations.measured import Compared, compared
+from tests.acceptance.situations.measured import ComparedDowntime, compared
 from tests.acceptance.situations.stage import RECORD_MS
 from tests.support.pure_stream import SINKS
 
@@ -17,7 +17,7 @@ from tests.support.pure_stream import SINKS
 _STARVED_MS = 2000
 
 
-def of_life(life: RealGroup, view: str) -> list[Compared]:
+def of_life(life: RealGroup, view: str) -> list[ComparedDowntime]:
     """Return each partition with measured or reported downtime in a step of the history, for one view.
 
     A partition that nobody consumed again has no measured end: after a shutdown, or of a deleted topic.
@@ -38,7 +38,7 @@ def of_life(life: RealGroup, view: str) -> list[Compared]:
     ]
 
 
-def is_inside(one: Compared) -> bool:
+def is_inside(one: ComparedDowntime) -> bool:
     """Return true if the bounds hold; a consumed partition only shows when its next record arrives."""
     return one.within(max(RECORD_MS, one.pause))
 
@@ -51,7 +51,7 @@ class Figures(NamedTuple):
     ratio: float | None
 
     @classmethod
-    def of(cls, found: Iterable[Compared]) -> Self:
+    def of(cls, found: Iterable[ComparedDowntime]) -> Self:
         compared = list(found)
         ratios = [one.said.lower / one.measured for one in compared if one.said and one.measured]
         return cls(sum(map(is_inside, compared)), len(compared), median(ratios) if ratios else None)

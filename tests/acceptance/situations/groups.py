@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.streaming.protocols.java_members import JavaMembers
-from tests.support.beside import writing
+from tests.support.background import produce_in_background
 from tests.support.command import command
 from tests.support.kafka import unique
 from tests.support.wait import PATIENCE, eventually
@@ -77,7 +77,7 @@ def traffic(servers: str) -> Iterator[str]:
             producer.poll(0)
             due += RECORD_MS / 1000
 
-    with writing(servers, write, **{"linger.ms": 0}):
+    with produce_in_background(servers, write, **{"linger.ms": 0}):
         yield name
 
 

@@ -28,7 +28,7 @@ class Bounds(NamedTuple):
     upper: int | None
 
 
-class Compared(NamedTuple):
+class ComparedDowntime(NamedTuple):
     """One partition in the result of one change: the reported bounds, and the measured sum of all gaps.
 
     Attributes:
@@ -84,14 +84,14 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 }
 
 
-def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[Compared]:
+def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[ComparedDowntime]:
     """Return each partition with measured or reported downtime after each change."""
     gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
-        gaps[_act(played, gap.end), gap.partition].append(gap)
-    said, pauses = _said(played, events, quiet_ms), _pauses(played)
+        gaps[_change_at(played, gap.end), gap.partition].append(gap)
+    said, pauses = _reported_bounds(played, events, quiet_ms), _pauses(played)
     return [
-        Compared(
+        ComparedDowntime(
             act,
             played.acts[act].kind,
             partition,
@@ -109,24 +109,24 @@ def _pauses(played: PlayedChanges) -> dict[int, int]:
     found: dict[int, int] = {}
     for one, other in pairwise(played.marks()):
         if one.partition == other.partition and one.holder == other.holder:
-            act = _act(played, one.at)
+            act = _change_at(played, one.at)
             found[act] = max(found.get(act, 0), other.at - one.at)
     return found
 
 
-def _act(played: PlayedChanges, at: int) -> int:
+def _change_at(played: PlayedChanges, at: int) -> int:
     """Return the last change that had begun by this time; −1: none."""
     return sum(act.at <= at for act in played.acts) - 1
 
 
-def _said(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
+def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
     """Return the reported bounds by the change in which the episode began and by partition."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     found: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
     for offset, event in enumerate(events):
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], event.data.timestamp, sinks)
         episode = bucket.get(played.group).episode
-        if episode is None or episode.outages is None or (act := _act(played, episode.opened_at)) < 0:
+        if episode is None or episode.outages is None or (act := _change_at(played, episode.opened_at)) < 0:
             continue
         for topic, partition, outage in episode.outages.each():
             if stops_of(outage) != NO_STOPS:
@@ -150,7 +150,7 @@ class Line(NamedTuple):
         possible: those that do if members paused for as long before they stopped as they did at other times in what
             came of the same act: all that a busy machine can show.
         stops, bounded: partitions that stood still, and those of them with an upper bound.
-        beyond: see :attr:`Compared.beyond`.
+        beyond: see :attr:`ComparedDowntime.beyond`.
     """
 
     group: str
@@ -173,7 +173,7 @@ class Line(NamedTuple):
         )
 
 
-def line(group: str, evidence: str, rounds: int, found: Sequence[Compared]) -> Line:
+def line(group: str, evidence: str, rounds: int, found: Sequence[ComparedDowntime]) -> Line:
     """Return the line for this many rounds."""
     wrong = {one.act for one in found if not one.inside}
     impossible = {one.act for one in found if not one.within(max(RECORD_MS, one.pause))}

@@ -37,7 +37,7 @@ def rollouts(life: RealGroup) -> None:
     end(life)
 
 
-def twenty(life: RealGroup) -> None:
+def rollout_of_twenty(life: RealGroup) -> None:
     """Run a healthy rollout of twenty members."""
     begin(life, *TWENTY)
     with life.step("rolling-restart", back=TWENTY):
@@ -73,7 +73,7 @@ def one_request(life: RealGroup) -> None:
     end(life)
 
 
-def overtaken(life: RealGroup) -> None:
+def join_during_first_rebalance(life: RealGroup) -> None:
     """Let members join during and right after the first rebalance."""
     with life.step("first-start", came=TWENTY[:8]):
         for name in TWENTY[:8]:
@@ -82,7 +82,7 @@ def overtaken(life: RealGroup) -> None:
     end(life)
 
 
-def visitors(life: RealGroup) -> None:
+def short_visits(life: RealGroup) -> None:
     """Let three members join and leave again at once."""
     begin(life, "a", "b")
     with life.step("unknown"):
@@ -101,7 +101,7 @@ def start_and_leave(life: RealGroup) -> None:
         life.leave("a", "b", "c")
 
 
-def killed(life: RealGroup) -> None:
+def kill_all(life: RealGroup) -> None:
     """Kill all members and restart them within the quiet time on one host; this may also be an outage of the
     coordinator.
     """
@@ -191,7 +191,7 @@ def offsets_reset(life: RealGroup) -> None:
             eventually(lambda: len(view.episodes(life.group)) > before[name])  # noqa: B023 - called at once
 
 
-def overrun(life: RealGroup) -> None:
+def exceed_poll_interval(life: RealGroup) -> None:
     """Let a librdkafka member stop polling: it leaves without a reason, and rejoins when it polls."""
     begin(life, "a", "b")
     with life.step("poll-timeout", back=("b",), may=("restart", "crash"), provable=False):

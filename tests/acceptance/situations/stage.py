@@ -22,7 +22,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
-from tests.support.beside import writing
+from tests.support.background import produce_in_background
 from tests.support.following import Following
 from tests.support.kafka import PROPERTIES, unique
 from tests.support.wait import PATIENCE
@@ -142,5 +142,5 @@ def _written(stage: Stage) -> Iterator[None]:
                         # A grown topic: the producer learns of this partition with its next metadata refresh.
             producer.poll(0)
 
-    with writing(stage.servers, write, **{"topic.metadata.refresh.interval.ms": 1000}):
+    with produce_in_background(stage.servers, write, **{"topic.metadata.refresh.interval.ms": 1000}):
         yield

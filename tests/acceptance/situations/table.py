@@ -14,7 +14,7 @@ from streaming.records.episodes import Episode, EpisodeKind
 from tests.acceptance.situations.downtimes import Figures, of_life
 from tests.acceptance.situations.life import RealGroup, Step
 from tests.acceptance.situations.stage import VIEWS
-from tests.acceptance.situations.verdicts import alarming, wrong
+from tests.acceptance.situations.verdicts import wrong, wrong_incidents
 
 _KINDS: Final = TRUST.with_name("episodes.md")
 _ALL: Final = TRUST.with_name("situations.csv")
@@ -61,7 +61,7 @@ def summary(lives: Iterable[RealGroup]) -> str:
     for view in VIEWS:
         seen = [life for life in lives if view in life.views]
         verdicts = Counter(verdict(step, view) for life in seen for step in life.steps)
-        alarms = sum(len(alarming(life, view)) for life in seen)
+        alarms = sum(len(wrong_incidents(life, view)) for life in seen)
         figures = Figures.of(one for life in seen for one in of_life(life, view))
         ratio = "–" if figures.ratio is None else f"{figures.ratio:.2f}"
         counts = (str(verdicts[one]) for one in ("right", "unknown", "wrong"))

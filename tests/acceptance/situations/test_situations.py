@@ -18,7 +18,7 @@ from tests.acceptance.situations.life import RealGroup
 from tests.acceptance.situations.lives import LIVES, long_storm, one_join
 from tests.acceptance.situations.stage import LOG, OFFSETS, stage
 from tests.acceptance.situations.verdicts import faults
-from tests.support.turns import turn
+from tests.support.process_lock import process_lock
 
 # Dozens of members run at once: beside other tests their sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
@@ -36,7 +36,7 @@ def played(
     items = [item for item in request.session.items if item.path == request.path]
     named = [item.callspec.params.get("name") for item in items if hasattr(item, "callspec")]
     wanted = [name for name in named if name is not None]
-    with turn("crowd"), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(AT_ONCE) as pool:
+    with process_lock("crowd"), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(AT_ONCE) as pool:
 
         def play(name: str) -> RealGroup:
             led = LIVES[name]

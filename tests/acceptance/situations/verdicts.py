@@ -13,8 +13,8 @@ from tests.support.callbacks import missing_callbacks
 def faults(life: RealGroup) -> list[str]:
     """Return a line for each wrong report."""
     found = [fault for step in life.steps for view in life.views for fault in wrong(step, view)]
-    found += [fault for view in life.views for fault in alarming(life, view)]
-    return found + [fault for view in (LOG, OFFSETS) for fault in unseen(life, view)]
+    found += [fault for view in life.views for fault in wrong_incidents(life, view)]
+    return found + [fault for view in (LOG, OFFSETS) for fault in missing_assignments(life, view)]
 
 
 def named(episode: Episode) -> dict[str, set[str]]:
@@ -59,13 +59,13 @@ def wrong(step: Step, view: str) -> list[str]:
     return found
 
 
-def unseen(life: RealGroup, view: str) -> list[str]:
+def missing_assignments(life: RealGroup, view: str) -> list[str]:
     """Return members whose callbacks do not all appear in the diffs, in order."""
     found = missing_callbacks(life.views[view].rounds(life.group), life.views[view].names, life.callbacks())
     return [f"{view}: {one}" for one in found]
 
 
-def alarming(life: RealGroup, view: str) -> list[str]:
+def wrong_incidents(life: RealGroup, view: str) -> list[str]:
     """Return the wrong incidents of a view: a storm is closed in the end; usually there is no other."""
     if not life.kills:
         kinds, wanted = [one.kind for one in life.incidents(view)], [*life.alarms]

@@ -61,10 +61,10 @@ def files(
     seen: list[Report] = []
     try:
         for kind, said in told.items():
-            teller = site.ends("stream", str(site.checkpoint), said.words, within=SPARK_SECONDS, status=said.status)
+            builder = site.ends("stream", str(site.checkpoint), said.words, within=SPARK_SECONDS, status=said.status)
             spoil(_newest(site.checkpoint, kind))
             site.begin("stream")
-            seen.append(site.seen(teller, f"{fault}: `{_shown(kind)}`"))
+            seen.append(site.seen(builder, f"{fault}: `{_shown(kind)}`"))
             _restore(site, kept)
     finally:
         if site.stream.process is not None and site.stream.process.poll() is None:

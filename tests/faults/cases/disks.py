@@ -41,7 +41,7 @@ def serve_full(site: Site) -> Iterator[list[Report]]:
     """Fill the history's disk; the history continues once there is space again."""
     with full(_disk(site, "serve")):
         site.change()
-        yield [site.faces_say("history-blocked")]
+        yield [site.server_reports("history-blocked")]
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def history_damaged(site: Site) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def no_files(site: Site) -> Iterator[list[Report]]:
+def no_files_to_lose(site: Site) -> Iterator[list[Report]]:
     """Record that the collector has no files to lose: its position is in the cluster."""
     log = site.collect.log
     descriptors = Path(f"/proc/{site.collect.pid}/fd").iterdir()
@@ -125,7 +125,7 @@ def _is_written(descriptor: Path) -> bool:
 
 
 @contextmanager
-def place_lost(site: Site) -> Iterator[list[Report]]:
+def offsets_lost(site: Site) -> Iterator[list[Report]]:
     """Delete the collector's offsets, as their retention would: the collector reads everything again."""
     site.end("collect")
     admin = AdminClient({"bootstrap.servers": site.servers})
@@ -161,4 +161,4 @@ def membership_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[
     told = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)
     _damage_topic_files(site, site.membership, spoil)
     yield [told]
-    site.begin_once("stream", "--on-data-loss", "restart")
+    site.begin_with_options("stream", "--on-data-loss", "restart")

@@ -27,8 +27,8 @@ def _processes() -> Iterable[Case]:
 
 
 def _disks_and_files() -> Iterable[Case]:
-    yield Case("collect", "full, read-only, lost or damaged files", disks.no_files)
-    yield Case("collect", "lost place", disks.place_lost)
+    yield Case("collect", "full, read-only, lost or damaged files", disks.no_files_to_lose)
+    yield Case("collect", "lost place", disks.offsets_lost)
     yield Case("serve", "full disk", disks.serve_full, during=False)
     refused = partial(disks.disk, name="serve", spoil=read_only, words="the disk is read-only")
     yield Case("serve", "read-only disk", refused)

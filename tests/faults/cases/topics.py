@@ -31,7 +31,7 @@ def diffs_deleted(site: Site) -> Iterator[list[Report]]:
     site.written |= {*site.topic_ids()}
     told = [
         site.ends("stream", f"topic {site.diffs} was deleted", within=_GONE_SECONDS),
-        site.faces_say("topic-missing"),
+        site.server_reports("topic-missing"),
     ]
     _delete(site, site.diffs)
     yield told
@@ -64,4 +64,4 @@ def membership_deleted(site: Site) -> Iterator[list[Report]]:
     site.change()
     yield told
     ensure_topics(site.serve.settings)
-    site.begin_once("stream", "--on-data-loss", "restart")
+    site.begin_with_options("stream", "--on-data-loss", "restart")

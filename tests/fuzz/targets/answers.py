@@ -49,7 +49,7 @@ events:
 """
 
 
-def _answered(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
+def _assert_one_answer_per_line(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
     """Assert one JSON answer for each line that is not blank."""
     written: list[bytes] = []
     status = answer_lines(io.BytesIO(source), answer, lambda found: written.append(msgspec.json.encode(found)))
@@ -76,8 +76,8 @@ def _assign(case: Case) -> None:
     if _takes_long(case):
         return
     for answer in (partial(assignment.assignment_answer, explained=True), assignment.comparison_answer):
-        _answered(line, answer)
-    for found in _answered(line, assignment.assignment_answer):
+        _assert_one_answer_per_line(line, answer)
+    for found in _assert_one_answer_per_line(line, assignment.assignment_answer):
         if "assignment" in found:
             _check_accepts_assign(line, found["assignment"])
 
@@ -99,8 +99,10 @@ def _check_accepts_assign(line: bytes, assignment: dict[str, Any]) -> None:
 
 def _check(case: Case) -> None:
     if not _takes_long(case):
-        _answered((case[0] if case else None) or b"", lambda line: checking.check_answer(line, exact=True))
-        _answered((case[0] if case else None) or b"", checking.check_answer)
+        _assert_one_answer_per_line(
+            (case[0] if case else None) or b"", lambda line: checking.check_answer(line, exact=True)
+        )
+        _assert_one_answer_per_line((case[0] if case else None) or b"", checking.check_answer)
 
 
 def _group_seeds() -> Iterator[Case]:

@@ -156,7 +156,7 @@ def _asgi_seeds() -> Iterator[Case]:
     ]
 
 
-class _Complaints(logging.Handler):
+class _LoggedErrors(logging.Handler):
     """Errors that the server logs."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class _Complaints(logging.Handler):
 
 
 @cache
-def _server() -> tuple[int, _Complaints]:
+def _server() -> tuple[int, _LoggedErrors]:
     """Return a running server over the same rounds, and its logged errors."""
     source = MemorySource()
     source.put(*_rounds())
@@ -176,7 +176,7 @@ def _server() -> tuple[int, _Complaints]:
     server = FeedServer(source, options, cluster_id="c")
     threading.Thread(target=server.run, daemon=True).start()
     logging.disable(logging.NOTSET)
-    complaints = _Complaints()
+    complaints = _LoggedErrors()
     logging.getLogger().addHandler(complaints)
     port = int(server.address.rsplit(":", 1)[1])
     ends = time.monotonic() + 20

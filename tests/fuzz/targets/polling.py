@@ -52,7 +52,7 @@ class _Member(msgspec.Struct):
     host: str = "/127.0.0.1"
 
 
-class _Described(msgspec.Struct):
+class _GroupDescription(msgspec.Struct):
     """Fields of the client's ``ConsumerGroupDescription``; members of a group have distinct names."""
 
     type: Literal["CLASSIC", "CONSUMER", "UNKNOWN"]
@@ -81,7 +81,7 @@ def _assignment(places: Sequence[_Place]) -> admin.MemberAssignment:
     return admin.MemberAssignment([TopicPartition(*place) for place in places])
 
 
-_described = msgspec.json.Decoder(_Described)
+_described = msgspec.json.Decoder(_GroupDescription)
 
 
 def _polling(case: Case) -> None:
@@ -119,7 +119,7 @@ def _taken(bucket: Bucket, offset: int, event: Event) -> None:
 
 def _polling_seeds() -> Iterator[Case]:
     def description(kind: str, state: str, assignor: str, *members: _Member) -> bytes:
-        return msgspec.json.encode(_Described(kind, state, assignor, list(members)))  # type: ignore[arg-type]
+        return msgspec.json.encode(_GroupDescription(kind, state, assignor, list(members)))  # type: ignore[arg-type]
 
     a, b = _Member("a", [("t", 0), ("t", 1)], None, "i"), _Member("b", [("t", 2), ("u", 0)])
     yield [
@@ -162,7 +162,7 @@ def _replay(case: Case) -> None:
         published, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
         assert read_published(SETTINGS, "/s").counts == published.counts
         for group_id, known in groups.items():
-            _goes_on(group_id, known)
+            _can_continue(group_id, known)
         for line in differences(SETTINGS):
             assert printable(line)
         said = list(replayed_diffs(SETTINGS))
@@ -175,11 +175,11 @@ def _replay(case: Case) -> None:
         assert list(differences(SETTINGS)) == []
 
 
-def _goes_on(group_id: str, known: PolledGroup) -> None:
+def _can_continue(group_id: str, known: PolledGroup) -> None:
     """Assert that the next change of the group can be published."""
     assert known.view is None or known.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
-        described = _Described("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
+        described = _GroupDescription("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
         found = replace(answer(described.partition_as_in_the_client()), group_id=group_id)
         event = poll(known, found, 1_700_000_000_000, _SOURCE)[1]
         if event is not None:
@@ -203,6 +203,8 @@ def _topic_seeds() -> Iterator[Case]:
 
 
 TARGETS = (
-    Target("polling", _polling, _polling_seeds, shape=st.lists(of(_Described).map(msgspec.json.encode), max_size=8)),
+    Target(
+        "polling", _polling, _polling_seeds, shape=st.lists(of(_GroupDescription).map(msgspec.json.encode), max_size=8)
+    ),
     Target("replay", _replay, _topic_seeds, 6, membership_shape),
 )

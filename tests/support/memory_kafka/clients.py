@@ -105,7 +105,7 @@ class MemoryConsumer:
                 return Message(name, number, following, error=eof)
         return None
 
-    def begin_anew(self, topic: str, partition: int, end: int) -> None:
+    def restart_beyond_end(self, topic: str, partition: int, end: int) -> None:
         """Reset the position to the beginning if it is beyond the end."""
         place = (topic, partition)
         if self._next.get(place, 0) > end:

@@ -86,7 +86,7 @@ class MemoryKafka:
         """Remove the newest records; clients beyond the new end start again, as with librdkafka."""
         del self.topics[topic].logs[partition].entries[end:]
         for consumer in self.consumers:
-            consumer.begin_anew(topic, partition, end)
+            consumer.restart_beyond_end(topic, partition, end)
 
     def mark(self, topic: str, partition: int = 0) -> None:
         """Append the marker of a transaction's end: an offset without a record."""

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.topics import ensure_topics
-from tests.integration.streaming.brokers.test_three_brokers import healed, with_consumers
+from tests.integration.streaming.brokers.test_three_brokers import start_all_brokers, with_consumers
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
@@ -94,7 +94,7 @@ def observed(cluster: KafkaCluster, folder: Path, *ways: str) -> Iterator[Observ
     with found.stack:
         found.join("a", "b")
         found.settle()
-        healed(cluster, *found.membership)
+        start_all_brokers(cluster, *found.membership)
         yield found
 
 
@@ -103,7 +103,7 @@ def test_rolling_restart_of_all_brokers_loses_no_event(cluster: KafkaCluster, tm
         for number, node in cluster.nodes.items():
             node.stop()
             groups.join(f"c{number}")
-            healed(cluster, *groups.membership)
+            start_all_brokers(cluster, *groups.membership)
         groups.settle()
         assert groups.missing() == []
 
@@ -126,7 +126,7 @@ def test_polling_and_offsets_agree_after_a_broker_died(cluster: KafkaCluster, tm
         cluster.nodes[down].kill()
         cluster.wait_for_leaders(OFFSETS_TOPIC, other_than=down)
         groups.settle()
-        healed(cluster, *groups.membership)
+        start_all_brokers(cluster, *groups.membership)
         assert groups.missing() == []
 
 

@@ -68,7 +68,7 @@ def with_consumers(made: KafkaCluster) -> KafkaCluster:
     return made
 
 
-def healed(cluster: KafkaCluster, *topics: str) -> None:
+def start_all_brokers(cluster: KafkaCluster, *topics: str) -> None:
     """Start the brokers that are down; wait until all three are back and fully in sync."""
     for node in cluster.nodes.values():
         node.start()
@@ -148,7 +148,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         for group, members in groups.items():
             eventually(lambda m=members: spread(m, _PARTITIONS))
             eventually(partial(agrees, group), every=0.1)
-        healed(cluster, membership, _TRANSACTIONS)
+        start_all_brokers(cluster, membership, _TRANSACTIONS)
         for group in groups:
             join(group, "c")
         eventually(lambda: any(members[-1].told for members in groups.values()))
@@ -170,7 +170,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
             }
             assert missing_callbacks(view.rounds(group), view.names, told) == []
         eventually(lambda: away_brokers(servers, membership).get(f"broker {down}") == {classic, consumer})
-        healed(cluster, membership)
+        start_all_brokers(cluster, membership)
         eventually(lambda: cluster_events(servers, membership)[-1].brokers == [*sorted(cluster.nodes)])
 
 
@@ -179,7 +179,7 @@ def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path:
         found = made(2, 20)
         serve.start_with(found[:20])
         diffs = serve.settings.topics.diffs
-        healed(cluster, diffs)
+        start_all_brokers(cluster, diffs)
         publisher = Publisher(serve)
         down = cluster.expendable_leader(diffs)
         cluster.nodes[down].kill()
@@ -189,7 +189,7 @@ def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path:
         eventually(lambda: sorted(serve.ids()) == ids(found), every=0.1)
         record_property("seconds from new leaders to the diffs in serve", round(time.monotonic() - began, 1))
         serve.await_status("/ready", 200)
-        healed(cluster, diffs)
+        start_all_brokers(cluster, diffs)
 
 
 @pytest.mark.full
@@ -198,12 +198,12 @@ def test_serve_is_not_ready_while_two_of_three_brokers_are_down(quorum: KafkaClu
         found = made(2, 20)
         serve.start_with(found[:20])
         diffs = serve.settings.topics.diffs
-        healed(quorum, diffs)
+        start_all_brokers(quorum, diffs)
         for number in (1, 2):  # no quorum: no leader is elected
             quorum.nodes[number].kill()
         eventually(lambda: readiness(serve).get("stale"), every=0.1)
         assert readiness(serve)["stale"]["kind"] == "kafka-unreachable"
-        healed(quorum, diffs)
+        start_all_brokers(quorum, diffs)
         Publisher(serve).put(found[20:])
         eventually(lambda: sorted(serve.ids()) == ids(found), every=0.1)
         serve.await_status("/ready", 200)
@@ -220,7 +220,7 @@ def test_monitor_serves_every_round_when_a_broker_dies(
         monitor.serve.start()
         with Member(servers, group, "a", ["orders"], **COOPERATIVE):
             first = monitor.complete()
-            healed(cluster, monitor.membership, monitor.diffs)
+            start_all_brokers(cluster, monitor.membership, monitor.diffs)
             down = cluster.expendable_leader(monitor.membership)
             cluster.nodes[down].kill()
             cluster.wait_for_leaders(monitor.membership, other_than=down)
@@ -230,7 +230,7 @@ def test_monitor_serves_every_round_when_a_broker_dies(
                 monitor.complete(more_than=first)
                 record_property("seconds from the new member to its diff", round(time.monotonic() - began, 1))
                 monitor.says(None)
-                healed(cluster, monitor.membership)
+                start_all_brokers(cluster, monitor.membership)
 
 
 @pytest.mark.full
@@ -257,7 +257,7 @@ def test_events_flow_again_soon_after_new_leaders(
 
         groups = list(records.groups.values())
         eventually(lambda: all(map(published, groups)), every=0.1)
-        healed(cluster, topic, _TRANSACTIONS)
+        start_all_brokers(cluster, topic, _TRANSACTIONS)
         node = cluster.nodes[down]
         getattr(node, fault)()
         for one in (OFFSETS_TOPIC, topic, _TRANSACTIONS):
@@ -269,7 +269,7 @@ def test_events_flow_again_soon_after_new_leaders(
         record_property(f"seconds from new leaders to new events after {fault}", round(time.monotonic() - led, 1))
         if fault == "pause":
             node.resume()
-        healed(cluster, topic)
+        start_all_brokers(cluster, topic)
         newest = records.newest()
         eventually(lambda: all(published(group)[-1] >= newest[group] for group in groups), every=0.1)
         for group in groups:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings, load
-from tests.support.beside import writing
+from tests.support.background import produce_in_background
 from tests.support.command import Running
 from tests.support.kafka import read, unique
 from tests.support.members import Share
@@ -78,5 +78,5 @@ def written_topic(servers: str) -> Iterator[str]:
             producer.produce(name, b"v", partition=number % 6)
             producer.poll(0)
 
-    with writing(servers, write):
+    with produce_in_background(servers, write):
         yield name

@@ -28,19 +28,19 @@ GROUP = "team/checkout"
 
 
 def fill(source: MemorySource) -> None:
-    teller = checkout(GROUP)
+    builder = checkout(GROUP)
 
     def put(topic: str, value: bytes, ce_id: str | None) -> None:
         source.put(TopicRecord(topic, 0, len(source.log), GROUP.encode(), value, ce_id))
 
-    for ce_id, diff in teller.told:
+    for ce_id, diff in builder.told:
         put(DIFFS, encode(diff), f"{GROUP}/{ce_id}")
-    for episode in updated(teller):
+    for episode in updated(builder):
         rounds = [f"{GROUP}/{ce_id}" for ce_id in episode.rounds]
         source.put(story(msgspec.structs.replace(episode, rounds=rounds), offset=len(source.log)))
     for one in FLAPPY_INCIDENTS:
         source.put(story(one, offset=len(source.log)))
-    put(ASSIGNMENTS, encode(latest(teller)), None)
+    put(ASSIGNMENTS, encode(latest(builder)), None)
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.codec import encode
 from streaming.records.episodes import Cost, Downtime, Episode, key
 from streaming.settings.config import Settings, load
+from tests.support.built_diffs import IdentifiedDiff
 from tests.support.compacted import ENDED, RESTARTED, checkout, updated
 from tests.support.kafka import Kafka, eventually, unique
-from tests.support.told import IdentifiedDiff
 
 MS = 1_000_000
 
@@ -38,11 +38,11 @@ class Receiver(InMemorySpanExporter):
 
 
 def restart() -> tuple[Episode, list[IdentifiedDiff]]:
-    teller = checkout("shop")
-    episode = updated(teller)[-1]
+    builder = checkout("shop")
+    episode = updated(builder)[-1]
     downtime = Downtime(lower_ms=900, upper_ms=None, longest_ms=(300, None))
     cost = Cost(delayed_messages=(5, 9), worst_delay_ms=(200, 1500))
-    return msgspec.structs.replace(episode, downtime=downtime, cost=cost, sure=True), teller.told
+    return msgspec.structs.replace(episode, downtime=downtime, cost=cost, sure=True), builder.told
 
 
 def points(reader: InMemoryMetricReader) -> dict[tuple[str, str], tuple[int, float]]:

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from streaming.records.diffs import Diff, Expected
 from tests.integration.streaming.collect.collecting import Collecting
-from tests.support.beside import beside
+from tests.support.background import run_in_background
 from tests.support.histories import diffs, play
 from tests.support.kafka import Kafka, unique
 from tests.support.wait import eventually
@@ -59,7 +59,7 @@ def consuming(servers: str, group: str, name: str, assignor: type[RangePartition
             consumer.poll(100)
         consumer.close()
 
-    with beside(run):
+    with run_in_background(run):
         yield
 
 

@@ -79,7 +79,7 @@ def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *
     _log.info("%s; predictions: %d kept, %d open", dict(told), predictions.kept, predictions.open)
     for one in judged[1:]:
         if one is not UNSET:
-            assert one.verdict in fair(group), f"{one} {group} {document}"
+            assert one.verdict in possible_verdicts(group), f"{one} {group} {document}"
     return True
 
 
@@ -91,7 +91,7 @@ def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected |
     return [one.expected for one in found]
 
 
-def fair(group: Group) -> set[str]:
+def possible_verdicts(group: Group) -> set[str]:
     """Return the possible verdicts for a group whose leader is one of these clients."""
     if group.protocol == "consumer":
         return {"equal", "unknown"}  # a round that begins before the last target is reached

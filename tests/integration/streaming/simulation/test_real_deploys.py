@@ -15,7 +15,7 @@ import pytest
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.simulation.real_deploys import Outcome, Restart, play
 from tests.support.kafka import Kafka
-from tests.support.turns import turn
+from tests.support.process_lock import process_lock
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ KINDS = ("eager", "cooperative", "static", "consumer")
 
 @pytest.fixture(scope="module")
 def java() -> Iterator[JavaMembers]:
-    with turn("crowd"), JavaMembers() as members:
+    with process_lock("crowd"), JavaMembers() as members:
         yield members
 
 
@@ -32,12 +32,12 @@ def near(forecast: Outcome, happened: Outcome) -> bool:
     return abs(happened.worst_ms - forecast.worst_ms) <= max(forecast.worst_ms / 4, 1000)
 
 
-def in_all(forecast: Outcome, happened: Outcome) -> float:
+def total_error(forecast: Outcome, happened: Outcome) -> float:
     """Return the relative error of the forecast downtime of all partitions together."""
     return happened.total_ms / forecast.total_ms - 1
 
 
-def as_forecast(forecast: Outcome, happened: Outcome) -> bool:
+def matches_forecast(forecast: Outcome, happened: Outcome) -> bool:
     longer = happened.rounds - forecast.rounds
     return happened.moved == forecast.moved and 0 <= longer <= happened.undelivered_rounds
 
@@ -65,8 +65,8 @@ def test_rolling_restarts_are_as_forecast(broker: Kafka, java: JavaMembers) -> N
             _log.info(
                 "%s, down %d ms, between %d ms: %s; %s; %s, in all %+.0f %%",
                 *(one.kind, one.down_ms, one.between_ms, forecast, happened),
-                *("near" if near(forecast, happened) else "far", 100 * in_all(forecast, happened)),
+                *("near" if near(forecast, happened) else "far", 100 * total_error(forecast, happened)),
             )
-    assert [one for one in found if not as_forecast(*one[1:])] == []
+    assert [one for one in found if not matches_forecast(*one[1:])] == []
     far = [one for one in found if not near(*one[1:])]
     assert len(far) <= max(len(found) // 10, 1), far

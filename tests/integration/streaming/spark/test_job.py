@@ -25,7 +25,7 @@ AGAIN = pytest.mark.xfail(
 )
 
 
-def poisoned(log: Topic) -> Topic:
+def log_with_unusable_records(log: Topic) -> Topic:
     """Return the log with unusable records in it."""
     log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
     log[1].insert(1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")]))
@@ -38,7 +38,7 @@ def poisoned(log: Topic) -> Topic:
 @pytest.mark.cluster
 def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
-    log = poisoned(as_topic(membership_log(30, 9, seed=7), 4))
+    log = log_with_unusable_records(as_topic(membership_log(30, 9, seed=7), 4))
     log[1].append(encode_event(Event("/ci", "7", Annotation(timestamp=1_700_000_000_000, groups="g*", text="deploy"))))
     job.feed(log)
     done = job.drain("--max-offsets-per-trigger", "1")

@@ -23,7 +23,7 @@ from tests.support.recorded import membership_log
 pytestmark = [pytest.mark.spark]
 
 
-def log_with_poison() -> Topic:
+def log_with_unusable_records() -> Topic:
     log: Any = as_topic(membership_log(400, 11, seed=21), 4)
     log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
     log[1].append((b"g", b"{}", []))
@@ -49,8 +49,8 @@ def played(folder: Path, log: Path, records: int) -> tuple[Written, int]:
 
 def test_query_writes_the_same_bytes_as_the_pure_functions(tmp_path: Path) -> None:
     log = tmp_path / "log.pickle"
-    log.write_bytes(pickle.dumps(log_with_poison()))
-    writes = pure(log_with_poison(), batch=8, buckets=4, sinks=SINKS)
+    log.write_bytes(pickle.dumps(log_with_unusable_records()))
+    writes = pure(log_with_unusable_records(), batch=8, buckets=4, sinks=SINKS)
     wanted = {place: [(value, list(headers)) for value, headers in rows] for place, rows in by_key(writes).items()}
     written, diffs = played(tmp_path / "played", log, 8)
     for (topic, key), rows in written.items():

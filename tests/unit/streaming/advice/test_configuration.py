@@ -7,7 +7,7 @@ import pytest
 from streaming.advice.configuration import UnreadableConfiguration, parse_configuration
 from streaming.advice.history import GroupHistory
 from tests.support.advice import deploy, history, rules
-from tests.support.told import DiffBuilder
+from tests.support.built_diffs import DiffBuilder
 
 JAVA = """
 # consumer
@@ -113,8 +113,8 @@ def test_a_heartbeat_interval_above_the_session_is_refused() -> None:
 
 def test_settings_use_the_names_of_the_files_client() -> None:
     spring = parse_configuration("application.yml", SPRING)
-    teller = DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
-    found = rules(history(deploy(teller), configuration=spring))["cooperative-assignor"]
+    builder = DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
+    found = rules(history(deploy(builder), configuration=spring))["cooperative-assignor"]
     assert found.client == "Spring Boot"
     assert found.settings == {
         "spring.kafka.consumer.properties.partition.assignment.strategy": (

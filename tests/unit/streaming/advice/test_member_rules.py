@@ -8,21 +8,21 @@ from msgspec import structs
 from streaming.advice.model import AdviceEvidence
 from streaming.records.events import Holding
 from tests.support.advice import history, rules
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import latest
 from tests.support.incidents import incident
-from tests.support.told import DiffBuilder
 
 
 def test_two_processes_share_an_instance_id() -> None:
-    teller = DiffBuilder(6).join("a@h1#1=a", "b@h2#1=b")
+    builder = DiffBuilder(6).join("a@h1#1=a", "b@h2#1=b")
     shared = incident(
-        "g", 2, kind="duplicate-instance-id", opened_at=teller.now, story="a of g rejoined 4 times.", sure=False
+        "g", 2, kind="duplicate-instance-id", opened_at=builder.now, story="a of g rejoined 4 times.", sure=False
     )
-    found = rules(history(teller, incidents=[shared]))["duplicate-instance-id"]
+    found = rules(history(builder, incidents=[shared]))["duplicate-instance-id"]
     assert (found.severity, found.confidence) == ("critical", "medium")
     assert found.evidence == [AdviceEvidence(text="Incident 2: a of g rejoined 4 times.", figures={"incident": 2})]
     assert found.unsure == ["one process that restarts again and again looks the same"]
-    assert rules(history(teller)) == {}
+    assert rules(history(builder)) == {}
 
 
 def test_members_without_partitions() -> None:
@@ -52,11 +52,11 @@ def test_partitions_that_do_not_divide_by_members() -> None:
 @pytest.mark.parametrize(("same", "severity"), [(False, "warning"), (True, "info")])
 def test_range_over_several_topics(same: bool, severity: str) -> None:
     """Topics that may be joined by partition have equal partition counts."""
-    teller = DiffBuilder(3).join("a@h1#1", "b@h2#1")
+    builder = DiffBuilder(3).join("a@h1#1", "b@h2#1")
     first: Holding = {"t": [0, 1], "u": [0, 1], "v": [0, 1] if same else [0, 1, 2]}
     second: Holding = {"t": [2], "u": [2], "v": [2] if same else [3, 4]}
     shares = {"a@h1#1": first, "b@h2#1": second}
-    found = rules(history(teller, latest=structs.replace(latest(teller), members=shares)))["range-skew"]
+    found = rules(history(builder, latest=structs.replace(latest(builder), members=shares)))["range-skew"]
     most, least = (6, 3) if same else (7, 4)
     assert found.severity == severity
     assert found.evidence == [
@@ -73,11 +73,11 @@ def test_one_topic_has_no_range_skew() -> None:
 
 
 def grown(times: int) -> DiffBuilder:
-    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
+    builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     for number in range(times):
-        teller.partitions += 1
-        teller.round("topic.partitions_changed", after=3600 + number)
-    return teller
+        builder.partitions += 1
+        builder.round("topic.partitions_changed", after=3600 + number)
+    return builder
 
 
 def test_topics_that_grow_again_and_again() -> None:
@@ -98,8 +98,8 @@ OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout h
 
 def left_idle(client: str) -> DiffBuilder:
     """A member without partitions leaves after its poll interval."""
-    teller = DiffBuilder(2).join(f"{client}@h1#1", f"{client}@h2#1", f"{client}@h3#1", f"{client}@h4#1")
-    return teller.leave(f"{client}@h4#1", after=600, reason=OVERRAN)
+    builder = DiffBuilder(2).join(f"{client}@h1#1", f"{client}@h2#1", f"{client}@h3#1", f"{client}@h4#1")
+    return builder.leave(f"{client}@h4#1", after=600, reason=OVERRAN)
 
 
 def test_client_fault_is_detected_from_history() -> None:

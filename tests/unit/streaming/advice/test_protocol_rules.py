@@ -10,8 +10,8 @@ from msgspec import structs
 from streaming.advice.clients import JAVA, LIBRDKAFKA
 from streaming.advice.model import AdviceEvidence, Saving
 from tests.support.advice import deploy, history, members, rules
+from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
-from tests.support.told import DiffBuilder
 
 STRATEGY = "partition.assignment.strategy"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
@@ -19,9 +19,9 @@ COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 def ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
     """Return a group of ten members with sixty partitions."""
-    teller = DiffBuilder(60)
-    teller.assignor = assignor
-    return teller.join(*[client.format(number) for number in range(10)])
+    builder = DiffBuilder(60)
+    builder.assignor = assignor
+    return builder.join(*[client.format(number) for number in range(10)])
 
 
 def test_eager_assignor_against_cooperative() -> None:
@@ -136,9 +136,9 @@ def test_pod_names_of_a_deployment_are_no_instance_ids() -> None:
 
 def static_pods(first: str, second: str) -> DiffBuilder:
     """A pod with an instance id is replaced; the old one's session ends later."""
-    teller = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", f"{first}@10.0.0.2#1={first}")
-    teller.join(f"{second}@10.0.0.9#2={second}", after=3600)
-    return teller.fence(f"{first}@10.0.0.2#1={first}", after=30)
+    builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", f"{first}@10.0.0.2#1={first}")
+    builder.join(f"{second}@10.0.0.9#2={second}", after=3600)
+    return builder.fence(f"{first}@10.0.0.2#1={first}", after=30)
 
 
 def test_instance_ids_that_change_with_every_pod() -> None:
@@ -156,9 +156,9 @@ def test_instance_ids_that_change_with_every_pod() -> None:
 
 
 def test_instance_ids_that_stay() -> None:
-    teller = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
-    teller.fence("a@h1#1=a", after=3600).join("a@h1#2=a", after=10)
-    assert "static-ids-change" not in rules(history(teller, session_ms=45_000))
+    builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
+    builder.fence("a@h1#1=a", after=3600).join("a@h1#2=a", after=10)
+    assert "static-ids-change" not in rules(history(builder, session_ms=45_000))
 
 
 def test_ordinals_of_a_stateful_set_are_no_changed_ids() -> None:
@@ -166,8 +166,8 @@ def test_ordinals_of_a_stateful_set_are_no_changed_ids() -> None:
 
 
 def test_departed_static_member_holds_its_partitions() -> None:
-    teller = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
-    found = rules(history(teller, session_ms=45_000))["static-slot-held"]
+    builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
+    found = rules(history(builder, session_ms=45_000))["static-slot-held"]
     assert found.severity == "info"
     assert found.evidence == [
         AdviceEvidence(
@@ -195,19 +195,19 @@ def test_single_restarts_compared_with_batches() -> None:
     assert "rolling-batches" not in rules(history(together))
 
 
-def listing(teller: DiffBuilder, *lists: tuple[str, ...]) -> Any:
-    group = members(teller)
+def listing(builder: DiffBuilder, *lists: tuple[str, ...]) -> Any:
+    group = members(builder)
     assert group is not None
     each = zip(group.members, lists, strict=True)
     return group._replace(members=tuple(structs.replace(one, assignors=names) for one, names in each))
 
 
 def test_cooperative_listed_beside_an_eager_assignor() -> None:
-    teller = deploy(ten())
+    builder = deploy(ten())
     lists = [("cooperative-sticky", "range")] * 9 + [("range",)]
-    assert "half-migration" not in rules(history(teller))
+    assert "half-migration" not in rules(history(builder))
 
-    found = rules(history(teller, live=listing(teller, *lists)))
+    found = rules(history(builder, live=listing(builder, *lists)))
     assert "cooperative-assignor" not in found
     half = found["half-migration"]
     assert half.evidence[0].figures == {"assignors": ["cooperative-sticky, range", "range"]}
@@ -216,10 +216,10 @@ def test_cooperative_listed_beside_an_eager_assignor() -> None:
 
 @pytest.mark.parametrize(("age_ms", "fires"), [(86_400_000, True), (3_600_000, False)])
 def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> None:
-    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
-    opened = teller.now + 60_000 - age_ms
+    builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
+    opened = builder.now + 60_000 - age_ms
     open_since = incident("g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1)
-    found = rules(history(teller, incidents=[open_since]))
+    found = rules(history(builder, incidents=[open_since]))
     assert ("half-migration" in found) == fires
     if fires:
         assert found["half-migration"].evidence == [
@@ -228,19 +228,19 @@ def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> Non
 
 
 def test_members_with_different_subscriptions() -> None:
-    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
-    group = members(teller)
+    builder = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
+    group = members(builder)
     assert group is not None
     topics = (("orders", "bills"), ("orders", "bills"), ("clicks",))
     split = tuple(structs.replace(one, topics=names) for one, names in zip(group.members, topics, strict=True))
-    found = rules(history(teller, live=group._replace(members=split)))
+    found = rules(history(builder, live=group._replace(members=split)))
     assert found["mixed-subscriptions"].evidence == [
         AdviceEvidence(
             text="Members subscribe to different topics: a and b to bills, orders; c to clicks",
             figures={"subscriptions": 2},
         )
     ]
-    assert "mixed-subscriptions" not in rules(history(teller))
+    assert "mixed-subscriptions" not in rules(history(builder))
 
 
 def test_java_clients_are_recognised_by_their_default_ids() -> None:

@@ -13,7 +13,7 @@ from streaming.advice.rules import FILE_RULES, RULES, advise, advise_all, episod
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, EpisodeMembers
 from tests.support.advice import deploy, history, rules
-from tests.support.told import DiffBuilder
+from tests.support.built_diffs import DiffBuilder
 
 DAY_MS = 86_400_000
 
@@ -39,19 +39,19 @@ def test_a_quiet_group_gets_no_advice() -> None:
 )
 def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
     """Two deploys in which every member leaves and rejoins, each with a short downtime."""
-    teller = DiffBuilder(60)
-    teller.protocol, teller.assignor = protocol, assignor
-    teller.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
-    found = advise(history(deploy(deploy(teller)), session_ms=45_000, poll_ms=300_000, downtime_ms=3000))
+    builder = DiffBuilder(60)
+    builder.protocol, builder.assignor = protocol, assignor
+    builder.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
+    found = advise(history(deploy(deploy(builder)), session_ms=45_000, poll_ms=300_000, downtime_ms=3000))
     assert not fails(found, "warning")
 
 
 def test_advice_looks_back_thirty_days() -> None:
-    teller = deploy(ten())
-    now = teller.now + 30 * DAY_MS
-    assert advise(history(teller, now_ms=now)) == []
-    assert episodes_to_read(history(teller).episodes, now) == []
-    assert [one.episode for one in episodes_to_read(history(teller).episodes, teller.now)] == [2]
+    builder = deploy(ten())
+    now = builder.now + 30 * DAY_MS
+    assert advise(history(builder, now_ms=now)) == []
+    assert episodes_to_read(history(builder).episodes, now) == []
+    assert [one.episode for one in episodes_to_read(history(builder).episodes, builder.now)] == [2]
 
 
 def test_the_worst_group_comes_first() -> None:
@@ -74,10 +74,10 @@ def test_episodes_beyond_the_budget_are_not_replayed() -> None:
 
 
 def test_cooperative_was_followed_and_helped() -> None:
-    teller = deploy(ten())
-    teller.assignor = "cooperative-sticky"
-    deploy(teller)
-    first, before, after = history(teller).episodes
+    builder = deploy(ten())
+    builder.assignor = "cooperative-sticky"
+    deploy(builder)
+    first, before, after = history(builder).episodes
     was = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     now = Downtime(lower_ms=6000, upper_ms=7000, total_ms=(6000, 7000))
     episodes = [
@@ -85,7 +85,7 @@ def test_cooperative_was_followed_and_helped() -> None:
         structs.replace(before, downtime=was),
         structs.replace(after, downtime=now, kind="rolling-restart"),
     ]
-    found = rules(history(teller, episodes=episodes))["cooperative-assignor/applied"]
+    found = rules(history(builder, episodes=episodes))["cooperative-assignor/applied"]
     assert (found.severity, found.confidence) == ("info", "high")
     assert found.evidence == [
         AdviceEvidence(
@@ -100,9 +100,9 @@ def test_cooperative_was_followed_and_helped() -> None:
 
 
 def test_overlapping_bounds_prove_no_gain() -> None:
-    teller = deploy(ten())
-    teller.protocol, teller.assignor = "consumer", "uniform"
-    first, before, after = history(deploy(teller)).episodes
+    builder = deploy(ten())
+    builder.protocol, builder.assignor = "consumer", "uniform"
+    first, before, after = history(deploy(builder)).episodes
     was = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     now = Downtime(lower_ms=6000, upper_ms=None, total_ms=(6000, None))
     episodes = [
@@ -110,21 +110,21 @@ def test_overlapping_bounds_prove_no_gain() -> None:
         structs.replace(before, downtime=was),
         structs.replace(after, downtime=now, kind="rolling-restart"),
     ]
-    found = rules(history(teller, episodes=episodes))["consumer-protocol/applied"]
+    found = rules(history(builder, episodes=episodes))["consumer-protocol/applied"]
     assert (found.severity, found.confidence) == ("info", "low")
     assert found.change == "Nothing: the bounds overlap, so no gain is proven yet"
 
 
 def test_static_members_that_survive_deploys_were_followed() -> None:
-    teller = deploy(ten())
-    first, before, _ = history(deploy(teller)).episodes
+    builder = deploy(ten())
+    first, before, _ = history(deploy(builder)).episodes
     down = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     names = {"a": MemberNames(client_id="a", group_instance_id="a")}
     bounce = structs.replace(
         before, episode=3, kind="static-bounce", rebalances=0, downtime=None, members=EpisodeMembers(names=names)
     )
     episodes = [first, structs.replace(before, downtime=down), bounce]
-    found = rules(history(teller, episodes=episodes))["static-membership/applied"]
+    found = rules(history(builder, episodes=episodes))["static-membership/applied"]
     assert found.evidence[0].figures == {"beforeMs": 48_000, "afterMs": 0}
     assert found.change == "Nothing: it helped"
 

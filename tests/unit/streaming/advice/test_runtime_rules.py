@@ -5,16 +5,16 @@ from __future__ import annotations
 from streaming.advice.model import AdviceEvidence, Saving
 from streaming.records.events import PROBING
 from tests.support.advice import history, rules
-from tests.support.told import DiffBuilder
+from tests.support.built_diffs import DiffBuilder
 
 
 def probing(times: int) -> DiffBuilder:
-    teller = DiffBuilder(6)
-    teller.kind, teller.assignor = "streams", "stream"
-    teller.join("app-1-StreamThread-1-consumer@h1#1", "app-2-StreamThread-1-consumer@h2#1")
+    builder = DiffBuilder(6)
+    builder.kind, builder.assignor = "streams", "stream"
+    builder.join("app-1-StreamThread-1-consumer@h1#1", "app-2-StreamThread-1-consumer@h2#1")
     for _ in range(times):
-        teller.round(PROBING, after=600)
-    return teller
+        builder.round(PROBING, after=600)
+    return builder
 
 
 def test_probing_rebalances_of_streams() -> None:
@@ -31,15 +31,15 @@ def test_probing_rebalances_of_streams() -> None:
 
 def workers(delay_ms: int) -> DiffBuilder:
     """Worker ``b`` is away for 20 s; its tasks wait for the whole scheduled delay."""
-    teller = DiffBuilder(4)
-    teller.kind, teller.assignor = "connect", "sessioned"
-    teller.join("a@h1#1", "b@h2#1")
-    held = teller.members["a@h1#1"]
-    lost = teller.members["b@h2#1"]
-    teller.round(
+    builder = DiffBuilder(4)
+    builder.kind, builder.assignor = "connect", "sessioned"
+    builder.join("a@h1#1", "b@h2#1")
+    held = builder.members["a@h1#1"]
+    lost = builder.members["b@h2#1"]
+    builder.round(
         "member.left", gone=("b@h2#1",), after=600, shares={"a@h1#1": held}, unassigned=lost, delay_ms=delay_ms
     )
-    return teller.round(
+    return builder.round(
         "member.joined",
         joined=("b@h2#2",),
         after=20,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streaming.advice.model import AdviceEvidence
 from tests.support.advice import history, rules
+from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
-from tests.support.told import DiffBuilder
 
 EXPIRED = "removing member on heartbeat expiration"
 OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
@@ -16,11 +16,11 @@ def three(instances: bool = False) -> DiffBuilder:
     return DiffBuilder(12).join(*(f"{one}={one[0]}" if instances else one for one in ids))
 
 
-def paused(teller: DiffBuilder, times: int = 2) -> DiffBuilder:
+def paused(builder: DiffBuilder, times: int = 2) -> DiffBuilder:
     """The first member's session times out, and the same client rejoins from the same host two seconds later."""
     for number in range(1, times + 1):
-        teller.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
-    return teller
+        builder.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
+    return builder
 
 
 def test_pauses_longer_than_the_session_timeout() -> None:
@@ -43,8 +43,8 @@ def test_pauses_longer_than_the_session_timeout() -> None:
 
 
 def test_static_members_restart_for_longer_than_their_session() -> None:
-    teller = three(instances=True).fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
-    found = rules(history(teller, session_ms=45_000))["session-timeout-short"]
+    builder = three(instances=True).fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
+    found = rules(history(builder, session_ms=45_000))["session-timeout-short"]
     assert found.evidence == [
         AdviceEvidence(
             text="Static members were away for up to 105 s and lost their places in episode 2; "
@@ -59,27 +59,27 @@ def test_static_members_restart_for_longer_than_their_session() -> None:
 
 
 def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
-    teller = DiffBuilder(12)
-    teller.protocol, teller.assignor = "consumer", "uniform"
-    teller.join("a@h1#1=a", "b@h2#1=b", "c@h3#1=c")
-    teller.fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
-    found = rules(history(teller))["session-timeout-short"]
+    builder = DiffBuilder(12)
+    builder.protocol, builder.assignor = "consumer", "uniform"
+    builder.join("a@h1#1=a", "b@h2#1=b", "c@h3#1=c")
+    builder.fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
+    found = rules(history(builder))["session-timeout-short"]
     assert found.settings == {"group.consumer.session.timeout.ms": "160000"}
     assert found.confidence == "medium"
     assert found.unsure == ["no record that was read has the session timeout: the default is taken, 45000 ms"]
 
 
-def replaced(teller: DiffBuilder, *, killed: bool) -> DiffBuilder:
+def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
     """Each member is replaced by one on another host; killed members send no LeaveGroup."""
     wait = 3600.0
-    for member_id in list(teller.members):
+    for member_id in list(builder.members):
         if killed:
-            teller.fence(member_id, after=wait, reason=EXPIRED)
+            builder.fence(member_id, after=wait, reason=EXPIRED)
         else:
-            teller.leave(member_id, after=wait)
-        teller.join(f"{member_id[0]}@new-{member_id[0]}#2", after=2)
+            builder.leave(member_id, after=wait)
+        builder.join(f"{member_id[0]}@new-{member_id[0]}#2", after=2)
         wait = 60.0
-    return teller
+    return builder
 
 
 def test_killed_members_send_no_leave_group() -> None:
@@ -124,9 +124,9 @@ def test_members_that_poll_too_late() -> None:
 
 
 def test_an_open_incident_of_late_polls_is_critical() -> None:
-    teller = three()
-    late = incident("g", 3, kind="poll-timeout", opened_at=teller.now, story="a of g polls too late.", episode=1)
-    found = rules(history(teller, incidents=[late]))["poll-interval"]
+    builder = three()
+    late = incident("g", 3, kind="poll-timeout", opened_at=builder.now, story="a of g polls too late.", episode=1)
+    found = rules(history(builder, incidents=[late]))["poll-interval"]
     assert found.severity == "critical"
     assert found.evidence == [
         AdviceEvidence(text="Incident 3: a of g polls too late.", episodes=[1], figures={"incident": 3})
@@ -134,11 +134,11 @@ def test_an_open_incident_of_late_polls_is_critical() -> None:
 
 
 def test_rebalances_that_wait_for_a_slow_member() -> None:
-    teller = three()
+    builder = three()
     stuck = incident(
-        "g", 2, kind="rebalance-stuck", opened_at=teller.now, closed_at=teller.now + 1, story="g waited for a."
+        "g", 2, kind="rebalance-stuck", opened_at=builder.now, closed_at=builder.now + 1, story="g waited for a."
     )
-    found = rules(history(teller, poll_ms=600_000, incidents=[stuck]))["rebalance-timeout"]
+    found = rules(history(builder, poll_ms=600_000, incidents=[stuck]))["rebalance-timeout"]
     assert (found.severity, found.confidence) == ("warning", "medium")
     assert found.evidence == [
         AdviceEvidence(
@@ -146,19 +146,19 @@ def test_rebalances_that_wait_for_a_slow_member() -> None:
             figures={"incident": 2},
         )
     ]
-    assert "rebalance-timeout" not in rules(history(teller, poll_ms=600_000))
+    assert "rebalance-timeout" not in rules(history(builder, poll_ms=600_000))
 
 
 def started(spread_s: float) -> DiffBuilder:
     """Return two first starts of four members, each member in a rebalance of its own."""
-    teller = DiffBuilder(12)
+    builder = DiffBuilder(12)
     for start in range(2):
         for number in range(4):
             wait = 3600.0 if start and not number else spread_s
-            teller.join(f"m{number}@h{number}#{start}", after=wait)
+            builder.join(f"m{number}@h{number}#{start}", after=wait)
         if not start:
-            teller.leave(*teller.members, after=600)
-    return teller
+            builder.leave(*builder.members, after=600)
+    return builder
 
 
 def test_first_starts_with_a_rebalance_for_each_member() -> None:

@@ -14,9 +14,9 @@ import pytest
 from streaming.cli.main import main
 from streaming.records.codec import encode
 from streaming.records.episodes import key as key_of
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, records
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import DiffBuilder
 
 
 class Command:
@@ -77,8 +77,8 @@ def groups(kafka: MemoryKafka) -> MemoryKafka:
         flappy.join("a@h1#1", after=2)
     for topic in (ASSIGNMENTS, EPISODES, INCIDENTS):
         kafka.create(topic, 2)
-    for place, teller in enumerate((checkout(), flappy)):
-        for topic, key, value in records(teller, over=place == 0):
+    for place, builder in enumerate((checkout(), flappy)):
+        for topic, key, value in records(builder, over=place == 0):
             kafka.append(topic, value, key=key, partition=place)
     for incident in FLAPPY_INCIDENTS:
         kafka.append(INCIDENTS, encode(incident), key=key_of(incident.group_id, incident.incident))

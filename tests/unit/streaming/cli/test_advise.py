@@ -11,10 +11,10 @@ import pytest
 from streaming.cli import advise
 from streaming.records.codec import encode, encode_event
 from tests.support.advice import deploy
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import DiffBuilder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -26,8 +26,8 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
         kafka.create(f"rebalance.{topic}", 1)
     large = DiffBuilder(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])
     quiet = DiffBuilder(6, "quiet").join("a@h1#1", "b@h2#1")
-    for teller in (deploy(deploy(large, away_s=2), away_s=2), quiet):
-        for topic, key, value in records(teller):
+    for builder in (deploy(deploy(large, away_s=2), away_s=2), quiet):
+        for topic, key, value in records(builder):
             kafka.append(topic, value, key=key)
     for ce_id, diff in large.told:
         headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]

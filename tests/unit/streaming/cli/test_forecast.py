@@ -71,12 +71,12 @@ def test_more_members_and_a_file(command: Command, live: MemoryKafka, tmp_path: 
 
 
 def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka) -> None:
-    teller = checkout("pay/out")
+    builder = checkout("pay/out")
     live.create("rebalance.episodes", 1)
     live.create("rebalance.diffs", 1)
-    for topic, key, value in records(teller):
+    for topic, key, value in records(builder):
         live.append(topic, value, key=key)
-    for ce_id, diff in teller.told:
+    for ce_id, diff in builder.told:
         headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
         live.append("rebalance.diffs", encode(diff), key=b"pay/out", headers=headers)
 

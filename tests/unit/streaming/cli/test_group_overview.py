@@ -21,8 +21,8 @@ from streaming.records.codec import encode
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, EpisodeRecord, IncidentRecord
 from streaming.settings.slo import ServiceLevel
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
-from tests.support.told import DiffBuilder
 
 GROUP = "team/checkout"
 QUIET = 120_000
@@ -65,8 +65,8 @@ def test_higher_number_wins_at_equal_times() -> None:
 
 
 def test_state_without_members_or_episodes() -> None:
-    teller = DiffBuilder().join("a").leave("a")
-    (empty,) = group_overviews([latest(teller)], told(teller), [], NOW)
+    builder = DiffBuilder().join("a").leave("a")
+    (empty,) = group_overviews([latest(builder)], told(builder), [], NOW)
     (unknown,) = group_overviews([latest(DiffBuilder().join("a"))], [], [], NOW)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
     assert json.loads(encode(group_line(unknown))) == {
@@ -104,11 +104,11 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
 
 
 def test_line_has_the_episode_as_in_the_topic() -> None:
-    teller = checkout()
-    teller.kind = "connect"
-    last = told(teller)[-1]
+    builder = checkout()
+    builder.kind = "connect"
+    last = told(builder)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
-    (found,) = group_overviews([latest(teller)], [later], [], NOW)
+    (found,) = group_overviews([latest(builder)], [later], [], NOW)
     assert encode(group_line(found)) == (
         b'{"groupId":"team/checkout","kind":"connect","state":"settled","status":"stable","since":%d,"reason":null,'
         b'"awaited":[],"members":3,"downtimeToday":null,"episode":'
@@ -158,10 +158,10 @@ def test_member_without_names_is_shown_by_id() -> None:
 
 
 def test_a_group_has_its_last_episodes_the_newest_first() -> None:
-    teller = DiffBuilder()
+    builder = DiffBuilder()
     for number in range(LAST_EPISODES + 2):
-        teller.join(f"m{number}", after=1000)
-    found = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(teller)], told(teller), [])
+        builder.join(f"m{number}", after=1000)
+    found = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(builder)], told(builder), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
     assert [episode.episode.episode for episode in found.episodes] == wanted
     answer = json.loads(encode(group_document(found)))
@@ -173,7 +173,7 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
         "protocol": "classic",
         "assignor": "range",
     }
-    assert (answer["generation"], answer["groupEpoch"], answer["timestamp"]) == (12, None, teller.now)
+    assert (answer["generation"], answer["groupEpoch"], answer["timestamp"]) == (12, None, builder.now)
     assert [one["memberId"] for one in answer["members"]] == sorted(f"m{number}" for number in range(12))
 
 

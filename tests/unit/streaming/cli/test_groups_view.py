@@ -11,8 +11,8 @@ from streaming.records.codec import rfc3339
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced
 from streaming.records.events import Evidence
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import ENDED, checkout, latest, told
-from tests.support.told import DiffBuilder
 
 NOW = ENDED + 86_400_000
 GROUP = "team/checkout"
@@ -140,14 +140,14 @@ def test_downtime_of_the_day_is_listed_with_each_group(
 
 
 def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = DiffBuilder(2).join("a@h#1", "b@h#1")
-    since = teller.now + 1000
+    builder = DiffBuilder(2).join("a@h#1", "b@h#1")
+    since = builder.now + 1000
     now = Rebalancing(since=since, reason="member b@h#1 joined", awaited=["a@h#1"], until={"a@h#1": since + 132_000})
-    newest = told(teller, over=False)[-1]
+    newest = told(builder, over=False)[-1]
     episode = structs.replace(newest.episode, status="rebalancing", rebalancing=now)
     text = f"rebalancing since {rfc3339(since)[11:19]} UTC (member b joined), waiting for a (2 min 10 s left)"
-    show_group(group_overview("g", [latest(teller)], [newest._replace(episode=episode)], []), since + 2000)
+    show_group(group_overview("g", [latest(builder)], [newest._replace(episode=episode)], []), since + 2000)
     assert capsys.readouterr().out.startswith(f"g  consumer, {text}, 2 members  ")
-    members = structs.replace(episode.members, names=latest(teller).names)
+    members = structs.replace(episode.members, names=latest(builder).names)
     show_episode(structs.replace(episode, members=members), since + 2000)
     assert capsys.readouterr().out.splitlines()[2] == f"  {text}"

@@ -12,12 +12,12 @@ from assignors.errors import BadInput
 from streaming.cli.owner import owner_table, partition_owners, topic_partition
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.terminal import console
+from tests.support.built_diffs import START, DiffBuilder
 from tests.support.compacted import checkout
-from tests.support.told import START, DiffBuilder
 
 
-def records(teller: DiffBuilder) -> list[DiffRecord]:
-    return [DiffRecord(ce_id, diff, b"", 0, place) for place, (ce_id, diff) in enumerate(teller.told)]
+def records(builder: DiffBuilder) -> list[DiffRecord]:
+    return [DiffRecord(ce_id, diff, b"", 0, place) for place, (ce_id, diff) in enumerate(builder.told)]
 
 
 def changed_only(record: DiffRecord) -> DiffRecord:
@@ -47,14 +47,14 @@ def test_an_earlier_moment_has_the_owner_of_then() -> None:
 
 
 def test_partition_without_an_owner() -> None:
-    teller = DiffBuilder(2).join("a").leave("a")
-    (owner,) = partition_owners(records(teller), "t", 1)
+    builder = DiffBuilder(2).join("a").leave("a")
+    (owner,) = partition_owners(records(builder), "t", 1)
     assert (owner.owners, owner.moves[0].before) == ([], ["a"])
     screen = console(wide=True)
     with screen.capture() as shown:
         screen.print(owner_table([owner]))
     assert "nobody" in shown.get()
-    assert partition_owners(records(teller), "t", 2) == partition_owners(records(teller), "u", 0) == []
+    assert partition_owners(records(builder), "t", 2) == partition_owners(records(builder), "u", 0) == []
 
 
 def test_partitions_are_named_as_kafka_prints_them() -> None:

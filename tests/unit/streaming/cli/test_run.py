@@ -17,7 +17,7 @@ from assignors.errors import OutsideFailure
 from streaming.freshness import Sign, encoded
 from streaming.process import children
 from streaming.spark.checkpoint import LocalCheckpoint
-from tests.support.beside import beside
+from tests.support.background import run_in_background
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
 
@@ -111,7 +111,7 @@ def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "runnin
 def test_a_second_run_does_not_end_a_running_collector(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
     kafka.create("rebalance.signs", 1)
     heartbeat(kafka)
-    with beside(lambda stop: [heartbeat(kafka) for _ in iter(lambda: stop.wait(0.05), True)]):
+    with run_in_background(lambda stop: [heartbeat(kafka) for _ in iter(lambda: stop.wait(0.05), True)]):
         status, _, said = command("run", "--port", "0")
         assert (status, parts.started) == (3, [])
         assert "rebalance-monitor-collector is running" in said

@@ -125,8 +125,8 @@ def test_story_published_with_a_diff_is_printed_above_it(
     first, last = updated(checkout())[0], updated(checkout())[-1]
     with StoryFollower(
         SETTINGS, as_json=False, group=None, from_beginning=False, follow=True, stopped=lambda: False
-    ) as teller:
-        teller.poll(0.0)
+    ) as builder:
+        builder.poll(0.0)
 
         def later() -> None:
             for one in (first, last):
@@ -135,7 +135,7 @@ def test_story_published_with_a_diff_is_printed_above_it(
         timer = threading.Timer(0.05, later)
         timer.start()
         shown = []
-        for record in teller.above(["a diff", "another"]):
+        for record in builder.above(["a diff", "another"]):
             shown.append(record)
             if record == "a diff":
                 assert first.story in capsys.readouterr().out  # the second episode waits for nothing

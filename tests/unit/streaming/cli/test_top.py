@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from streaming.cli.group_overview import GroupOverview
 from streaming.cli.top import worst_first
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, latest, told
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import DiffBuilder
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from streaming.records.codec import encode
 from streaming.records.episodes import key
+from tests.support.built_diffs import CLOSED
 from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED, STARTED, checkout, told
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import CLOSED
 
 Command = Callable[..., tuple[int, str, str]]
 GROUP = "team/checkout"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from streaming.episodes.reasons import application_reasons, client_reason, proves_close
 from streaming.records.events import COORDINATOR_MOVED, Evidence
+from tests.support.built_diffs import CLOSED, NO_REASON, DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.support.told import CLOSED, NO_REASON, DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, last, started
 
 AGAIN = tuple(one.replace("#1", "#2") for one in THREE)
@@ -40,8 +40,8 @@ def test_member_with_a_closing_reason_restarted(reason: str) -> None:
 def test_a_commit_before_a_leave_proves_no_restart() -> None:
     said = "last offset commit 20 ms before it was gone: its session can't have run out, it left"
     item = Evidence(source="offset-commits", reason=said, member_ids=["a@h1#1"], kind="member.left")
-    teller = started().round("member.left", gone=("a@h1#1",), evidence=(item,)).join("a@h1#2")
-    assert (last(teller).kind, last(teller).sure) == ("restart", False)
+    builder = started().round("member.left", gone=("a@h1#1",), evidence=(item,)).join("a@h1#2")
+    assert (last(builder).kind, last(builder).sure) == ("restart", False)
 
 
 def test_another_host_proves_a_restart_without_a_reason() -> None:
@@ -50,32 +50,32 @@ def test_another_host_proves_a_restart_without_a_reason() -> None:
 
 
 def test_a_new_member_id_proves_a_restart_under_kip_848() -> None:
-    teller = started()
-    teller.protocol = "consumer"
-    teller.join("d@h4#1")
-    teller.now += 3_600_000
-    one = last(teller.leave("a@h1#1", reason="left the consumer group.").join("a@h1#2"))
+    builder = started()
+    builder.protocol = "consumer"
+    builder.join("d@h4#1")
+    builder.now += 3_600_000
+    one = last(builder.leave("a@h1#1", reason="left the consumer group.").join("a@h1#2"))
     assert (one.kind, one.sure) == ("restart", True)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
-    teller = started()
-    teller.protocol = protocol
-    teller.join("d@h4#1")
-    teller.now += 3_600_000
+    builder = started()
+    builder.protocol = protocol
+    builder.join("d@h4#1")
+    builder.now += 3_600_000
     all_of = (*THREE, "d@h4#1")
-    teller.round("group.observed", gone=all_of)
-    one = last(teller.join(*(member.replace("#1", "#2") for member in all_of)))
+    builder.round("group.observed", gone=all_of)
+    one = last(builder.join(*(member.replace("#1", "#2") for member in all_of)))
     assert (one.kind, one.sure) == ("restart", False)
     assert "no evidence shows whether members that came back were restarted or crashed" in one.evidence[-1].reason
 
 
 def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
-    teller = started()
+    builder = started()
     for one in THREE:
-        teller.leave(one, reason=NO_REASON, after=10).join(one.replace("#1", "#2"))
-    one = last(teller)
+        builder.leave(one, reason=NO_REASON, after=10).join(one.replace("#1", "#2"))
+    one = last(builder)
     assert (one.kind, one.sure) == ("rolling-restart", False)
     assert one.story.startswith("Probably a rolling restart of 3 members, ")
 
@@ -88,8 +88,8 @@ def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> DiffBuilder:
     said = Evidence(
         source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
     )
-    teller = started().round("member.fenced", gone=THREE, evidence=(said, MOVED) if moved else (said,))
-    return teller.join(*back, after=31)
+    builder = started().round("member.fenced", gone=THREE, evidence=(said, MOVED) if moved else (said,))
+    return builder.join(*back, after=31)
 
 
 def test_all_sessions_that_end_at_once_prove_no_crash() -> None:
@@ -118,14 +118,14 @@ def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
 
 
 def test_members_gone_without_a_reason_as_the_coordinator_moves() -> None:
-    teller = started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(MOVED,))
-    assert (last(teller).kind, last(teller).sure) == ("coordinator-move", True)
+    builder = started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(MOVED,))
+    assert (last(builder).kind, last(builder).sure) == ("coordinator-move", True)
 
 
 def test_a_restart_while_the_coordinator_moves_is_a_restart() -> None:
     closed = Evidence(source="coordinator-log", reason=CLOSED, member_ids=[*THREE], kind="member.left")
-    teller = started().round("member.left", gone=THREE, evidence=(closed, MOVED)).join(*AGAIN)
-    assert last(teller).kind == "restart"
+    builder = started().round("member.left", gone=THREE, evidence=(closed, MOVED)).join(*AGAIN)
+    assert last(builder).kind == "restart"
 
 
 def test_client_reasons_are_read_out_of_any_wording() -> None:
@@ -160,7 +160,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS, first=st.booleans())
 def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]], first: bool) -> None:
-    teller = DiffBuilder() if first else started()
+    builder = DiffBuilder() if first else started()
     lives: dict[int, int] = {} if first else {0: 1, 1: 1, 2: 1}
     last_life = {0: 1, 1: 1, 2: 1, 3: 0}
     names = "abcd"
@@ -170,18 +170,18 @@ def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]],
             del lives[number]
             reasons = {"leave": CLOSED, "silent": NO_REASON}
             if what in reasons:
-                teller.leave(one, reason=reasons[what])
+                builder.leave(one, reason=reasons[what])
             elif what == "fence":
-                teller.fence(one, reason="heartbeat expiration")
+                builder.fence(one, reason="heartbeat expiration")
             else:
-                teller.vanish(one)
+                builder.vanish(one)
         elif number not in lives:
             last_life[number] += 1
             lives[number] = last_life[number]
-            teller.join(f"{names[number]}@h{number + 1}#{last_life[number]}")
+            builder.join(f"{names[number]}@h{number + 1}#{last_life[number]}")
         elif what == "rejoin":
-            teller.round("group.observed")
-    for episode in episodes("g", teller.told):
+            builder.round("group.observed")
+    for episode in episodes("g", builder.told):
         said = episode.story
         shows = any(words in said for words in ("robably", "Cause unknown", "No members"))
         assert shows is not episode.sure, (episode.kind, said)

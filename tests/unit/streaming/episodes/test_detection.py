@@ -14,16 +14,16 @@ from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import GroupReader, advance
-from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling, started
 from tests.unit.streaming.episodes.test_storms import rejoin
 
 
-def incidents(teller: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
+def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
     """Return the final incidents of a group, closed ones included."""
     reader, state, found = GroupReader(), None, IncidentState()
-    notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in teller.told]
+    notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in builder.told]
     for note in [*notes, *bounces]:
         step = advance(state, note, QUIET_MS)
         state = step.state
@@ -33,10 +33,10 @@ def incidents(teller: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[I
 
 
 def test_rebalances_without_a_named_member_are_counted() -> None:
-    teller = started()
+    builder = started()
     for _ in range(8):
-        teller.round("group.observed", after=5)
-    (one,) = incidents(teller)
+        builder.round("group.observed", after=5)
+    (one,) = incidents(builder)
     assert (one.kind, one.status, one.member_ids) == ("storm", "open", [])
     assert one.story.startswith("Rebalances again and again: 8 rebalances without a membership change (since ")
 
@@ -48,29 +48,29 @@ def test_application_that_keeps_requesting_rebalances_is_quoted() -> None:
 
 
 def test_members_that_crash_in_turn_are_all_named() -> None:
-    teller = started()
+    builder = started()
     for life in range(1, 5):
         for one in THREE[:2]:
-            teller.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
-            teller.join(one.replace("#1", f"#{life + 1}"))
-    (one,) = incidents(teller)
+            builder.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
+            builder.join(one.replace("#1", f"#{life + 1}"))
+    (one,) = incidents(builder)
     assert sorted(one.member_ids) == ["a@h1#5", "b@h2#5"]
     assert "because of a and b" in one.story
 
 
 @pytest.mark.parametrize("hosts", [("h9", "h0") * 4, ("h0",) * 8])
 def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[str, ...]) -> None:
-    teller = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
-    teller.now += 3_600_000
+    builder = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
+    builder.now += 3_600_000
     old, notes = "x@h0#0=i0", []
     for life, host in enumerate(hosts, 1):
         new = f"x@{host}#{life}=i0"
         before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", "i0")
         names = {old: before, new: MemberNames("x", f"/{host}", "i0")}
-        at = teller.now + 5_000 * life
+        at = builder.now + 5_000 * life
         notes.append(BounceNote(f"b{life}", at, {old: new}, names, 3, "classic", "range", "consumer"))
         old = new
-    (one,) = incidents(teller, notes)
+    (one,) = incidents(builder, notes)
     assert (one.kind, one.status, one.member_ids) == ("duplicate-instance-id", "open", [old])
     assert one.sure is (len(set(hosts)) > 1)
     assert one.story.startswith("i0 rejoined 8 times under new member ids: ")
@@ -78,20 +78,20 @@ def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[st
 
 
 def test_rolling_restarts_and_migrations_open_no_incident() -> None:
-    teller = started()
+    builder = started()
     for life in range(1, 4):
-        rolling(teller, *(one.replace("#1", f"#{life}") for one in THREE), seconds=2)
-    assert incidents(teller) == []
+        rolling(builder, *(one.replace("#1", f"#{life}") for one in THREE), seconds=2)
+    assert incidents(builder) == []
     follows = Evidence(
         source="coordinator-log",
         reason="joins the consumer group using the classic protocol.",
         member_ids=["c@h3#1"],
         kind="member.joined",
     )
-    teller = started()
-    teller.protocol = "consumer"
+    builder = started()
+    builder.protocol = "consumer"
     for one in THREE[:2]:
         for kind, ids in (("left", (one,)), ("joined", (one.replace("#1", "#2"),))):
-            (teller.leave if kind == "left" else teller.join)(*ids)
-            teller.round("member.joined", who=("c@h3#1",), evidence=(follows,))
-    assert incidents(teller) == []
+            (builder.leave if kind == "left" else builder.join)(*ids)
+            builder.round("member.joined", who=("c@h3#1",), evidence=(follows,))
+    assert incidents(builder) == []

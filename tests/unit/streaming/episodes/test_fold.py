@@ -7,36 +7,36 @@ import pytest
 from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS
 from streaming.episodes.state import EpisodeState
 from streaming.records.events import Evidence
+from tests.support.built_diffs import START, DiffBuilder
 from tests.support.diff_episodes import GroupReader, QuietNote, advance, episodes
-from tests.support.told import START, DiffBuilder
 
 
-def folded(teller: DiffBuilder) -> EpisodeState:
+def folded(builder: DiffBuilder) -> EpisodeState:
     reader, state = GroupReader(), None
-    for one in teller.told:
+    for one in builder.told:
         state = advance(state, reader.read(*one)).state
     assert state is not None
     return state
 
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
-    teller = DiffBuilder().join("a#1").join("b#1", after=QUIET_MS / 1000)
-    assert len(episodes("g", teller.told)) == 1
-    first, second = episodes("g", teller.join("c#1", after=QUIET_MS / 1000 + 0.001).told)
+    builder = DiffBuilder().join("a#1").join("b#1", after=QUIET_MS / 1000)
+    assert len(episodes("g", builder.told)) == 1
+    first, second = episodes("g", builder.join("c#1", after=QUIET_MS / 1000 + 0.001).told)
     assert (first.status, first.closed_at, first.rounds) == ("settled", START + 121_000, ["d1", "d2"])
     assert (second.episode, second.status, second.closed_at) == (2, "settled", None)
 
 
 def test_quiet_time_is_the_configured_one() -> None:
-    teller = DiffBuilder().join("a#1").join("b#1", after=5)
-    assert len(episodes("g", teller.told, 5_000)) == 1
-    assert len(episodes("g", teller.told, 4_999)) == 2
+    builder = DiffBuilder().join("a#1").join("b#1", after=5)
+    assert len(episodes("g", builder.told, 5_000)) == 1
+    assert len(episodes("g", builder.told, 4_999)) == 2
 
 
 def test_quiet_closes_with_the_same_record_as_the_next_round() -> None:
-    teller = DiffBuilder().join("a#1")
-    (by_timer,) = episodes("g", [*teller.told, QuietNote("d1")])
-    by_round, _ = episodes("g", teller.join("b#1", after=1000).told)
+    builder = DiffBuilder().join("a#1")
+    (by_timer,) = episodes("g", [*builder.told, QuietNote("d1")])
+    by_round, _ = episodes("g", builder.join("b#1", after=1000).told)
     assert by_timer == by_round
 
 
@@ -54,98 +54,98 @@ def test_quiet_time_without_an_episode_has_no_effect() -> None:
 
 
 def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
-    teller = DiffBuilder().join("a#1").join("b#1", after=1)
-    found = episodes("g", [teller.told[0], QuietNote("d1"), teller.told[1]])
+    builder = DiffBuilder().join("a#1").join("b#1", after=1)
+    found = episodes("g", [builder.told[0], QuietNote("d1"), builder.told[1]])
     assert [one.episode for one in found] == [1, 2]
 
 
 def test_late_rounds_belong_to_their_rebalance() -> None:
-    teller = DiffBuilder().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
-    (one,) = episodes("g", teller.told)
+    builder = DiffBuilder().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
+    (one,) = episodes("g", builder.told)
     assert (one.round_count, one.rebalances) == (2, 1)
 
 
 def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
-    teller = DiffBuilder(4).join("a#1", "b#1")
-    teller.now += 1_000_000
-    teller.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
-    waiting = episodes("g", teller.told)[-1]
+    builder = DiffBuilder(4).join("a#1", "b#1")
+    builder.now += 1_000_000
+    builder.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
+    waiting = episodes("g", builder.told)[-1]
     assert waiting.status == "settling"
     assert [one.partitions for one in waiting.waiting_for] == [{"t": [1]}]
-    assert waiting.waiting_for[0].since == teller.now
-    stuck = episodes("g", [*teller.told, QuietNote("d2")])[-1]
+    assert waiting.waiting_for[0].since == builder.now
+    stuck = episodes("g", [*builder.told, QuietNote("d2")])[-1]
     assert (stuck.status, stuck.closed_at) == ("stuck", None)
-    teller.round("group.observed", number=2, after=400)
-    on = episodes("g", [*teller.told[:2], QuietNote("d2"), teller.told[2]])[-1]
+    builder.round("group.observed", number=2, after=400)
+    on = episodes("g", [*builder.told[:2], QuietNote("d2"), builder.told[2]])[-1]
     assert (on.episode, on.status, on.waiting_for) == (2, "settled", [])
-    over = episodes("g", [*teller.told[:2], QuietNote("d2"), teller.told[2], QuietNote("d3")])[-1]
-    assert (over.status, over.closed_at) == ("settled", teller.now)
+    over = episodes("g", [*builder.told[:2], QuietNote("d2"), builder.told[2], QuietNote("d3")])[-1]
+    assert (over.status, over.closed_at) == ("settled", builder.now)
 
 
 def test_start_of_a_wait_stays() -> None:
-    teller = DiffBuilder(4)
-    teller.protocol = "consumer"
-    teller.join("a#1")
+    builder = DiffBuilder(4)
+    builder.protocol = "consumer"
+    builder.join("a#1")
     for number in (2, 3):
-        teller.round("member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
-    assert episodes("g", teller.told)[-1].waiting_for[0].since == START + 2000
+        builder.round("member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
+    assert episodes("g", builder.told)[-1].waiting_for[0].since == START + 2000
 
 
 def test_connects_delay_is_a_part_of_its_episode() -> None:
-    teller = DiffBuilder()
-    teller.kind = "connect"
-    teller.join("a#1", "b#1")
-    teller.now += 1_000_000
+    builder = DiffBuilder()
+    builder.kind = "connect"
+    builder.join("a#1", "b#1")
+    builder.now += 1_000_000
     kept = {"a#1": {"t": list(range(6))}}
-    teller.round("member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000)
-    until = teller.now + 300_000
-    waiting = episodes("g", teller.told)[-1]
+    builder.round("member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000)
+    until = builder.now + 300_000
+    waiting = episodes("g", builder.told)[-1]
     assert [one.until for one in waiting.waiting_for] == [until]
-    teller.round("member.left", who=(), after=300 + QUIET_MS / 1000)
-    assert len(episodes("g", teller.told)) == 2
+    builder.round("member.left", who=(), after=300 + QUIET_MS / 1000)
+    assert len(episodes("g", builder.told)) == 2
 
 
 def test_partitions_moved_again_are_counted_separately() -> None:
-    teller = DiffBuilder(4).join("a#1")
-    teller.join("b#1")
-    assert (folded(teller).moved, folded(teller).again) == ({"t": {2, 3}}, {})
-    teller.join("c#1")
-    assert (folded(teller).moved, folded(teller).again) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
+    builder = DiffBuilder(4).join("a#1")
+    builder.join("b#1")
+    assert (folded(builder).moved, folded(builder).again) == ({"t": {2, 3}}, {})
+    builder.join("c#1")
+    assert (folded(builder).moved, folded(builder).again) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
 
 
 def test_given_up_in_one_round_and_assigned_in_next_has_moved() -> None:
-    teller = DiffBuilder(4).join("a#1", "b#1")
-    teller.now += 1_000_000
+    builder = DiffBuilder(4).join("a#1", "b#1")
+    builder.now += 1_000_000
     half = {"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}
-    teller.round("member.joined", joined=("c#1",), shares=half, unassigned={"t": [1]})
-    assert folded(teller).moved == {}
-    teller.round("member.joined", who=("c#1",), number=2, shares=half | {"c#1": {"t": [1]}})
-    assert folded(teller).moved == {"t": {1}}
+    builder.round("member.joined", joined=("c#1",), shares=half, unassigned={"t": [1]})
+    assert folded(builder).moved == {}
+    builder.round("member.joined", who=("c#1",), number=2, shares=half | {"c#1": {"t": [1]}})
+    assert folded(builder).moved == {"t": {1}}
 
 
 def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
-    teller = DiffBuilder(2).join("a#1", "b#1")
-    teller.round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
-    teller.round("group.observed", number=2, shares={"a#1": {"t": [0]}, "b#1": {"t": [1]}})
-    assert folded(teller).moved == {}
+    builder = DiffBuilder(2).join("a#1", "b#1")
+    builder.round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
+    builder.round("group.observed", number=2, shares={"a#1": {"t": [0]}, "b#1": {"t": [1]}})
+    assert folded(builder).moved == {}
 
 
 def test_endless_storm_is_written_as_ended_record() -> None:
-    teller = DiffBuilder(2).join("a@h#0")
+    builder = DiffBuilder(2).join("a@h#0")
     for number in range(MOST_ROUNDS):
         said = Evidence(source="coordinator-log", reason=f"reason {number}")
-        teller.round("group.observed", evidence=(said,))
-    state = folded(teller)
+        builder.round("group.observed", evidence=(said,))
+    state = folded(builder)
     rounds = state.rounds.split("\n")
     assert (len(rounds), state.round_count) == (MOST_ROUNDS, MOST_ROUNDS + 1)
-    assert rounds == [diff_id for diff_id, _ in teller.told[1:]]
+    assert rounds == [diff_id for diff_id, _ in builder.told[1:]]
     assert len(state.evidence) == MOST_EVIDENCE
 
 
 def test_arguments_are_not_modified() -> None:
-    teller = DiffBuilder(6).join("a@h#1")
+    builder = DiffBuilder(6).join("a@h#1")
     reader, state, seen = GroupReader(), None, []
-    for one in teller.join("b@h#1").leave("a@h#1").join("a@h#2").told:
+    for one in builder.join("b@h#1").leave("a@h#1").join("a@h#2").told:
         before = repr(state)
         step = advance(state, note := reader.read(*one))
         assert repr(state) == before

@@ -6,81 +6,81 @@ import pytest
 
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.support.told import DiffBuilder
 
 THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
 
 
 def started(*ids: str, **options: object) -> DiffBuilder:
     """Return a group whose first episode, in which these members joined, has ended."""
-    teller = DiffBuilder(**options)  # type: ignore[arg-type]
-    teller.join(*(ids or THREE))
-    teller.now += 3_600_000
-    return teller
+    builder = DiffBuilder(**options)  # type: ignore[arg-type]
+    builder.join(*(ids or THREE))
+    builder.now += 3_600_000
+    return builder
 
 
-def last(teller: DiffBuilder) -> Episode:
-    return episodes("g", teller.told)[-1]
+def last(builder: DiffBuilder) -> Episode:
+    return episodes("g", builder.told)[-1]
 
 
-def rolling(teller: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
+def rolling(builder: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
     for one in ids:
         name, _, number = one.partition("#")
-        teller.leave(one, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
-    return teller
+        builder.leave(one, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
+    return builder
 
 
-def vanishing(teller: DiffBuilder, *ids: str) -> DiffBuilder:
+def vanishing(builder: DiffBuilder, *ids: str) -> DiffBuilder:
     for one in ids:
-        teller.vanish(one, after=10).join(one.replace("#1", "#2"))
-    return teller
+        builder.vanish(one, after=10).join(one.replace("#1", "#2"))
+    return builder
 
 
-def reported(teller: DiffBuilder) -> DiffBuilder:
+def reported(builder: DiffBuilder) -> DiffBuilder:
     """Let all members of a group without a collector report that they leave."""
     said = tuple(Evidence(source="listener", reason="closed", kind="member.left", member_ids=[one]) for one in THREE)
     alone = Evidence(source="listener", reason="as its members report it themselves")
-    return teller.round("member.left", gone=THREE, evidence=(alone, *said))
+    return builder.round("member.left", gone=THREE, evidence=(alone, *said))
 
 
 def modern() -> DiffBuilder:
     """Return a KIP-848 group whose first episode has ended."""
-    teller = DiffBuilder()
-    teller.protocol = "consumer"
-    teller.join(*THREE)
-    teller.now += 3_600_000
-    return teller
+    builder = DiffBuilder()
+    builder.protocol = "consumer"
+    builder.join(*THREE)
+    builder.now += 3_600_000
+    return builder
 
 
-def storm(teller: DiffBuilder) -> DiffBuilder:
+def storm(builder: DiffBuilder) -> DiffBuilder:
     for number in range(1, 5):
-        teller.fence(f"a@h1#{number}", after=20).join(f"a@h1#{number + 1}", after=0.5)
-    return teller
+        builder.fence(f"a@h1#{number}", after=20).join(f"a@h1#{number + 1}", after=0.5)
+    return builder
 
 
-def migrated(teller: DiffBuilder) -> DiffBuilder:
-    teller.protocol = "consumer"
-    return rolling(teller, *THREE)
+def migrated(builder: DiffBuilder) -> DiffBuilder:
+    builder.protocol = "consumer"
+    return rolling(builder, *THREE)
 
 
-def voted(teller: DiffBuilder) -> DiffBuilder:
-    teller.assignor = "sticky"
-    return rolling(teller, *THREE)
+def voted(builder: DiffBuilder) -> DiffBuilder:
+    builder.assignor = "sticky"
+    return rolling(builder, *THREE)
 
 
-def connectors(teller: DiffBuilder) -> DiffBuilder:
-    teller.kind = "connect"
+def connectors(builder: DiffBuilder) -> DiffBuilder:
+    builder.kind = "connect"
     shares = {one: {"t": [number, 20 + number]} for number, one in enumerate(THREE)}
-    return teller.round("group.observed", who=(), shares=shares)
+    return builder.round("group.observed", who=(), shares=shares)
 
 
-def removed(teller: DiffBuilder) -> DiffBuilder:
+def removed(builder: DiffBuilder) -> DiffBuilder:
     """Delete a connector: its tasks are revoked, and in the next round no worker waits for them."""
-    teller.kind = "connect"
-    shares = {**teller.members, THREE[2]: {"t": [8, 9, 10]}}
-    teller.round("group.observed", who=(), shares=shares, unassigned={"t": [11]})
-    return teller.round("group.observed", who=(), shares=shares, number=2)
+    builder.kind = "connect"
+    shares = {**builder.members, THREE[2]: {"t": [8, 9, 10]}}
+    builder.round("group.observed", who=(), shares=shares, unassigned={"t": [11]})
+    return builder.round("group.observed", who=(), shares=shares, number=2)
 
 
 OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
@@ -191,11 +191,11 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
 
 @pytest.mark.parametrize(("make", "kind", "sure"), CASES.values(), ids=CASES.keys())
 def test_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
-    teller = make()
-    found = episodes("g", teller.told)
+    builder = make()
+    found = episodes("g", builder.told)
     assert [one.kind for one in found] == ["first-start", kind]
     assert found[-1].sure is sure
-    assert found[-1].rounds == [diff_id for diff_id, _ in teller.told[1:]]
+    assert found[-1].rounds == [diff_id for diff_id, _ in builder.told[1:]]
 
 
 def pods(replica_set: str, *names: str) -> tuple[str, ...]:
@@ -208,10 +208,10 @@ NEW = pods("6f8b9d7c4", "mm2xk", "q9zwd", "f5kvt")
 BLUE = ("blue-1@h1#1", "blue-2@h2#1")
 
 
-def surging(teller: DiffBuilder) -> DiffBuilder:
+def surging(builder: DiffBuilder) -> DiffBuilder:
     for new, old in zip(NEW, OLD, strict=True):
-        teller.join(new, after=10).leave(old, after=2)
-    return teller
+        builder.join(new, after=10).leave(old, after=2)
+    return builder
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,9 @@ def test_deploys_by_the_order_of_joins_and_leaves(make: Callable[[], DiffBuilder
 
 
 def test_streams_without_leaves_stopped_or_crashed() -> None:
-    teller = started()
-    teller.kind = "streams"
-    episode = last(teller.fence("a@h1#1"))
+    builder = started()
+    builder.kind = "streams"
+    episode = last(builder.fence("a@h1#1"))
     assert (episode.kind, episode.sure) == ("unknown", False)
     assert episode.story.startswith("Cause unknown (a stopped or crashed: Kafka Streams does not leave the group), ")
 
@@ -271,10 +271,10 @@ def test_a_first_start() -> None:
 
 def test_group_that_existed_before_it_was_observed() -> None:
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
-    teller = DiffBuilder().round("member.joined", joined=THREE, evidence=(seen,))
-    (one,) = episodes("g", teller.told)
+    builder = DiffBuilder().round("member.joined", joined=THREE, evidence=(seen,))
+    (one,) = episodes("g", builder.told)
     assert (one.kind, one.sure, one.members.joined, one.members.before) == ("unknown", False, [], 3)
-    (one,) = episodes("g", rolling(teller, *THREE).told)
+    (one,) = episodes("g", rolling(builder, *THREE).told)
     assert (one.kind, one.sure) == ("rolling-restart", True)
 
 
@@ -290,24 +290,24 @@ def test_a_start_that_crashes_at_once_is_a_crash() -> None:
 
 
 def test_all_members_killed_one_after_the_other_and_back() -> None:
-    teller = started()
+    builder = started()
     for one in THREE:
-        teller.fence(one, after=10).join(one.replace("#1", "#2"), after=10)
-    assert (last(teller).kind, last(teller).sure) == ("rolling-restart", False)
+        builder.fence(one, after=10).join(one.replace("#1", "#2"), after=10)
+    assert (last(builder).kind, last(builder).sure) == ("rolling-restart", False)
 
 
 def test_members_killed_and_back_before_sessions_end_crashed() -> None:
-    teller = modern().join("a@h1#2", "b@h2#2", "c@h3#2").fence("a@h1#1").fence("b@h2#1", "c@h3#1")
-    assert (last(teller).kind, last(teller).sure) == ("crash", False)
+    builder = modern().join("a@h1#2", "b@h2#2", "c@h3#2").fence("a@h1#1").fence("b@h2#1", "c@h3#1")
+    assert (last(builder).kind, last(builder).sure) == ("crash", False)
 
 
 def test_crash_with_missing_evidence_is_unsure() -> None:
-    for teller in (
+    for builder in (
         started().fence("a@h1#1").vanish("b@h2#1"),
         started().fence("a@h1#1").vanish("b@h2#1", "c@h3#1"),
         started().fence("a@h1#1").vanish("b@h2#1").join("a@h1#2", "b@h2#2"),
     ):
-        found = last(teller)
+        found = last(builder)
         assert (found.kind, found.sure) == ("crash", False)
         assert found.evidence[-1].reason == "no evidence shows how some of the members departed"
 

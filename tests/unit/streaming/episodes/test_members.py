@@ -5,8 +5,8 @@ import pytest
 from streaming.episodes.members import MOST_PASSED
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.records.episodes import Replaced
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.support.told import DiffBuilder
 
 OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"
 
@@ -27,10 +27,10 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
             "client id without its UUID",
         ),
     ):
-        teller = DiffBuilder().join(went, "other@h9#1")
-        teller.now += 1_000_000
-        teller.leave(went).join(came)
-        members = episodes("g", teller.told)[-1].members
+        builder = DiffBuilder().join(went, "other@h9#1")
+        builder.now += 1_000_000
+        builder.leave(went).join(came)
+        members = episodes("g", builder.told)[-1].members
         assert members.replaced == [Replaced(left=went, joined=came, by=by)]
         assert (members.joined, members.left, members.lost, members.gone) == ([], [], [], [])
 
@@ -45,9 +45,9 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
     ],
 )
 def test_members_without_a_common_name_are_not_matched(went: str, came: str) -> None:
-    teller = DiffBuilder().join(went, "other@h9#1")
-    teller.now += 1_000_000
-    members = episodes("g", teller.leave(went).join(came).told)[-1].members
+    builder = DiffBuilder().join(went, "other@h9#1")
+    builder.now += 1_000_000
+    members = episodes("g", builder.leave(went).join(came).told)[-1].members
     assert (members.joined, members.left, members.replaced) == ([came], [went], [])
 
 
@@ -61,32 +61,32 @@ def test_members_without_a_common_name_are_not_matched(went: str, came: str) -> 
     ],
 )
 def test_replacement_may_join_first(went: str, came: str, *, lost: bool) -> None:
-    teller = DiffBuilder().join(went, "other@h9#1")
-    teller.now += 1_000_000
-    teller.join(came)
-    members = episodes("g", (teller.fence(went) if lost else teller.leave(went)).told)[-1].members
+    builder = DiffBuilder().join(went, "other@h9#1")
+    builder.now += 1_000_000
+    builder.join(came)
+    members = episodes("g", (builder.fence(went) if lost else builder.leave(went)).told)[-1].members
     assert [(one.left, one.joined) for one in members.replaced] == [(went, came)]
     assert members.joined == []
 
 
 @pytest.mark.parametrize(("went", "came"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
 def test_namesake_already_in_the_group_took_no_place(went: str, came: str) -> None:
-    teller = DiffBuilder().join(went, "other@h9#1")
-    teller.now += 1_000_000
-    members = episodes("g", teller.join(came).leave(went).told)[-1].members
+    builder = DiffBuilder().join(went, "other@h9#1")
+    builder.now += 1_000_000
+    members = episodes("g", builder.join(came).leave(went).told)[-1].members
     assert (members.joined, members.left, members.replaced) == ([came], [went], [])
 
 
 def test_the_nearest_match_is_taken_first() -> None:
-    teller = DiffBuilder().join("x@h1#1", "x@h2#1")
-    teller.now += 1_000_000
-    teller.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
-    pairs = [(one.left, one.joined) for one in episodes("g", teller.told)[-1].members.replaced]
+    builder = DiffBuilder().join("x@h1#1", "x@h2#1")
+    builder.now += 1_000_000
+    builder.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
+    pairs = [(one.left, one.joined) for one in episodes("g", builder.told)[-1].members.replaced]
     assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
 
 
-def replaced(teller: DiffBuilder) -> list[tuple[str, str]]:
-    return sorted((one.left, one.joined) for one in episodes("g", teller.told)[-1].members.replaced)
+def replaced(builder: DiffBuilder) -> list[tuple[str, str]]:
+    return sorted((one.left, one.joined) for one in episodes("g", builder.told)[-1].members.replaced)
 
 
 def test_new_pod_does_not_replace_a_returning_one() -> None:
@@ -94,13 +94,13 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
     old = [f"pay-7f9c6d5b8-{pod}@h{number}#1" for number, pod in enumerate(("x2x9z", "bbbbb", "q8r7t"))]
     new = ["pay-7f9c6d5b8-r2x2z@h9#2", old[0].replace("#1", "#2"), old[1].replace("#1", "#2")]
     for arrivals in ([new], [[new[0]], [new[1]], [new[2]]]):
-        teller = DiffBuilder().join(*old)
-        teller.now += 1_000_000
-        teller.leave(*old)
+        builder = DiffBuilder().join(*old)
+        builder.now += 1_000_000
+        builder.leave(*old)
         for some in arrivals:
-            teller.join(*some)
-        assert replaced(teller) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
-        assert episodes("g", teller.told)[-1].kind == "restart"
+            builder.join(*some)
+        assert replaced(builder) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
+        assert episodes("g", builder.told)[-1].kind == "restart"
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple
     before = [f"{name}@h{number}#1" for number, name in enumerate(old)]
     after = [f"{name}@n{number}#2" for number, name in enumerate(new)]
     stranger = "stats@h9#1"
-    teller = DiffBuilder().join(*before, stranger)
-    teller.now += 1_000_000
+    builder = DiffBuilder().join(*before, stranger)
+    builder.now += 1_000_000
     if surge:
-        teller.join(*after).leave(*before)
+        builder.join(*after).leave(*before)
     else:
-        teller.leave(*before).join(*after)
-    members = episodes("g", teller.told)[-1].members
+        builder.leave(*before).join(*after)
+    members = episodes("g", builder.told)[-1].members
     assert {one.left for one in members.replaced} == {*before}
     assert {one.joined for one in members.replaced} == {*after}
     assert (members.joined, members.left) == ([], [])
@@ -136,18 +136,18 @@ def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple
 
 def test_pairs_of_one_name_on_one_host_match_their_own() -> None:
     """Two threads of one pod share client id and host."""
-    teller = DiffBuilder().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
-    teller.now += 1_000_000
-    teller.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join("x@h2#4", "x@h1#4")
-    hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced(teller)]
+    builder = DiffBuilder().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
+    builder.now += 1_000_000
+    builder.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join("x@h2#4", "x@h1#4")
+    hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced(builder)]
     assert hosts == [("x@h1", "x@h1")] * 2 + [("x@h2", "x@h2")] * 2
 
 
 def test_surplus_pods_are_new() -> None:
-    teller = DiffBuilder().join("pay-7f9c6d5b8-x2x9z@h1", "other@h2#1")
-    teller.now += 1_000_000
-    teller.leave("pay-7f9c6d5b8-x2x9z@h1").join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")
-    members = episodes("g", teller.told)[-1].members
+    builder = DiffBuilder().join("pay-7f9c6d5b8-x2x9z@h1", "other@h2#1")
+    builder.now += 1_000_000
+    builder.leave("pay-7f9c6d5b8-x2x9z@h1").join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")
+    members = episodes("g", builder.told)[-1].members
     assert len(members.replaced) == len(members.joined) == 1
 
 
@@ -163,30 +163,30 @@ PEOPLE = (
 def test_matching_one_member_does_not_depend_on_others(went: str, came: str) -> None:
     found = []
     for others in ((), ("stranger@h99#1",)):
-        teller = DiffBuilder().join(went, "stays@h9#1")
-        teller.now += 1_000_000
-        members = episodes("g", teller.leave(went).join(came, *others).told)[-1].members
+        builder = DiffBuilder().join(went, "stays@h9#1")
+        builder.now += 1_000_000
+        members = episodes("g", builder.leave(went).join(came, *others).told)[-1].members
         found.append((members.replaced, [one for one in members.joined if one not in others]))
     assert found[0] == found[1]
 
 
 def test_member_replaced_again_and_again_is_one_pair() -> None:
-    teller = DiffBuilder().join("x@h1#0", "y@h2#0")
-    teller.now += 1_000_000
+    builder = DiffBuilder().join("x@h1#0", "y@h2#0")
+    builder.now += 1_000_000
     for number in range(5):
-        teller.fence(f"x@h1#{number}", after=20).join(f"x@h1#{number + 1}", after=0)
-    one = episodes("g", teller.told)[-1]
+        builder.fence(f"x@h1#{number}", after=20).join(f"x@h1#{number + 1}", after=0)
+    one = episodes("g", builder.told)[-1]
     assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("x@h1#0", "x@h1#5")]
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#5", 5, 20_000)
 
 
 def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
-    teller = DiffBuilder().join("x@h1#0", "y@h2#0")
-    teller.now += 1_000_000
+    builder = DiffBuilder().join("x@h1#0", "y@h2#0")
+    builder.now += 1_000_000
     for _ in range(3):
-        teller.round("member.joined", who=("x@h1#0",), after=7)
-    one = episodes("g", teller.told)[-1]
+        builder.round("member.joined", who=("x@h1#0",), after=7)
+    one = episodes("g", builder.told)[-1]
     assert one.kind == "storm"
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#0", 3, 7_000)
@@ -194,11 +194,11 @@ def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
 
 
 def test_only_last_of_many_short_lived_members_are_kept() -> None:
-    teller = DiffBuilder(1).join("stays")
-    teller.now += 1_000_000
+    builder = DiffBuilder(1).join("stays")
+    builder.now += 1_000_000
     for number in range(MOST_PASSED + 1):
-        teller.join(f"guest{number}", after=0.1).leave(f"guest{number}", after=0.1)
-    members = episodes("g", teller.told)[-1].members
+        builder.join(f"guest{number}", after=0.1).leave(f"guest{number}", after=0.1)
+    members = episodes("g", builder.told)[-1].members
     assert (members.joined[0], len(members.joined)) == ("guest1", MOST_PASSED)
 
 

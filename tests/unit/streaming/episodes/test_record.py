@@ -9,8 +9,8 @@ from streaming.episodes.state import EpisodeState
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import EpisodeMembers, decode_episode
+from tests.support.built_diffs import START, DiffBuilder
 from tests.support.diff_episodes import GroupReader, advance, episodes
-from tests.support.told import START, DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
@@ -21,8 +21,8 @@ def test_record_fits_its_topic() -> None:
 
 
 def test_members_and_their_names() -> None:
-    teller = started().join("d@h4#1").leave("a@h1#1")
-    assert episodes("g", teller.told)[-1].members == EpisodeMembers(
+    builder = started().join("d@h4#1").leave("a@h1#1")
+    assert episodes("g", builder.told)[-1].members == EpisodeMembers(
         joined=["d@h4#1"],
         left=["a@h1#1"],
         before=3,
@@ -35,14 +35,14 @@ def test_members_and_their_names() -> None:
 
 
 def test_some_of_thousands_of_members_are_listed() -> None:
-    teller = DiffBuilder(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
-    members = episodes("g", teller.told)[-1].members
+    builder = DiffBuilder(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
+    members = episodes("g", builder.told)[-1].members
     assert (len(members.joined), members.omitted, members.after) == (MOST_LISTED, 3, MOST_LISTED + 3)
 
 
 def test_episode_over_while_waiting_was_stuck() -> None:
-    teller = DiffBuilder(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
-    first, _ = episodes("g", teller.join("b#1", after=1000).told)
+    builder = DiffBuilder(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
+    first, _ = episodes("g", builder.join("b#1", after=1000).told)
     assert (first.status, first.closed_at) == ("stuck", START + 2000)
 
 
@@ -61,10 +61,10 @@ def test_storm_thresholds_are_the_configured_ones() -> None:
 
 
 def test_member_that_rejoins_without_names_has_none() -> None:
-    teller = started().leave("a@h1#1").join("a@h1#1")
-    diff_id, diff = teller.told[-1]
+    builder = started().leave("a@h1#1").join("a@h1#1")
+    diff_id, diff = builder.told[-1]
     nameless = structs.replace(diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None)
     back = structs.replace(diff, members=diff.members | {"a@h1#1": nameless})
-    one = episodes("g", [*teller.told[:-1], (diff_id, back)])[-1]
+    one = episodes("g", [*builder.told[:-1], (diff_id, back)])[-1]
     assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("a@h1#1", "a@h1#1")]
     assert one.members.names == {}

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from streaming.records.events import GROUP_CREATED, Evidence
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling
 
 
@@ -15,10 +15,10 @@ def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder
     """Return a group that is first observed at this generation."""
     why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
     made = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
-    teller = DiffBuilder().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))
-    diff_id, diff = teller.told[0]
-    teller.told[0] = (diff_id, structs.replace(diff, generation=generation))
-    return teller
+    builder = DiffBuilder().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))
+    diff_id, diff = builder.told[0]
+    builder.told[0] = (diff_id, structs.replace(diff, generation=generation))
+    return builder
 
 
 @pytest.mark.parametrize(("generation", "members"), [(2, 1), (2, 2), (3, 2), (4, 3)])
@@ -59,16 +59,16 @@ def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
 
 
 def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
-    teller = DiffBuilder().join(*THREE)
+    builder = DiffBuilder().join(*THREE)
     for one in THREE:
         left = Evidence(source="coordinator-log", reason="closed", member_ids=[one], kind="member.left")
-        teller.round("member.joined", joined=(one.replace("#1", "#2"),), gone=(one,), evidence=(left,))
-    assert [episode.kind for episode in episodes("g", teller.told)] == ["first-start", "rolling-restart"]
+        builder.round("member.joined", joined=(one.replace("#1", "#2"),), gone=(one,), evidence=(left,))
+    assert [episode.kind for episode in episodes("g", builder.told)] == ["first-start", "rolling-restart"]
 
 
 def test_group_first_observed_empty_is_no_shutdown() -> None:
-    teller = DiffBuilder().round("group.observed")
-    (one,) = episodes("g", teller.told)
+    builder = DiffBuilder().round("group.observed")
+    (one,) = episodes("g", builder.told)
     assert (one.kind, one.sure) == ("unknown", False)
     assert one.story.startswith("No members, ")
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
@@ -83,12 +83,12 @@ def test_a_deleted_empty_group_was_deleted() -> None:
 
 
 def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
-    teller = DiffBuilder()
+    builder = DiffBuilder()
     for one in THREE:
-        teller.join(one)
+        builder.join(one)
     for one in THREE:
-        teller.leave(one)
-    first, second = episodes("g", teller.told)
+        builder.leave(one)
+    first, second = episodes("g", builder.told)
     assert (first.kind, first.members.after) == ("first-start", 3)
     assert (second.kind, second.sure) == ("shutdown", True)
     assert second.story.startswith("Shut down (all 3 members left), ")

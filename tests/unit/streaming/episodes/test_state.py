@@ -5,8 +5,8 @@ import msgspec
 from streaming.episodes.fold import over, rests_at
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import GroupReader, advance
-from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 

@@ -8,18 +8,18 @@ from streaming.episodes.notes import BounceNote
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
+from tests.support.built_diffs import CLOSED, NO_REASON, DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.support.told import CLOSED, NO_REASON, DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, started
 
 
-def rejoin(teller: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
+def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
     """Let a member rejoin while the members stay the same, as the coordinator's log shows it."""
     said = f"Updating metadata for member {member_id} during Stable; client reason: {reason}"
     item = Evidence(source="coordinator-log", reason=said, member_ids=[member_id])
     for _ in range(times):
-        teller.round("group.observed", evidence=(item,), after=after)
-    return teller
+        builder.round("group.observed", evidence=(item,), after=after)
+    return builder
 
 
 @pytest.mark.parametrize("reason", ["not provided", "cached metadata has changed", "rebalance failed due to X"])
@@ -33,61 +33,61 @@ def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
 
 
 def test_alternating_members_are_a_storm_of_no_single_member() -> None:
-    teller = started()
+    builder = started()
     for _ in range(4):
         for one in THREE:
-            rejoin(teller, one, "not provided")
-    one = last(teller)
+            rejoin(builder, one, "not provided")
+    one = last(builder)
     assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
     assert one.story.startswith("Rebalanced 12 times in 1 minute without a membership change, ")
 
 
 def test_rebalances_without_evidence_are_a_storm() -> None:
-    teller = started()
+    builder = started()
     for _ in range(6):
-        teller.round("group.observed", after=5)
-    one = last(teller)
+        builder.round("group.observed", after=5)
+    one = last(builder)
     assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
 
 
 def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
-    teller = started()
-    teller.assignor = "cooperative-sticky"
-    teller.round("member.joined", joined=("d@h4#1",))
+    builder = started()
+    builder.assignor = "cooperative-sticky"
+    builder.round("member.joined", joined=("d@h4#1",))
     for number in range(2, 21):
-        teller.round("member.joined", who=("d@h4#1",), number=number, after=5)
-    assert (last(teller).kind, last(teller).status) == ("storm", "storming")
+        builder.round("member.joined", who=("d@h4#1",), number=number, after=5)
+    assert (last(builder).kind, last(builder).status) == ("storm", "storming")
 
 
 def test_rounds_of_a_cooperative_rebalance_are_no_storm() -> None:
-    teller = started()
+    builder = started()
     for number in (1, 2, 3):
         joined = ("d@h4#1",) if number == 1 else ()
-        teller.round("member.joined", joined=joined, who=("d@h4#1",), number=number)
-    assert (last(teller).kind, last(teller).status) == ("scale-out", "settled")
+        builder.round("member.joined", joined=joined, who=("d@h4#1",), number=number)
+    assert (last(builder).kind, last(builder).status) == ("scale-out", "settled")
 
 
 def test_steps_of_one_epoch_are_no_storm() -> None:
-    teller = started()
-    teller.protocol = "consumer"
+    builder = started()
+    builder.protocol = "consumer"
     for number in range(1, 40):
-        teller.round("topic.partitions_changed", number=number)
-    assert last(teller).status == "settled"
+        builder.round("topic.partitions_changed", number=number)
+    assert last(builder).status == "settled"
 
 
 def test_new_topics_and_subscriptions_are_no_storm() -> None:
-    teller = started()
+    builder = started()
     for one in THREE:
-        teller.round("member.subscription_changed", who=(one,))
-        teller.round("topic.partitions_changed")
-    assert (last(teller).kind, last(teller).status) == ("subscription-change", "settled")
+        builder.round("member.subscription_changed", who=(one,))
+        builder.round("topic.partitions_changed")
+    assert (last(builder).kind, last(builder).status) == ("subscription-change", "settled")
 
 
 def test_ever_changing_partition_counts_are_a_storm() -> None:
-    teller = started()
+    builder = started()
     for _ in range(20):
-        teller.round("topic.partitions_changed", after=5)
-    assert last(teller).status == "storming"
+        builder.round("topic.partitions_changed", after=5)
+    assert last(builder).status == "storming"
 
 
 def test_application_that_requests_a_rebalance_is_quoted() -> None:
@@ -113,55 +113,55 @@ def test_a_librarys_own_reason_is_shown_and_proves_no_kind() -> None:
 @pytest.mark.parametrize("size", [2, 3, 4, 7])
 def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(size)]
-    teller = started(*ids, partitions=2 * size)
+    builder = started(*ids, partitions=2 * size)
     for life in range(1, 4):
-        rolling(teller, *(one.replace("#1", f"#{life}") for one in ids), seconds=2)
-    kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", teller.told)]
+        rolling(builder, *(one.replace("#1", f"#{life}") for one in ids), seconds=2)
+    kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", builder.told)]
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
 
 def test_three_rejoins_of_one_member_among_many_are_no_storm() -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(8)]
-    teller = rolling(started(*ids, partitions=16), *ids[1:])
+    builder = rolling(started(*ids, partitions=16), *ids[1:])
     for life in range(1, 4):
-        rolling(teller, f"checkout-0@h0#{life}")
-    assert last(teller).repeated is None
-    assert last(teller).status == "settled"
+        rolling(builder, f"checkout-0@h0#{life}")
+    assert last(builder).repeated is None
+    assert last(builder).status == "settled"
 
 
 def test_two_of_many_members_that_crash_in_turn_are_named() -> None:
     ids = [f"pay-{number}@h{number}#1" for number in range(6)]
-    teller = started(*ids, partitions=12)
+    builder = started(*ids, partitions=12)
     for life in range(1, 5):
         for number in (1, 2):
-            teller.fence(f"pay-{number}@h{number}#{life}", after=10, reason="heartbeat expiration")
-            teller.join(f"pay-{number}@h{number}#{life + 1}", after=1)
-    one = last(teller)
+            builder.fence(f"pay-{number}@h{number}#{life}", after=10, reason="heartbeat expiration")
+            builder.join(f"pay-{number}@h{number}#{life + 1}", after=1)
+    one = last(builder)
     assert (one.kind, one.repeated) == ("storm", None)
 
 
 def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
-    teller = started()
+    builder = started()
     for life in range(1, 5):
         for one in THREE:
-            teller.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
-            teller.join(one.replace("#1", f"#{life + 1}"), after=1)
-    assert [episode.kind for episode in episodes("g", teller.told)] == ["first-start", "storm"]
+            builder.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
+            builder.join(one.replace("#1", f"#{life + 1}"), after=1)
+    assert [episode.kind for episode in episodes("g", builder.told)] == ["first-start", "storm"]
 
 
 def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
-    teller = started()
+    builder = started()
     for number in range(8):
-        teller.join(f"job-{number}@h{number}#1").leave(f"job-{number}@h{number}#1", after=10)
-    one = last(teller)
+        builder.join(f"job-{number}@h{number}#1").leave(f"job-{number}@h{number}#1", after=10)
+    one = last(builder)
     assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
 
 
 @pytest.mark.parametrize("kind", ["member.joined", None])
 def test_healthy_migration_is_no_storm(kind: str | None) -> None:
     """In a mixed group each classic member rejoins for every epoch, which the log calls a join."""
-    teller = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
-    teller.protocol = "consumer"
+    builder = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
+    builder.protocol = "consumer"
     follows = Evidence(
         source="coordinator-log",
         reason="joins the consumer group using the classic protocol.",
@@ -169,44 +169,44 @@ def test_healthy_migration_is_no_storm(kind: str | None) -> None:
         kind=kind,
     )
     for name in ("c-a@h1", "c-b@h2"):
-        teller.leave(f"{name}#1", after=2)
-        teller.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
-        teller.join(f"{name}#2", after=2)
-        teller.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
-    one = last(teller)
+        builder.leave(f"{name}#1", after=2)
+        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
+        builder.join(f"{name}#2", after=2)
+        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
+    one = last(builder)
     assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settled", None)
 
 
 def test_migration_with_two_restarts_is_one_episode() -> None:
-    teller = started()
-    teller.protocol = "consumer"
+    builder = started()
+    builder.protocol = "consumer"
     for life in (1, 2):
-        rolling(teller, *(one.replace("#1", f"#{life}") for one in THREE))
-    assert [episode.kind for episode in episodes("g", teller.told)] == ["first-start", "protocol-migration"]
+        rolling(builder, *(one.replace("#1", f"#{life}") for one in THREE))
+    assert [episode.kind for episode in episodes("g", builder.told)] == ["first-start", "protocol-migration"]
 
 
 def test_crash_loop_in_a_migration_stays_a_migration() -> None:
-    teller = started()
-    teller.protocol = "consumer"
+    builder = started()
+    builder.protocol = "consumer"
     for life in range(1, 6):
-        teller.fence(f"a@h1#{life}", reason="session expired").join(f"a@h1#{life + 1}")
-    assert (last(teller).kind, last(teller).status) == ("protocol-migration", "storming")
+        builder.fence(f"a@h1#{life}", reason="session expired").join(f"a@h1#{life + 1}")
+    assert (last(builder).kind, last(builder).status) == ("protocol-migration", "storming")
 
 
 def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episode:
     """Let static members of a group of three rejoin from these hosts, in turn."""
-    teller = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
-    teller.now += 3_600_000
+    builder = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
+    builder.now += 3_600_000
     now = {number: f"x@h{number}#0=i{number}" for number in range(instances)}
     notes = []
     for life, host in enumerate(hosts):
         for number, old in now.items():
-            new, at = f"x@{host}#{life + 1}=i{number}", teller.now + 5_000 * (life * instances + number)
+            new, at = f"x@{host}#{life + 1}=i{number}", builder.now + 5_000 * (life * instances + number)
             before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", f"i{number}")
             names = {old: before, new: MemberNames("x", f"/{host}", f"i{number}")}
             notes.append(BounceNote(f"b{life}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer"))
             now[number] = new
-    return episodes("g", [*teller.told, *notes])[-1]
+    return episodes("g", [*builder.told, *notes])[-1]
 
 
 def test_shared_instance_id_is_detected() -> None:
@@ -239,12 +239,12 @@ def test_a_kip_848_member_that_rejoins_shares_no_id() -> None:
 
 @pytest.mark.parametrize("reason", [CLOSED, NO_REASON])
 def test_one_restart_of_a_member_is_no_storm(reason: str) -> None:
-    teller = started().leave("a@h1#1", reason=reason).join("a@h1#2")
-    assert (last(teller).kind, last(teller).status) == ("restart", "settled")
+    builder = started().leave("a@h1#1", reason=reason).join("a@h1#2")
+    assert (last(builder).kind, last(builder).status) == ("restart", "settled")
 
 
 def test_a_restart_and_two_requests_are_no_storm() -> None:
-    teller = started("a@h1#1", "b@h1#1")
-    teller.leave("a@h1#1", reason=NO_REASON).join("a@h1#2").leave("b@h1#1", reason=NO_REASON)
-    rejoin(teller, "a@h1#2", "not provided", 2).join("b@h1#2")
-    assert last(teller).kind == "rolling-restart"
+    builder = started("a@h1#1", "b@h1#1")
+    builder.leave("a@h1#1", reason=NO_REASON).join("a@h1#2").leave("b@h1#1", reason=NO_REASON)
+    rejoin(builder, "a@h1#2", "not provided", 2).join("b@h1#2")
+    assert last(builder).kind == "rolling-restart"

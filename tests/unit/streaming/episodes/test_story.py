@@ -5,19 +5,19 @@ from msgspec import structs
 
 from streaming.episodes.story import story
 from streaming.records.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import QuietNote, episodes
-from tests.support.told import DiffBuilder
 from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, storm
 
 DAY = "2023-11-14"
 
 
-def last_story(teller: DiffBuilder) -> str:
-    return episodes("checkout", teller.told)[-1].story
+def last_story(builder: DiffBuilder) -> str:
+    return episodes("checkout", builder.told)[-1].story
 
 
-def over(teller: DiffBuilder) -> Episode:
-    return episodes("checkout", [*teller.told, QuietNote(teller.told[-1][0])])[-1]
+def over(builder: DiffBuilder) -> Episode:
+    return episodes("checkout", [*builder.told, QuietNote(builder.told[-1][0])])[-1]
 
 
 def test_a_rolling_restart() -> None:
@@ -152,5 +152,5 @@ def test_many_members_are_counted() -> None:
 
 
 def test_restart_lists_new_and_lost_members() -> None:
-    teller = rolling(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
-    assert last_story(teller).startswith("Rolling restart of 2 of 3 members (d joined, c did not come back), ")
+    builder = rolling(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
+    assert last_story(builder).startswith("Rolling restart of 2 of 3 members (d joined, c did not come back), ")

@@ -12,8 +12,8 @@ from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import QuietNote, episodes, updates
-from tests.support.told import DiffBuilder
 
 Said = list[tuple[str | None, str, Holding]]
 
@@ -128,62 +128,62 @@ def test_waiting_members_are_limited_in_large_groups() -> None:
     assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
 
 
-def note(teller: DiffBuilder, *waits: Waiting, after: float = 1.0) -> WaitNote:
-    teller.now += round(after * 1000)
-    waits = tuple(structs.replace(wait, since=teller.now) for wait in waits)
+def note(builder: DiffBuilder, *waits: Waiting, after: float = 1.0) -> WaitNote:
+    builder.now += round(after * 1000)
+    waits = tuple(structs.replace(wait, since=builder.now) for wait in waits)
     who = {"a@10.0.3.17#1": MemberNames("pay")}
-    return WaitNote(f"w{teller.now}", teller.now, waits, who if waits else {})
+    return WaitNote(f"w{builder.now}", builder.now, waits, who if waits else {})
 
 
 A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", partitions={"t": [1]})
 
 
 def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
-    teller = DiffBuilder(2).join("a@10.0.3.17#1")
-    told: list[Any] = [teller.told[0], first := note(teller, A), note(teller, A, after=4)]
+    builder = DiffBuilder(2).join("a@10.0.3.17#1")
+    told: list[Any] = [builder.told[0], first := note(builder, A), note(builder, A, after=4)]
     one = episodes("g", told)[-1]
     assert one.waiting_for == [structs.replace(A, since=first.timestamp)]
     assert one.updated_at == first.timestamp
     assert "Settling: waiting for pay to give up t 1 since 22:13:22." in one.story
-    told.append(done := note(teller, after=3))
+    told.append(done := note(builder, after=3))
     over = episodes("g", told)[-1]
     assert (over.waiting_for, over.updated_at, over.status) == ([], done.timestamp, "settled")
     assert episodes("g", [*told, QuietNote(done.id)])[-1].status == "settled"
 
 
 def test_quiet_while_awaiting_a_member_is_stuck() -> None:
-    teller = DiffBuilder(2).join("a@10.0.3.17#1")
-    waits = note(teller, A)
-    told: list[Any] = [teller.told[0], waits, QuietNote(waits.id)]
+    builder = DiffBuilder(2).join("a@10.0.3.17#1")
+    waits = note(builder, A)
+    told: list[Any] = [builder.told[0], waits, QuietNote(waits.id)]
     assert episodes("g", told)[-1].status == "stuck"
-    told.append(done := note(teller, after=900))
+    told.append(done := note(builder, after=900))
     (one,) = episodes("g", told)
     assert (one.status, one.waiting_for) == ("settled", [])
     assert episodes("g", [*told, QuietNote(done.id)])[-1].closed_at == done.timestamp
 
 
 def test_snapshot_of_a_stable_group_adds_nothing() -> None:
-    teller = DiffBuilder(2).join("a#1")
-    assert list(updates("g", [teller.told[0], QuietNote("d1"), note(teller, A)]))[-1].waiting_for == []
-    assert len(list(updates("g", [teller.told[0], note(teller)]))) == 1
-    assert list(updates("g", [note(teller, A)])) == []
+    builder = DiffBuilder(2).join("a#1")
+    assert list(updates("g", [builder.told[0], QuietNote("d1"), note(builder, A)]))[-1].waiting_for == []
+    assert len(list(updates("g", [builder.told[0], note(builder)]))) == 1
+    assert list(updates("g", [note(builder, A)])) == []
 
 
 def test_partitions_to_revoke_are_reported_once() -> None:
-    teller = DiffBuilder(3).join("a@10.0.3.17#1")
-    teller.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
-    found = episodes("g", [*teller.told, note(teller, A)])[-1].waiting_for
+    builder = DiffBuilder(3).join("a@10.0.3.17#1")
+    builder.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
+    found = episodes("g", [*builder.told, note(builder, A)])[-1].waiting_for
     assert [(one.member_id, one.partitions) for one in found] == [("a@10.0.3.17#1", {"t": [1]}), (None, {"t": [2]})]
 
 
 def test_usual_wait_is_measured_across_episodes() -> None:
-    teller, told = DiffBuilder(2).join("a@10.0.3.17#1"), list[Any]()
-    told.append(teller.told[0])
+    builder, told = DiffBuilder(2).join("a@10.0.3.17#1"), list[Any]()
+    told.append(builder.told[0])
     for took in (2.1, 1.5, 60, 2, 2, 2, 2, 2, 2, 30):
-        told += [note(teller, A), done := note(teller, after=took), QuietNote(done.id)]
-        teller.round("group.observed", after=1000)
-        told.append(teller.told[-1])
-    told.append(note(teller, A))
+        told += [note(builder, A), done := note(builder, after=took), QuietNote(done.id)]
+        builder.round("group.observed", after=1000)
+        told.append(builder.told[-1])
+    told.append(note(builder, A))
     one = episodes("g", told)[-1]
     assert [(wait.usual_ms, wait.usual_of) for wait in one.waiting_for] == [(30_000, 10)]
     assert one.story.endswith("; usually at most 30 s (10 rebalances).")
@@ -223,14 +223,14 @@ def test_connect_delays_do_not_count_as_usual_waits() -> None:
 
 
 def test_deleted_group_awaits_no_member() -> None:
-    teller = DiffBuilder(2).join("a@10.0.3.17#1")
-    told: list[Any] = [teller.told[0], note(teller, A)]
-    teller.round("group.deleted", gone=("a@10.0.3.17#1",))
-    assert episodes("g", [*told, teller.told[-1]])[-1].waiting_for == []
+    builder = DiffBuilder(2).join("a@10.0.3.17#1")
+    told: list[Any] = [builder.told[0], note(builder, A)]
+    builder.round("group.deleted", gone=("a@10.0.3.17#1",))
+    assert episodes("g", [*told, builder.told[-1]])[-1].waiting_for == []
 
 
 def test_static_member_rejoin_changes_no_wait() -> None:
-    teller = DiffBuilder(2).join("a@10.0.3.17#1")
-    waits = note(teller, A)
-    back = BounceNote("b", teller.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")
-    assert len(episodes("g", [teller.told[0], waits, back])[-1].waiting_for) == 1
+    builder = DiffBuilder(2).join("a@10.0.3.17#1")
+    waits = note(builder, A)
+    back = BounceNote("b", builder.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")
+    assert len(episodes("g", [builder.told[0], waits, back])[-1].waiting_for) == 1

@@ -23,10 +23,10 @@ from streaming.records.codec import encode
 from streaming.records.episodes import MalformedEpisode, key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, latest, records, told
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import DiffBuilder
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 EPISODES, ASSIGNMENTS = SETTINGS.topics.episodes, SETTINGS.topics.assignments
@@ -39,8 +39,8 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     made = MemoryKafka(monkeypatch)
     for topic in (EPISODES, ASSIGNMENTS, INCIDENTS):
         made.create(topic, 2)
-    for place, teller in enumerate((checkout(), OTHER)):
-        for topic, name, value in records(teller):
+    for place, builder in enumerate((checkout(), OTHER)):
+        for topic, name, value in records(builder):
             made.append(topic, value, key=name, partition=place)
     return made
 

@@ -10,9 +10,9 @@ from streaming.records.codec import encode
 from streaming.records.episodes import Episode, MalformedEpisode, key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
+from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import updates
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.told import DiffBuilder
 from tests.support.wait import eventually
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))

@@ -23,7 +23,7 @@ QUIET = 5_000
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e", quiet_ms=QUIET)
 
 
-def fed(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
+def apply_events(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
     rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
     return process(bucket, rows, now_ms, sinks)
 
@@ -45,7 +45,7 @@ def test_batch_writes_the_last_record_of_each_episode() -> None:
     log, bucket = Log(), Bucket()
     happened = [log.topics(t=3), log.join("c1"), log.join("c2")]
     log.count += 10
-    writes = fed(bucket, [*happened, log.join("c3"), log.join("c4")])
+    writes = apply_events(bucket, [*happened, log.join("c3"), log.join("c4")])
     found = written_episodes(writes)
     assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in found] == [
         (1, "first-start", "settled", 2),
@@ -57,7 +57,7 @@ def test_batch_writes_the_last_record_of_each_episode() -> None:
 
 def test_episode_records_share_the_partition_under_own_key() -> None:
     log = Log("a/b")
-    (write,) = (one for one in fed(Bucket(), [log.join("c1")]) if one.topic == "e")
+    (write,) = (one for one in apply_events(Bucket(), [log.join("c1")]) if one.topic == "e")
     attributes = ce_attributes(write.headers)
     assert (write.key, write.partition) == (b"a/b/1", partition_for_key(b"a/b", 7))
     assert (attributes["type"], attributes["source"]) == ("rebalance.episode", "rebalance-monitor/stream")
@@ -70,7 +70,7 @@ def test_ids_are_of_the_event_and_the_episode() -> None:
         log.count += 10
         return [
             ce_attributes(write.headers)["id"]
-            for write in fed(Bucket(), [*happened, log.join("c2")])
+            for write in apply_events(Bucket(), [*happened, log.join("c2")])
             if write.topic == "e"
         ]
 
@@ -80,7 +80,7 @@ def test_ids_are_of_the_event_and_the_episode() -> None:
 
 def test_timer_reports_quiet_and_closes_the_episode() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
+    apply_events(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
     assert bucket.get("g").quiet_at == 100 + QUIET
     assert timed(bucket, 99 + QUIET) == []
     assert bucket.due == {"g": 100 + QUIET}
@@ -91,15 +91,15 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
     assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET, after=mark.mark)
     assert event.id == f"g/quiet/{mark.mark}"
-    (one,) = written_episodes(fed(bucket, [event], now_ms=9_000))
+    (one,) = written_episodes(apply_events(bucket, [event], now_ms=9_000))
     assert (one.status, one.closed_at, one.updated_at) == ("settled", 2_000, 2_000)
     assert bucket.get("g").quiet_at == 0
-    assert fed(bucket, [event]) == []
+    assert apply_events(bucket, [event]) == []
 
 
 def test_lost_timer_event_is_written_again_with_its_id() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=3), log.join("c1")])
+    apply_events(bucket, [log.topics(t=3), log.join("c1")])
     (first,) = timed(bucket, QUIET)
     assert timed(bucket, 2 * QUIET - 1) == []
     assert timed(bucket, 2 * QUIET) == [first]
@@ -107,17 +107,19 @@ def test_lost_timer_event_is_written_again_with_its_id() -> None:
 
 def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=3), log.join("c1")])
+    apply_events(bucket, [log.topics(t=3), log.join("c1")])
     (write,) = timed(bucket, QUIET)
-    assert [episode.round_count for episode in written_episodes(fed(bucket, [log.join("c2"), event_of(write)]))] == [2]
+    assert [
+        episode.round_count for episode in written_episodes(apply_events(bucket, [log.join("c2"), event_of(write)]))
+    ] == [2]
     assert bucket.get("g").quiet_at == QUIET
 
 
 def test_returning_static_member_is_an_episode_without_diff() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
+    apply_events(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
     log.count += 10
-    writes = fed(bucket, [log.join("c9", group_instance_id="i")])
+    writes = apply_events(bucket, [log.join("c9", group_instance_id="i")])
     (_, one) = written_episodes(writes)
     assert (one.kind, one.rounds, [(pair.left, pair.joined) for pair in one.members.replaced]) == (
         "static-bounce",
@@ -130,17 +132,17 @@ def test_returning_static_member_is_an_episode_without_diff() -> None:
 def test_disabled_episodes_write_and_store_nothing() -> None:
     log, bucket = Log(), Bucket()
     off = SINKS._replace(episodes=None)
-    writes = fed(bucket, [log.topics(t=3), log.join("c1")], sinks=off)
+    writes = apply_events(bucket, [log.topics(t=3), log.join("c1")], sinks=off)
     assert [write.topic for write in writes] == ["d", "a"]
     tracked = bucket.get("g")
     assert (tracked.episode, tracked.quiet_at) == (None, 0)
     quiet = Event("timer", "q", GroupQuiet(group_id="g", timestamp=1, after="x"))
-    assert fed(bucket, [quiet], sinks=off) == []
+    assert apply_events(bucket, [quiet], sinks=off) == []
 
 
 def test_disabling_episodes_drops_their_state() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=3), log.join("c1")])
+    apply_events(bucket, [log.topics(t=3), log.join("c1")])
     bucket.pack()
     assert expire(bucket, QUIET, SINKS._replace(episodes=None)) == []
     assert bucket.get("g").episode is None
@@ -150,17 +152,17 @@ def test_disabling_episodes_drops_their_state() -> None:
 
 def test_stored_group_contains_its_episode() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=3), log.join("c1"), log.join("c2")])
+    apply_events(bucket, [log.topics(t=3), log.join("c1"), log.join("c2")])
     again = Bucket(bucket.pack())
     assert again.get("g") == bucket.get("g")
     left = log.leave("c1")
-    assert fed(again, [left]) == fed(bucket, [left])
+    assert apply_events(again, [left]) == apply_events(bucket, [left])
 
 
 def test_a_forgotten_group_has_no_episodes() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=3), log.join("c1"), log.leave("c1")])
-    fed(bucket, [log.delete(forget=True)])
+    apply_events(bucket, [log.topics(t=3), log.join("c1"), log.leave("c1")])
+    apply_events(bucket, [log.delete(forget=True)])
     assert bucket.get("g").state is None
     assert bucket.get("g").episode is None
 
@@ -170,7 +172,7 @@ def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]
     small = SINKS._replace(max_bytes={"e": 60_000})
-    (one,) = written_episodes(fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
+    (one,) = written_episodes(apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
     assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
     assert one.story.startswith(f"Started with {members} members")
 
@@ -198,7 +200,7 @@ class Deployed(Log):
         return self.join(f"pay-{number}-{life}", **names, **self.fields)
 
     def written_episodes(self) -> list[Episode]:
-        found = written_episodes(fed(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
+        found = written_episodes(apply_events(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
         assert found[0].kind == "first-start"
         return found[1:]
 
@@ -259,9 +261,9 @@ def viewed(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event
 def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     log, bucket = Log(), Bucket()
     c2 = {"has": [], "to": [1]}
-    fed(bucket, [log.topics(t=2), viewed(log, 2, "Stable", c1={"has": [0, 1]})])
+    apply_events(bucket, [log.topics(t=2), viewed(log, 2, "Stable", c1={"has": [0, 1]})])
     (one,) = written_episodes(
-        fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
+        apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
     )
     since = one.updated_at
     assert [(wait.member_id, wait.partitions, wait.since) for wait in one.waiting_for] == [
@@ -270,12 +272,14 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     ]
     assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in one.story
     assert (
-        written_episodes(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)]))
+        written_episodes(
+            apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
+        )
         == []
     )
-    (one,) = written_episodes(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
+    (one,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
     assert [(wait.member_id, wait.reason) for wait in one.waiting_for] == [("c2", "to take partitions")]
-    (one,) = written_episodes(fed(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
+    (one,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
     assert (one.waiting_for, one.round_count, one.status) == ([], 3, "settled")
     state = bucket.get("g").episode
     assert state is not None
@@ -286,21 +290,21 @@ def test_ignored_snapshot_does_not_change_awaited_members() -> None:
     log, bucket = Log(), Bucket()
     behind = {"c1": {"has": [0], "revokes": [1], "at": 2}}
     now = viewed(log, 3, "Reconciling", **behind)
-    fed(bucket, [log.topics(t=2), now])
-    assert written_episodes(fed(bucket, [viewed(log, 2, "Stable", c1={"has": [0]})])) == []
+    apply_events(bucket, [log.topics(t=2), now])
+    assert written_episodes(apply_events(bucket, [viewed(log, 2, "Stable", c1={"has": [0]})])) == []
     polled = viewed(log, 3, "Stable", c1={"has": [0]})
     assert isinstance(polled.data, GroupObserved)
     said = Evidence(source="polling", reason="")
     polled = structs.replace(polled, data=structs.replace(polled.data, evidence=[said]))
-    assert written_episodes(fed(bucket, [polled])) == []
+    assert written_episodes(apply_events(bucket, [polled])) == []
 
 
 def test_static_member_returning_in_a_generation_with_changes() -> None:
     log, bucket = Log(), Bucket()
     first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
-    fed(bucket, [log.topics(t=2), first])
+    apply_events(bucket, [log.topics(t=2), first])
     log.count += 10
-    (_, one) = written_episodes(fed(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
+    (_, one) = written_episodes(apply_events(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
     assert (one.members.before, one.members.after, one.members.gone) == (2, 1, ["c2"])
 
 
@@ -314,19 +318,19 @@ def test_leave_event_of_an_unobserved_group_is_proof(reason: str | None) -> None
 
 def test_missing_member_of_an_observed_group_proves_nothing() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
+    apply_events(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     log.count += 10
-    (_, one) = written_episodes(fed(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
+    (_, one) = written_episodes(apply_events(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
     assert (one.kind, one.sure, one.members.gone) == ("unknown", False, ["c1"])
 
 
 def test_topic_that_appears_or_is_deleted_has_a_kind() -> None:
     log, bucket = Log(), Bucket()
-    fed(bucket, [log.topics(t=2), log.join("c1", "t", "u"), log.join("c2", "t", "u")])
+    apply_events(bucket, [log.topics(t=2), log.join("c1", "t", "u"), log.join("c2", "t", "u")])
     kinds = []
     for counts in ({"u": 2}, {"u": 4}, {"u": 0}):
         log.count += 10
-        kinds.append(written_episodes(fed(bucket, [log.topics(**counts)]))[-1].kind)
+        kinds.append(written_episodes(apply_events(bucket, [log.topics(**counts)]))[-1].kind)
     assert kinds == ["topic-added", "partition-growth", "topic-deleted"]
 
 
@@ -345,10 +349,10 @@ def test_all_members_of_a_rack_lost_are_a_zone(rack: str, kind: str, lost: tuple
         listed = [structs.replace(one, rack_id=racks[one.member_id]) for one in seen.data.members]
         return structs.replace(seen, data=structs.replace(seen.data, members=listed))
 
-    fed(bucket, [log.topics(t=4), view(1, "abcd")])
+    apply_events(bucket, [log.topics(t=4), view(1, "abcd")])
     log.count += 10
     there = "abcd"
     for generation, gone in enumerate(lost, 2):
         there = "".join(one for one in there if one not in gone)
-        episode = written_episodes(fed(bucket, [view(generation, there, gone)]))[-1]
+        episode = written_episodes(apply_events(bucket, [view(generation, there, gone)]))[-1]
     assert (episode.kind, episode.members.lost) == (kind, ["c", "d"])

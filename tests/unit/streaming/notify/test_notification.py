@@ -12,9 +12,9 @@ from streaming.notify.notification import Notification, OpenIncidents, episode_n
 from streaming.records.episodes import Downtime
 from streaming.settings.config import load
 from streaming.settings.notify import NotifyTarget
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import told
 from tests.support.incidents import incident
-from tests.support.told import DiffBuilder
 
 NIGHT_MS = 1_700_002_800_000  # 2023-11-14 23:00 UTC
 
@@ -83,9 +83,9 @@ def test_routing_by_group_severity_and_hour(fields: dict[str, Any], kind: str, w
 
 
 def test_finished_episodes_above_the_threshold() -> None:
-    teller = DiffBuilder(group_id="g")
-    teller.join("a")
-    episode = msgspec.structs.replace(told(teller)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None)))
+    builder = DiffBuilder(group_id="g")
+    builder.join("a")
+    episode = msgspec.structs.replace(told(builder)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None)))
     assert episode_notification(target(), episode) is None
     assert episode_notification(target(episode_downtime_ms=3001), episode) is None
     made = episode_notification(target(episode_downtime_ms=3000), episode)

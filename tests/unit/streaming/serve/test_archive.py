@@ -13,10 +13,10 @@ from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group, change, sample
-from tests.support.told import DiffBuilder
 
 
 @pytest.fixture
@@ -193,20 +193,20 @@ def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
 
 
 def test_members_have_their_join_times(history: History) -> None:
-    teller = DiffBuilder(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
-    history.append(records([diff for _, diff in teller.told]))
-    now = encode(latest(teller))
+    builder = DiffBuilder(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
+    history.append(records([diff for _, diff in builder.told]))
+    now = encode(latest(builder))
     archive = Archive(history.path)
-    times = [diff.timestamp for _, diff in teller.told]
+    times = [diff.timestamp for _, diff in builder.told]
     assert archive.since("g", now) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
     assert archive.since("g", None) == archive.since("nobody", now) == {}
 
 
 def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) -> None:
-    teller = DiffBuilder(6, group_id="g").join("a").join("b").leave("b").join("c")
-    history.append(records([diff for _, diff in teller.told[2:]]))
+    builder = DiffBuilder(6, group_id="g").join("a").join("b").leave("b").join("c")
+    history.append(records([diff for _, diff in builder.told[2:]]))
     archive = Archive(history.path)
-    assert archive.since("g", encode(latest(teller))) == {"c": teller.now}
+    assert archive.since("g", encode(latest(builder))) == {"c": builder.now}
 
 
 def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,9 +232,9 @@ def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.Monkey
 
 
 def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    teller = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
-    history.append(records([diff for _, diff in teller.told]))
-    archive, now = Archive(history.path), encode(latest(teller))
+    builder = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
+    history.append(records([diff for _, diff in builder.told]))
+    archive, now = Archive(history.path), encode(latest(builder))
     assert archive.since("g", now).keys() == {"a", "b", "c"}
     monkeypatch.setattr("streaming.serve.archive.MOST_BYTES", 1)
     assert archive.since("g", now).keys() == {"c"}  # only by the newest round, which names it

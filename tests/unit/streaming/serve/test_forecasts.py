@@ -16,10 +16,10 @@ from streaming.serve.records import TopicRecord
 from tests.support.advice import deploy
 from tests.support.advice import history as advice_history
 from tests.support.asgi import ask
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records, service, stories
 from tests.support.histories import Group
-from tests.support.told import DiffBuilder
 
 
 @pytest.fixture
@@ -67,16 +67,16 @@ def test_moves_of_a_change(stored: ASGIApp) -> None:
 
 
 def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> None:
-    teller = DiffBuilder(60)
-    teller.now = int(time.time() * 1000) - 3_600_000
-    deploy(teller.join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
+    builder = DiffBuilder(60)
+    builder.now = int(time.time() * 1000) - 3_600_000
+    deploy(builder.join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     rounds = [
-        TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id) for offset, (ce_id, diff) in enumerate(teller.told)
+        TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id) for offset, (ce_id, diff) in enumerate(builder.told)
     ]
-    assignment = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(teller)), None)
-    history.append([*rounds, *stories(teller), assignment])
+    assignment = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(builder)), None)
+    history.append([*rounds, *stories(builder), assignment])
     found = ask(service(history), "/api/v1/groups/g/advice").json
-    given = advice_history(teller, now_ms=teller.now, live=None)
+    given = advice_history(builder, now_ms=builder.now, live=None)
     assert found == {"groupId": "g", "advice": msgspec.json.decode(encode(advise(given)))}
     assert any(one["saving"] for one in found["advice"])
 

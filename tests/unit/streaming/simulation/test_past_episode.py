@@ -12,23 +12,23 @@ from streaming.simulation.baseline import NoForecast
 from streaming.simulation.changes import BEGIN_MS
 from streaming.simulation.forecast import forecast_change
 from streaming.simulation.past_episode import find_episode, forecast_past_episode, past_change
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, told
-from tests.support.told import DiffBuilder
 
 
-def episodes(teller: DiffBuilder) -> list[Episode]:
-    return [one.episode for one in told(teller)]
+def episodes(builder: DiffBuilder) -> list[Episode]:
+    return [one.episode for one in told(builder)]
 
 
-def rounds(teller: DiffBuilder, episode: Episode) -> list[Diff]:
-    by_id = dict(teller.told)
+def rounds(builder: DiffBuilder, episode: Episode) -> list[Diff]:
+    by_id = dict(builder.told)
     return [by_id[one] for one in episode.rounds]
 
 
-def replayed(teller: DiffBuilder, which: str = "last", **more: Any) -> Any:
-    episode = find_episode(teller.group_id, episodes(teller), which)
+def replayed(builder: DiffBuilder, which: str = "last", **more: Any) -> Any:
+    episode = find_episode(builder.group_id, episodes(builder), which)
     episode = structs.replace(episode, **more)
-    return past_change(episode, rounds(teller, episode), None, {"processing_ms": 0})
+    return past_change(episode, rounds(builder, episode), None, {"processing_ms": 0})
 
 
 def test_rejoined_member_restarted_with_its_measured_pause() -> None:
@@ -48,14 +48,14 @@ def test_rejoined_member_restarted_with_its_measured_pause() -> None:
 
 
 def test_joined_left_and_lost_members() -> None:
-    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
-    teller.join("d@h4#1", after=600).leave("b@h2#1", after=10)
-    assert replayed(teller).document["events"] == [
+    builder = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
+    builder.join("d@h4#1", after=600).leave("b@h2#1", after=10)
+    assert replayed(builder).document["events"] == [
         {"at": BEGIN_MS, "join": "d"},
         {"at": BEGIN_MS + 10_000, "leave": "b"},
     ]
-    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1").fence("b@h2#1", after=600)
-    assert replayed(teller).document["events"] == [{"at": BEGIN_MS, "crash": "b"}]
+    builder = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1").fence("b@h2#1", after=600)
+    assert replayed(builder).document["events"] == [{"at": BEGIN_MS, "crash": "b"}]
 
 
 def test_measured_values_are_listed_beside_the_forecast() -> None:
@@ -71,9 +71,9 @@ def test_forecast_outside_the_measured_bounds_is_marked(lower_ms: int, upper_ms:
 
 
 def test_returning_killed_group_was_down_for_its_session_too() -> None:
-    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
-    teller.fence("a@h1#1", "b@h2#1", after=600).join("a@h1#2", "b@h2#2", after=5)
-    found = replayed(teller)
+    builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
+    builder.fence("a@h1#1", "b@h2#1", after=600).join("a@h1#2", "b@h2#2", after=5)
+    found = replayed(builder)
     kinds = [next(key for key in event if key in ("crash", "join", "bounce")) for event in found.document["events"]]
     assert kinds == ["crash", "crash", "join", "join"]
     crashed, back = (found.document["events"][number]["at"] for number in (0, 3))
@@ -98,18 +98,18 @@ def test_episodes_by_number() -> None:
 
 
 def test_episodes_without_a_replay() -> None:
-    teller = checkout()
+    builder = checkout()
     with pytest.raises(NoForecast, match="group team/checkout, episode 2: none of its rounds is in the diff topic"):
-        past_change(episodes(teller)[1], [], None, {})
-    first = episodes(teller)[0]
+        past_change(episodes(builder)[1], [], None, {})
+    first = episodes(builder)[0]
     with pytest.raises(NoForecast, match="group team/checkout: it has no members now"):
-        past_change(first, rounds(teller, first), None, {})
+        past_change(first, rounds(builder, first), None, {})
 
 
-def played_again(teller: DiffBuilder, **more: Any) -> tuple[int, int] | None:
+def played_again(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
     """Return rebalances and moves of the last episode as forecast."""
-    episode = structs.replace(find_episode("g", episodes(teller), "last"), **more)
-    found = forecast_past_episode(episode, rounds(teller, episode), None, {"processing_ms": 0})
+    episode = structs.replace(find_episode("g", episodes(builder), "last"), **more)
+    found = forecast_past_episode(episode, rounds(builder, episode), None, {"processing_ms": 0})
     return None if found is None else (found.simulation.result.rebalances, found.simulation.result.moved)
 
 
@@ -121,10 +121,10 @@ def test_episode_is_replayed_as_it_happened() -> None:
 
 
 def test_migration_is_replayed_as_a_migration() -> None:
-    teller = checkout()
-    ce_id, last = teller.told[-1]
-    teller.told[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))
-    assert played_again(teller, kind="protocol-migration") is not None
+    builder = checkout()
+    ce_id, last = builder.told[-1]
+    builder.told[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))
+    assert played_again(builder, kind="protocol-migration") is not None
 
 
 def test_episodes_that_cannot_be_replayed() -> None:
@@ -134,10 +134,10 @@ def test_episodes_that_cannot_be_replayed() -> None:
 
 def test_successor_that_joins_before_the_session_ends() -> None:
     """Both are in one round: the rebalance waited for the session of the member that crashed."""
-    teller = DiffBuilder(6).join("a@h1#1", "b@h2#1")
+    builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     ended = Evidence(source="group-records", reason="ended", member_ids=["a@h1#1"], kind="member.fenced")
-    teller.round("member.joined", joined=("a@h9#2",), gone=("a@h1#1",), after=600, evidence=(ended,))
-    assert replayed(teller).document["events"] == [
+    builder.round("member.joined", joined=("a@h9#2",), gone=("a@h1#1",), after=600, evidence=(ended,))
+    assert replayed(builder).document["events"] == [
         {"at": BEGIN_MS, "crash": "a"},
         {"at": BEGIN_MS + 45_000, "join": "a"},
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @contextmanager
-def turn(name: str, *, shared: bool = False) -> Iterator[None]:
+def process_lock(name: str, *, shared: bool = False) -> Iterator[None]:
     """Hold a lock between processes: exclusive, or shared with others that share.
 
     ``crowd``: many consumers at the same time starve each other, and their groups. ``network``: Chromium gives up its

@@ -12,7 +12,7 @@ from tests.support.wait import PATIENCE
 
 
 @contextmanager
-def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+def run_in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """Run ``work`` in a thread; it gets an event, and returns once the event is set."""
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,))
@@ -25,11 +25,13 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 @contextmanager
-def writing(servers: str, write: Callable[[Producer, threading.Event], None], **properties: object) -> Iterator[None]:
+def produce_in_background(
+    servers: str, write: Callable[[Producer, threading.Event], None], **properties: object
+) -> Iterator[None]:
     """Run ``work`` in a thread with a producer; at the end all its records have been delivered."""
     producer = Producer({"bootstrap.servers": servers} | properties)
     try:
-        with beside(lambda stop: write(producer, stop)):
+        with run_in_background(lambda stop: write(producer, stop)):
             yield
     finally:
         producer.flush(PATIENCE)
