@@ -13,6 +13,8 @@ from typing import Self
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
+from streaming.episodes.fold import cost_of_episode
+from streaming.episodes.state import EpisodeState
 from streaming.monitor import episodes
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
@@ -31,6 +33,11 @@ from tests.support.wait import PATIENCE
 _decoding = threading.Lock()
 _diffs = msgspec.json.Decoder(Diff)
 _latest = msgspec.json.Decoder(LatestAssignment)
+
+
+def _may_end(state: EpisodeState) -> bool:
+    """Return true if the quiet time ends the episode: nothing is waited for, and the group has caught up."""
+    return not (state.waiting or state.awaited or state.rebalancing or cost_of_episode(state)[1])
 
 
 class Following:
@@ -84,7 +91,7 @@ class Following:
                 group, asked = self._resting.get_nowait()
                 tracked = self._bucket.get(group)
                 state = tracked.episode
-                rests = state is not None and not (state.waiting or state.awaited or state.rebalancing)
+                rests = state is not None and _may_end(state)
                 quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS) if rests else []
                 written += [write_event(event, SINKS) for event in quiet]
                 answers.append((asked, rests))

@@ -176,12 +176,12 @@ def streams(life: RealGroup) -> None:
         life.start(c)
     with life.step("rolling-restart", back=(a, b, c)):
         life.roll(a, b, c)
-    with life.step("crash", went=(c,)):
-        life.crash(c)
     goodbye = life.speaks.protocol == "streams"
-    with life.step("scale-in" if goodbye else "crash", went=(b,)):
+    with life.step("crash", went=(c,), provable=goodbye):
+        life.crash(c)
+    with life.step("scale-in" if goodbye else "crash", went=(b,), provable=goodbye):
         life.leave(b)
-    with life.step("shutdown" if goodbye else "crash", went=(a,)):
+    with life.step("shutdown" if goodbye else "crash", went=(a,), provable=goodbye):
         life.leave(a)
 
 
