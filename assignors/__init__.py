@@ -1,7 +1,7 @@
 """Kafka's assignors, partitioners and replica placement as pure functions.
 
-Every answer is compared with the released Java classes in ``tests/oracle``. The names below load their module on
-first use: ``import assignors`` costs next to nothing.
+All results are compared with the released Java classes in ``tests/oracle``. The names below load their module on
+first use, so that ``import assignors`` is fast.
 
     from assignors import Member, Topic, find
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from assignors.lazy import lazy
 
-TYPE_CHECKING = False  # type checkers take it for true; loading typing would cost more than all the rest
+TYPE_CHECKING = False  # type checkers treat it as true; importing typing would take longer than all the rest
 if TYPE_CHECKING:
     from assignors.errors import BadInput, MonitorError
     from assignors.invariants import check

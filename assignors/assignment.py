@@ -58,7 +58,7 @@ def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 
 def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
-    """Return the partitions of these topics; the argument itself where it has no others."""
+    """Return the partitions of these topics; the argument itself if it has no other topics."""
     wanted = set(topics)
     if wanted.issuperset(owned):
         return owned
@@ -94,7 +94,7 @@ def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
 
 
 def minus_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
-    """Return a member's claim, sorted and without what others own. The claim may be unsorted, or name one twice."""
+    """Return a member's claim, sorted and without partitions of other members. The claim may have duplicates."""
     others = collect_sets({owner: owned for owner, owned in assignment.items() if owner != member})
     free = {topic: sorted({*partitions}.difference(others.get(topic, ()))) for topic, partitions in claim.items()}
     return {topic: partitions for topic, partitions in free.items() if partitions}
@@ -146,14 +146,14 @@ def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
 def diff_members(
     before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]
 ) -> dict[str, AssignmentDiff]:
-    """Return each member's change; one that is on one side only owned, or owns, nothing on the other."""
+    """Return each member's change; a member on one side only has no partitions on the other."""
     nothing: TopicPartitions = {}
     members = dict.fromkeys([*before, *after])
     return {member: diff(before.get(member, nothing), after.get(member, nothing)) for member in members}
 
 
 def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str]]:
-    """Return ``{topic: {partition: member}}``; the last listed of several owners."""
+    """Return ``{topic: {partition: member}}``; of several owners the last one."""
     by_topic: dict[str, dict[int, str]] = {}
     for member, owned in assignment.items():
         for topic, partitions in owned.items():
@@ -162,7 +162,7 @@ def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str
 
 
 def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> int:
-    """Return the number of partitions with an owner before and another one after."""
+    """Return the number of partitions with different owners before and after."""
     last = owners(before)
     return sum(
         last.get(topic, {}).get(p, member) != member
@@ -175,7 +175,7 @@ def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, Topic
 def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Any]) -> tuple[LastOwners, Lists]:
     """Return the last owners of unassigned partitions after a round, and the partitions that another member got.
 
-    ``members``: each member's change in the round, with what it lost in ``revoked`` and got in ``assigned``.
+    ``members``: each member's change in the round, with partitions lost in ``revoked`` and received in ``assigned``.
     """
     freed = {topic: dict(owners) for topic, owners in last_owners.items()}
     for member_id, change in members.items():
@@ -185,7 +185,7 @@ def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[
     for member_id, change in members.items():
         for topic, partitions in change.assigned.items():
             free = freed.get(topic, {})
-            # A partition with two owners is in `members` only; violations name it.
+            # A partition with two owners only occurs in `members`; violations report it.
             if others := [p for p in partitions if free.pop(p, member_id) != member_id]:
                 moved.setdefault(topic, []).extend(others)
     return {topic: owners for topic, owners in freed.items() if owners}, moved

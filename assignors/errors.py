@@ -1,4 +1,4 @@
-"""One tree for everything this project raises on purpose.
+"""Base classes of all errors that this project raises.
 
 The docstring of a class is its default message; the name of a class is its public ``type`` in JSON answers.
 ``exit_status`` is what the command line ends with: 2 for bad usage or input, 3 for a failure outside.

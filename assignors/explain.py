@@ -1,7 +1,7 @@
-"""Why: for each member and partition, which rule of the assignor put it there, or took it away.
+"""Explanation of an assignment: for each member and partition, the rule of the assignor that assigned or revoked it.
 
-Read off the question and the answer, not out of the assignors, so that it explains an observed assignment as well.
-Every partition a member holds after, and every one it lost, is in exactly one :class:`Decision`.
+It only uses the input and the result of the assignor, so it also explains an observed assignment. Every partition that
+a member has afterwards, or has lost, is in exactly one :class:`Decision`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from assignors.model import Member, Topic
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision of one rule about partitions of one topic, with the reason in a sentence."""
+    """Decision of one rule about partitions of one topic, with the reason as text."""
 
     rule: str
     topic: str
@@ -28,7 +28,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One member's change, and the decisions behind it."""
+    """Change of one member, and the decisions behind it."""
 
     owned: dict[str, list[int]]
     revoked: dict[str, list[int]]
@@ -40,7 +40,7 @@ class Explanation:
 def explain(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> dict[str, Explanation]:
-    """Every member's (zookeeper: thread's) change and its reasons, in the order of ``members``."""
+    """Return each member's (zookeeper: thread's) change and its reasons, in the order of ``members``."""
     reasons = _Reasons(protocol, assignor, topics, members, assignment)
     return {member.member_id: _explained(reasons, member) for member in reasons.group.members}
 
@@ -64,7 +64,7 @@ def _explained(reasons: _Reasons, member: Member) -> Explanation:
 
 
 class _Reasons:
-    """Names the rule behind one partition: ``(rule, why)``."""
+    """Rules behind single partitions, as ``(rule, why)``."""
 
     def __init__(
         self, protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed

@@ -1,7 +1,7 @@
-"""Rules that every assignment must keep: for tests, ``check`` and the stream's violations.
+"""Rules that an assignment must follow: for tests, ``check`` and the stream's violations.
 
-:func:`rules_for` names those that an assignor promises; :func:`check` applies them, in time linear in what the group
-holds and subscribes to.
+:func:`rules_for` returns the rules that an assignor promises; :func:`check` applies them, in time linear in the group's
+partitions and subscriptions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from assignors.model import Member, Topic, TopicPartitions
 
 #: ``{member id (zookeeper: thread id): share}``.
 Observed = Mapping[str, TopicPartitions]
-#: Partitions that a message lists before it only counts them.
+#: The most partitions that a message lists; further ones are only counted.
 _MOST_SHOWN = 10
 
 VALID = "valid"
@@ -27,7 +27,7 @@ RACK_ALIGNED = "rack-aligned"
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One rule that does not hold, for the members and the partitions of one topic that show it."""
+    """Violation of one rule, with the members and the partitions of one topic that violate it."""
 
     rule: str
     message: str
@@ -41,12 +41,12 @@ class Violation:
 
 @dataclass(frozen=True)
 class Group:
-    """A group and its assignment, with what the rules look up. Zookeeper members are expanded to threads."""
+    """A group and its assignment, with indexes for the rules. Zookeeper members are expanded to threads."""
 
     topics: Mapping[str, Topic]
     members: Sequence[Member]
     assignment: Observed
-    #: Partitions that wait for their owner's next round may have no owner now (cooperative-sticky).
+    #: True if partitions may be without an owner until the next round (cooperative-sticky).
     withholds: bool = False
     by_topic: bool = False
 
@@ -57,7 +57,7 @@ class Group:
 
     @cached_property
     def subscribers(self) -> dict[str, list[str]]:
-        """Topic with metadata → its subscribers, in the order in which members name them."""
+        """Topic with metadata → its subscribers, in the order of members."""
         subscribers: dict[str, list[str]] = {}
         for member, names in {member.member_id: member.topics for member in self.members}.items():
             for name in dict.fromkeys(names):
@@ -67,17 +67,17 @@ class Group:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Member → how many partitions it holds."""
+        """Member → number of its partitions."""
         return {member: size(self.share(member)) for member in self.subscriptions}
 
     @cached_property
     def owners(self) -> dict[str, dict[int, str]]:
-        """Topic → partition → owner after."""
+        """Topic → partition → owner after the round."""
         return owners(self.assignment)
 
     @cached_property
     def claims(self) -> dict[str, dict[int, list[str]]]:
-        """Topic → partition → who owned it before, by the highest generation that claims it."""
+        """Topic → partition → previous owners, by the claims of the highest generation."""
         generations = {member.member_id: member.generation for member in self.members}
         claims: dict[str, dict[int, list[str]]] = {}
         for member in self.members:
@@ -93,12 +93,12 @@ class Group:
 
     @cached_property
     def equal_subscriptions(self) -> bool:
-        """All members subscribe to the same topics."""
+        """True if all members subscribe to the same topics."""
         return len(set(self.subscriptions.values())) <= 1
 
     @cached_property
     def racks_matter(self) -> bool:
-        """Some member and some partition have a rack."""
+        """True if a member and a partition have racks."""
         return any(member.rack_id for member in self.members) and any(
             any(topic.racks or ()) for topic in self.topics.values()
         )
@@ -108,7 +108,7 @@ class Group:
         return self.assignment.get(member, {})
 
     def count(self, name: str) -> int:
-        """Partitions of a topic, 0 without metadata."""
+        """Return the partition count of a topic, 0 without metadata."""
         topic = self.topics.get(name)
         return topic.partitions if topic else 0
 
@@ -116,14 +116,14 @@ class Group:
 def make_group(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> Group:
-    """The group as the rules see it under this protocol and assignor."""
+    """Return the group as input of the rules, for this protocol and assignor."""
     if protocol == "zookeeper":
         members = _threads(members)
     return Group(topics, members, assignment, assignor == "cooperative-sticky", assignor == "range")
 
 
 def _threads(members: Sequence[Member]) -> list[Member]:
-    """Consumers of the ZooKeeper era with one member for each thread, ``consumerId-n``."""
+    """Return one member ``consumerId-n`` for each thread of ZooKeeper consumers."""
     threads = []
     for member in members:
         streams = member.streams or {}
@@ -134,76 +134,78 @@ def _threads(members: Sequence[Member]) -> list[Member]:
 
 
 def valid(group: Group) -> list[Violation]:
-    """Every partition of a subscribed topic has one owner, a subscriber; nothing else is given out."""
+    """Check that every partition of a subscribed topic has one owner, a subscriber, and no other is assigned."""
     problems = sound(group)
     for name in group.subscribers:
         assigned = group.owners.get(name, {})
         before = group.claims.get(name, {}) if group.withholds else {}
         missing = tuple(p for p in range(group.count(name)) if p not in assigned and p not in before)
         if missing:
-            problems.append(Violation(VALID, f"{_name(name, missing)} given to nobody", (), name, missing))
+            problems.append(Violation(VALID, f"{_partition_text(name, missing)} given to nobody", (), name, missing))
     return problems
 
 
 def sound(group: Group) -> list[Violation]:
-    """Check that assigned partitions exist and have one owner, a subscriber: this holds at any moment."""
+    """Check that assigned partitions exist and have one owner, a subscriber, which holds at any moment."""
     strangers = [
         Violation(VALID, f"{member} holds partitions but is no member", (member,))
         for member, share in group.assignment.items()
         if member not in group.subscriptions and any(share.values())
     ]
-    return strangers + _given(group.assignment, group)
+    return strangers + _repeated_partitions(group.assignment, group)
 
 
 def single(assignment: Observed) -> list[Violation]:
-    """Nothing is given twice, nor to two members: all that can be asked where nothing is known of what there is."""
-    return _given(assignment, None)
+    """Check that no partition is assigned twice, for groups with unknown partitions and subscriptions."""
+    return _repeated_partitions(assignment, None)
 
 
-def _given(assignment: Observed, group: Group | None) -> list[Violation]:
+def _repeated_partitions(assignment: Observed, group: Group | None) -> list[Violation]:
     problems: list[Violation] = []
     owners: dict[str, dict[int, str]] = {}
     for member, share in assignment.items():
         for name, partitions in share.items():
             owner_of = owners.setdefault(name, {})
-            problems += _twice(owner_of, member, name, partitions)
+            problems += _second_owners(owner_of, member, name, partitions)
             owner_of.update(dict.fromkeys(partitions, member))
             if group is not None and partitions:
-                problems += _misplaced(group, member, name, tuple(sorted(set(partitions))))
+                problems += _misplaced_partitions(group, member, name, tuple(sorted(set(partitions))))
     return problems
 
 
-def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
+def _second_owners(owners: Mapping[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
     problems = []
     once = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
     if len(once) != len(partitions):
         again = tuple(sorted({p for p in partitions if list(partitions).count(p) > 1}))
-        problems.append(Violation(VALID, f"{member} is given {_name(name, again)} twice", (member,), name, again))
+        problems.append(
+            Violation(VALID, f"{member} is given {_partition_text(name, again)} twice", (member,), name, again)
+        )
     shared: dict[str, list[int]] = {}
     for partition in once:
         if (owner := owners.get(partition, member)) != member:
             shared.setdefault(owner, []).append(partition)
     for owner, several in shared.items():
         both = tuple(sorted(several))
-        message = f"{_name(name, both)} given to {owner} and to {member}"
+        message = f"{_partition_text(name, both)} given to {owner} and to {member}"
         problems.append(Violation(VALID, message, (owner, member), name, both))
     return problems
 
 
-def _misplaced(group: Group, member: str, name: str, assigned: tuple[int, ...]) -> list[Violation]:
+def _misplaced_partitions(group: Group, member: str, name: str, assigned: tuple[int, ...]) -> list[Violation]:
     problems = []
     if name not in group.subscriptions.get(member, (name,)):
-        message = f"{member} is given {_name(name, assigned)} without subscribing to {name}"
+        message = f"{member} is given {_partition_text(name, assigned)} without subscribing to {name}"
         problems.append(Violation(VALID, message, (member,), name, assigned))
     count = group.count(name)
     if missing := tuple(partition for partition in assigned if not 0 <= partition < count):
-        message = f"{member} is given {_name(name, missing)}, but {name} has {count} partitions"
+        message = f"{member} is given {_partition_text(name, missing)}, but {name} has {count} partitions"
         problems.append(Violation(VALID, message, (member,), name, missing))
     return problems
 
 
 def balanced(group: Group) -> list[Violation]:
-    """No partition can move to a subscriber that holds at least two fewer; for range, of the same topic."""
+    """Check that no partition can move to a subscriber with at least two fewer; for range, of the same topic."""
     owned = group.owners
     if group.withholds and any(p not in owned.get(t, ()) for t in group.subscribers for p in range(group.count(t))):
         return []  # balance comes with the next round
@@ -225,7 +227,7 @@ def balanced(group: Group) -> list[Violation]:
 
 
 def sticky(group: Group) -> list[Violation]:
-    """No partition left a member that still wants it for one that ends with more partitions."""
+    """Check that no partition moved from a member that still subscribes to one that ends up with more partitions."""
     problems = []
     for name, by_partition in group.claims.items():
         for partition, rivals in by_partition.items():
@@ -244,10 +246,10 @@ def sticky(group: Group) -> list[Violation]:
 
 
 def cooperative_safe(group: Group) -> list[Violation]:
-    """Nobody is given what another member still owns: its owner revokes it first, in an earlier round.
+    """Check that no member is assigned a partition that another member still owns and must revoke first.
 
-    As the coordinator of the client counts (``validateCooperativeAssignment``), nothing is given to a member that
-    claims it already, however stale its claim.
+    As in the client (``validateCooperativeAssignment``), a partition that a member claims already, even with an old
+    generation, does not count as assigned to it.
     """
     problems = []
     owned = {member.member_id: member.owned for member in group.members}
@@ -260,13 +262,13 @@ def cooperative_safe(group: Group) -> list[Violation]:
             if partition not in owned.get(after, {}).get(name, ()):
                 early.setdefault((rivals[0], after), []).append(partition)
         for (before, after), partitions in early.items():
-            message = f"{_name(name, partitions)} given to {after} while {before} still owns it"
+            message = f"{_partition_text(name, partitions)} given to {after} while {before} still owns it"
             problems.append(Violation(COOPERATIVE_SAFE, message, (before, after), name, tuple(sorted(partitions))))
     return problems
 
 
 def rack_aligned(group: Group) -> list[Violation]:
-    """No partition crosses racks while a subscriber in one of its racks holds fewer partitions."""
+    """Check that no partition crosses racks while a subscriber in one of its racks has fewer partitions."""
     if not group.racks_matter:
         return []
     racks = {member.member_id: member.rack_id for member in group.members}
@@ -298,7 +300,7 @@ RULES: dict[str, Callable[[Group], list[Violation]]] = {
 
 
 def rules_for(protocol: str, assignor: str, group: Group) -> list[str]:
-    """The rules an assignor promises for this group; an assignor that is not known promises ``valid``."""
+    """Return the rules that an assignor promises for this group; an unknown assignor promises ``valid``."""
     rules = [VALID]
     if assignor == "range" and not group.racks_matter:
         rules.append(BALANCED)
@@ -323,13 +325,13 @@ def check(
     *,
     rules: Sequence[str] | None = None,
 ) -> list[Violation]:
-    """Every violation of ``rules``; when None, of the rules that the assignor promises."""
+    """Return the violations of ``rules``; if None, of the rules that the assignor promises."""
     group = make_group(protocol, assignor, topics, members, assignment)
     asked = rules_for(protocol, assignor, group) if rules is None else rules
     return [violation for rule in asked for violation in RULES[rule](group)]
 
 
-def _name(topic: str, partitions: Sequence[int]) -> str:
-    """``t0-3`` or ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
+def _partition_text(topic: str, partitions: Sequence[int]) -> str:
+    """Return a text such as ``t0-3``, ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
     shown, more = ",".join(map(str, partitions[:_MOST_SHOWN])), len(partitions) > _MOST_SHOWN
     return f"{topic}-{shown}" + (f"… ({len(partitions)})" if more else "")

@@ -1,4 +1,4 @@
-"""Java's hash codes and orders that Kafka's assignments depend on, and the order of a HashMap.
+"""Java's hash codes and iteration orders, on which Kafka's assignments depend.
 
 Hash codes are signed 32-bit; strings are UTF-16. Checked against the JVM in ``tests/oracle/assignors/test_java.py``.
 """
@@ -22,13 +22,13 @@ _NOT_URL_SAFE = str.maketrans("+/", "!!")
 
 
 def signed(value: int) -> int:
-    """The low 32 bits as a Java ``int``."""
+    """Return the low 32 bits as a Java ``int``."""
     return ((value & _MASK) ^ _SIGN) - _SIGN
 
 
 @lru_cache(maxsize=1 << 16)  # as a Java String keeps its own
 def string_hash(text: str) -> int:
-    """``String.hashCode``: h = 31·h + unit over the UTF-16 units."""
+    """Return ``String.hashCode``: h = 31·h + unit over the UTF-16 units."""
     value = 0
     for (unit,) in struct.iter_unpack(">H", string_key(text)):
         value = (31 * value + unit) & _MASK
@@ -37,12 +37,12 @@ def string_hash(text: str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def string_key(text: str) -> bytes:
-    """Sort key of ``String.compareTo``: by UTF-16 units, which puts astral characters before U+E000…U+FFFF."""
+    """Return the sort key of ``String.compareTo``: UTF-16 units, which put astral characters before U+E000…U+FFFF."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def in_string_order(texts: Iterable[str]) -> list[str]:
-    """The strings as Java sorts them."""
+    """Return the strings in Java's order."""
     texts = list(texts)
     if all(map(str.isascii, texts)):
         return sorted(texts)
@@ -50,15 +50,15 @@ def in_string_order(texts: Iterable[str]) -> list[str]:
 
 
 def topic_partition_hash(topic: str, partition: int) -> int:
-    """``TopicPartition.hashCode``: 31·(31 + partition) + hash(topic)."""
+    """Return ``TopicPartition.hashCode``: 31·(31 + partition) + hash(topic)."""
     return signed(31 * (31 + partition) + string_hash(topic))
 
 
 @lru_cache(maxsize=1 << 16)
 def uuid_bits(text: str) -> tuple[int, int]:
-    """Most and least significant 64 bits, signed, of a Uuid as Kafka prints it; they compare as Uuids do."""
+    """Return the most and least significant 64 bits (signed) of a Uuid in Kafka's format; they compare as Uuids do."""
     try:
-        # "+" and "/" are the other base64's: b64decode would let them through.
+        # "+" and "/" belong to standard base64: b64decode would accept them.
         plain = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)
         raw = base64.b64decode(plain, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
@@ -70,7 +70,7 @@ def uuid_bits(text: str) -> tuple[int, int]:
 
 
 def uuid_hash(bits: tuple[int, int]) -> int:
-    """``Uuid.hashCode``: both halves folded into one int."""
+    """Return ``Uuid.hashCode``: both halves combined into one int."""
     folded = bits[0] ^ bits[1]
     return signed((folded >> 32) ^ folded)
 
@@ -88,7 +88,7 @@ def hash_set_copy_capacity(size: int) -> int:
 def hash_order(
     hashes: Sequence[int], *, capacity: int = DEFAULT_CAPACITY, keys: Sequence[str] | None = None
 ) -> list[int]:
-    """The order in which a HashMap iterates keys with these hash codes, put in this order; O(n log n).
+    """Return the iteration order of a HashMap whose keys have these hash codes, inserted in this order; O(n log n).
 
     Returns positions in ``hashes``. ``capacity``: what the map was allocated with (``table_size_for`` of the
     constructor's argument). ``keys``: where more than eight strings fall into one bin of a large table, Java orders
@@ -110,7 +110,7 @@ def hash_order(
 
 
 def in_hash_order(texts: Sequence[str], *, capacity: int = DEFAULT_CAPACITY) -> list[str]:
-    """Distinct strings as a HashMap or HashSet iterates them that got them in this order."""
+    """Return distinct strings in the iteration order of a HashMap or HashSet, after insertion in this order."""
     return [texts[at] for at in hash_order([*map(string_hash, texts)], capacity=capacity, keys=texts)]
 
 
@@ -119,27 +119,27 @@ _FIBONACCI = 0x9E3779B97F4A7C15
 
 
 def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
-    """Distinct strings as the coordinator's ``TimelineHashMap`` iterates them that got them in this order.
+    """Return distinct strings in the iteration order of a ``TimelineHashMap``, after insertion in this order.
 
-    ``most``: how many there have been at any time; the table never shrinks.
+    ``most``: the largest number of strings so far, as the table never shrinks.
     """
     bits = 1
     while max(most, len(texts)) * 3 > 4 << bits:
         bits += 1
     slots = [(string_hash(text) * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> (64 - bits) for text in texts]
-    # An iterator takes the newest of a slot first.
+    # An iterator returns the newest entry of a slot first.
     return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (slots[at], -at))]
 
 
 def _overflows(bins: Sequence[int], capacity: int, final: int) -> bool:
-    """True if a bin held more than eight keys at any time: the table then grew early, or made it a tree.
+    """True if a bin had more than eight keys at any time: then the table grew early, or the bin became a tree.
 
-    ``bins`` are those of the table as it ends: a smaller one's are their last bits.
+    ``bins``: those of the final table; the bins of a smaller table are their last bits.
     """
     while capacity <= final:
         mask = capacity - 1
         held = [key_bin & mask for key_bin in bins[: threshold(capacity) + 1]]
-        # If every bin that is used has one key, what is left over can't fill one: no need to look closer.
+        # With one key in each used bin, the remaining keys can't fill a bin: no closer look needed.
         if len(held) - len(set(held)) >= TREEIFY_ABOVE:
             held.sort()
             if any(map(eq, held, held[TREEIFY_ABOVE:])):
@@ -153,7 +153,7 @@ _SEED_MASK = (1 << 48) - 1
 
 
 class JavaRandom:
-    """``new Random(seed)``."""
+    """Java's ``new Random(seed)``."""
 
     __slots__ = ("_state",)
 
@@ -165,7 +165,7 @@ class JavaRandom:
         return self._state >> (48 - bits)
 
     def next_int(self, bound: int) -> int:
-        """``nextInt(bound)``: uniform in [0, bound)."""
+        """Return ``nextInt(bound)``: uniform in [0, bound)."""
         if bound & -bound == bound:
             return (bound * self._next(31)) >> 31
         while True:
@@ -175,13 +175,13 @@ class JavaRandom:
                 return value
 
     def next_signed(self) -> int:
-        """``nextInt()``: any signed 32-bit integer."""
+        """Return ``nextInt()``: any signed 32-bit integer."""
         value = self._next(32)
         return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def shuffle(items: MutableSequence[Any], random: JavaRandom) -> None:
-    """``Collections.shuffle(items, random)``, in place."""
+    """Shuffle in place as ``Collections.shuffle(items, random)`` does."""
     for size in range(len(items), 1, -1):
         drawn = random.next_int(size)
         items[size - 1], items[drawn] = items[drawn], items[size - 1]

@@ -1,8 +1,8 @@
-"""``java.util.HashMap`` to the node, for orders that depend on the real table.
+"""``java.util.HashMap`` node by node, for iteration orders that depend on the real table.
 
-A bin that gets a ninth key doubles the table while it is smaller than 64, and becomes a red-black tree in a larger
-one; iteration follows a list of its keys with the tree's root in front. So the tree is built as the JDK builds it
-(``HashMap.TreeNode``). Keys are ints of the caller's.
+A ninth key in a bin doubles a table smaller than 64; in a larger table the bin becomes a red-black tree. Iteration
+follows a list of the bin's keys with the tree's root in front, so the tree is built as in the JDK
+(``HashMap.TreeNode``). Keys are ints that the caller chooses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEFAULT_CAPACITY = 16
 TREEIFY_ABOVE = 8
 #: … unless the table is smaller than this (``MIN_TREEIFY_CAPACITY``): then the table doubles.
 TREE_CAPACITY = 64
-#: A tree bin that a resize leaves with so few becomes a list again (``UNTREEIFY_THRESHOLD``).
+#: A tree bin that a resize leaves with this many keys or fewer becomes a list again (``UNTREEIFY_THRESHOLD``).
 UNTREEIFY_AT = 6
 
 
@@ -27,8 +27,8 @@ def threshold(capacity: int) -> int:
 class HashTable:
     """A HashSet of int keys with given hash codes.
 
-    ``capacity`` is a power of two. ``compared`` orders keys of equal hash code in a tree (``Comparable``); None: their
-    own value, where Java would use an identity hash that no one can predict.
+    ``capacity`` is a power of two. ``compared`` orders keys of equal hash code in a tree (``Comparable``); None: by
+    their value, where Java would use an unpredictable identity hash.
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY, compared: Sequence[bytes] | None = None) -> None:
@@ -48,13 +48,13 @@ class HashTable:
             yield from keys
 
     def add(self, key: int, code: int) -> None:
-        """``HashMap.putVal`` of a key with this (signed) hash code; a key that is there stays where it is."""
+        """Add a key with this (signed) hash code (``HashMap.putVal``); an existing key keeps its place."""
         if key in self._hashes:
             return
         spread = self._hashes[key] = code ^ (code >> 16 & 0xFFFF)
         index = spread & (len(self._bins) - 1)
         keys, tree = self._bins[index], self._trees.get(index)
-        if tree is not None:  # the list takes the new key after its parent in the tree
+        if tree is not None:  # in the list the new key follows its parent in the tree
             keys.insert(keys.index(tree.insert(key, self._rank(key))) + 1, key)
             self._root_to_front(index)
         else:
@@ -68,7 +68,7 @@ class HashTable:
             self._resize()
 
     def remove(self, key: int) -> None:
-        """``HashMap.removeNode``; the table never shrinks."""
+        """Remove a key (``HashMap.removeNode``); the table never shrinks."""
         index = self._hashes.pop(key) & (len(self._bins) - 1)
         self._bins[index].remove(key)
         tree = self._trees.get(index)
@@ -129,7 +129,7 @@ class _Tree:
         self._nodes: dict[int, _Node] = {}
 
     def insert(self, key: int, rank: tuple[int, Any]) -> int:
-        """``putTreeVal``: return the key above the new one, itself at the root."""
+        """Insert a key (``putTreeVal``); return its parent's key, or the key itself at the root."""
         above, at, side = None, self.root, 0
         while at is not None:
             above, side = at, int(rank > at.rank)
@@ -147,13 +147,13 @@ class _Tree:
         return None in root.kids or root.kids[0].kids[0] is None
 
     def delete(self, key: int) -> None:
-        """``removeTreeNode``."""
+        """Delete a key (``removeTreeNode``)."""
         gone = self._nodes.pop(key)
         if None not in gone.kids:
             heir = gone.kids[1]
             while heir.kids[0] is not None:
                 heir = heir.kids[0]
-            # Java exchanges the nodes and their colours: the key moves, the place keeps its colour.
+            # Java exchanges the nodes and their colours, so the key moves and the position keeps its colour.
             gone.key, gone.rank = heir.key, heir.rank
             self._nodes[gone.key] = gone
             gone = heir
@@ -173,7 +173,7 @@ class _Tree:
             above.kids[above.kids[1] is instead] = node
 
     def _rotate(self, node: _Node, side: int) -> None:
-        """``rotateLeft`` (side 0) or ``rotateRight`` (side 1): ``node`` goes down on that side."""
+        """Rotate ``node`` down to the left (side 0, ``rotateLeft``) or right (side 1, ``rotateRight``)."""
         child = node.kids[1 - side]
         inner = node.kids[1 - side] = child.kids[side]
         if inner is not None:

@@ -1,7 +1,7 @@
-"""Members, topics and assignments: the readable edge of every assignor.
+"""Members, topics and assignments: input and output of every assignor.
 
-Frozen and slotted; assignors turn them into dense integers inside one call and back once. A share of
-partitions is any ascending ``Sequence[int]``: a ``range`` and a list are equally good answers.
+The classes are frozen and slotted; assignors convert them to dense integers inside a call. The partitions of
+a topic are any ascending ``Sequence[int]``: a ``range`` or a list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from assignors.errors import InvalidGroup
 #: ``generation`` of a member that sends none (``ConsumerPartitionAssignor.DEFAULT_GENERATION``).
 NO_GENERATION = -1
 
-#: ``{topic: ascending partitions}``: one member's part of an assignment, owned or assigned.
+#: ``{topic: ascending partitions}``: owned or assigned partitions of one member.
 TopicPartitions = Mapping[str, Sequence[int]]
 #: ``{member id (zookeeper: thread id): partitions}``, every member present.
 Assignment = dict[str, dict[str, Sequence[int]]]
@@ -57,7 +57,7 @@ class Member:
     streams: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
-        """Turn a list of topics into a tuple; refuse a single string, which would be read letter by letter."""
+        """Turn a list of topics into a tuple; refuse a single string, whose letters would count as topics."""
         topics: Iterable[str] = self.topics
         if type(topics) is not tuple:
             if isinstance(topics, str):
@@ -66,7 +66,7 @@ class Member:
 
 
 def check_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> None:
-    """Check what every assignor takes for granted."""
+    """Refuse input that no assignor accepts: negative partition counts and repeated member ids."""
     for name, topic in topics.items():
         if topic.partitions < 0:
             raise InvalidGroup(f"topics.{name}.partitions: {topic.partitions} is below 0")

@@ -1,4 +1,4 @@
-"""The partition that the Java producer (kafka-clients 4.3) sends a record to.
+"""Partitioners of the Java producer (kafka-clients 4.3).
 
 A key, the empty one too, is hashed over all partitions. Records without a
 key, or of a producer that ignores keys, go round robin (``RoundRobinPartitioner``) or to one partition until a
@@ -22,7 +22,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 class InvalidPartition(BadInput):
-    """The partition can't be sent to."""
+    """The partition number or partition count is not possible."""
 
 
 def murmur2(key: bytes) -> int:
@@ -33,7 +33,7 @@ def murmur2(key: bytes) -> int:
         k = word * _M & _MASK
         h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
     if whole < len(key):
-        # The switch of the original falls through: it reads the tail as one short word.
+        # The original's switch falls through, so it reads the tail as one short word.
         h = (h ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
     h = (h ^ h >> 13) * _M & _MASK
     h ^= h >> 15
@@ -57,7 +57,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 def explicit_partition(partition: int) -> int:
-    """Return the partition that a record names itself (``ProducerRecord.partition``)."""
+    """Return the partition that the record sets explicitly (``ProducerRecord.partition``)."""
     if partition < 0:
         raise InvalidPartition(f"partition: {partition} is negative; leave it out to have one chosen")
     return partition
@@ -72,7 +72,7 @@ def round_robin(partitions: int, start: int = 0) -> Iterator[int]:
 
 
 class BuiltInPartitioner:
-    """One partition until ``batch_size`` bytes went there, then another one by chance."""
+    """Sticky partitioner: one partition for ``batch_size`` bytes, then another random one."""
 
     def __init__(self, partitions: int, batch_size: int, draw: Callable[[], int]) -> None:
         if batch_size < 1:

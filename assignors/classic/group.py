@@ -1,4 +1,4 @@
-"""A group as the client assignors see it: checked, in Java's orders, with subscribers and racks by topic."""
+"""Input of the client-side assignors: a checked group in Java's orders, with subscribers and racks by topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assignors.model import Member, Topic, check_group
 
 @dataclass(frozen=True, slots=True)
 class ClientGroup:
-    """``members`` as given; ``counts[topic]`` of each topic that is subscribed to and has metadata."""
+    """A checked group; ``counts``: partition count of each topic that has subscribers and metadata."""
 
     members: Sequence[Member]
     topics: Mapping[str, Topic]
@@ -22,12 +22,12 @@ class ClientGroup:
 
     @property
     def rack_aware(self) -> bool:
-        """True if racks can matter at all: some member and some topic has them."""
+        """True if at least one member and one topic have racks."""
         return any(member.rack_id for member in self.members) and any(self.topics[name].racks for name in self.counts)
 
 
 def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGroup:
-    """Return the group with the partition counts of its subscribed topics; ``owned`` is checked where it is read."""
+    """Return the group with partition counts of its subscribed topics; does not check ``owned``."""
     check_group(topics, members)
     for name, topic in topics.items():
         if topic.racks is not None and len(topic.racks) != topic.partitions:
@@ -44,27 +44,27 @@ def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> Client
 
 
 def map_order(ids: Sequence[str]) -> list[int]:
-    """Places of member ids as a ``HashMap<memberId, …>``, filled in the given order, iterates."""
+    """Return positions of member ids in the iteration order of a ``HashMap<memberId, …>`` filled in this order."""
     return hash_order(list(map(string_hash, ids)), keys=ids)
 
 
 def in_map_order(members: Sequence[Member]) -> list[Member]:
-    """The members as the leader's map of subscriptions iterates."""
+    """Return the members in the iteration order of the leader's map of subscriptions."""
     return [members[place] for place in map_order([member.member_id for member in members])]
 
 
 def id_keys(ids: Sequence[str]) -> Sequence[str] | Sequence[bytes]:
-    """Return sort keys of member ids in Java's order, by place."""
+    """Return sort keys of member ids for Java's order, by position."""
     return ids if all(map(str.isascii, ids)) else list(map(string_key, ids))
 
 
 def sorted_members(members: Sequence[Member]) -> list[Member]:
     """Return the members in the order of range and round robin: static ones by instance id, then by member id.
 
-    ``AbstractPartitionAssignor.MemberInfo.compareTo``, stable over the map order as in Java.
+    As ``AbstractPartitionAssignor.MemberInfo.compareTo`` does, in a stable sort of the map order.
     """
     instances = [member.instance_id for member in members if member.instance_id is not None]
-    if len(set(instances)) != len(instances):  # no broker lets this happen, but the classes have an answer
+    if len(set(instances)) != len(instances):  # brokers prevent this, but the Java classes handle it
         members = in_map_order(members)
     return sorted(members, key=_order_key)
 
@@ -75,7 +75,7 @@ def _order_key(member: Member) -> tuple[bool, bytes]:
 
 
 def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
-    """Return each topic's subscribers as ascending places; topics with the same subscribers share one list."""
+    """Return each topic's subscribers as ascending positions; topics with the same subscribers share one list."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(members):
         for name in dict.fromkeys(member.topics):  # a topic may be listed twice
@@ -85,7 +85,7 @@ def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
 
 
 class Racks:
-    """Which member is in the racks of which partition; ``of_member``: rack by place, or None."""
+    """Racks of members and partitions; ``of_member``: rack of each member by position, or None."""
 
     def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
         self.of_member = [member.rack_id or None for member in members]
@@ -93,11 +93,11 @@ class Racks:
         self._of_topic = {name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()}
 
     def of_topic(self, name: str) -> Sequence[tuple[str, ...]]:
-        """The racks of each partition's replicas, () when unknown; a rack may be there twice."""
+        """Return the racks of each partition's replicas, () if unknown; a rack may occur twice."""
         return self._of_topic[name]
 
     def mismatch(self, place: int, name: str, partition: int) -> bool:
-        """True if the member has a rack and the partition, if there is one, is not in it."""
+        """True if the member has a rack and the partition has no replica in it."""
         rack = self.of_member[place]
         racks = self._of_topic[name]
         return rack is not None and (partition >= len(racks) or rack not in racks[partition])
@@ -108,14 +108,14 @@ class Racks:
 
 
 def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[str, ...]]) -> bool:
-    """``AbstractPartitionAssignor.useRackAwareAssignment``."""
+    """Return whether assignment is rack-aware (``AbstractPartitionAssignor.useRackAwareAssignment``)."""
     distinct = {frozenset(racks) for racks in set(partition_racks)}
     everywhere = frozenset[str]().union(*distinct)
     return not everywhere.isdisjoint(consumer_racks) and distinct != {everywhere}
 
 
 def racks_matter(group: ClientGroup) -> bool:
-    """True if some member is in a rack of some partition, and not every partition in all racks."""
+    """True if a member is in a rack of a partition, and not every partition has replicas in all racks."""
     if not group.rack_aware:
         return False
     unknown = ((),)

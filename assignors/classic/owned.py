@@ -1,8 +1,8 @@
 """Members' claims to own partitions, as ``AbstractStickyAssignor.allSubscriptionsEqual`` reads them, in map order.
 
-A partition claimed twice belongs to the claim of the higher generation; two claims of one generation leave it without
-an owner and marked doubly claimed (a third claim of a higher generation still takes it). A claim may go beyond a
-topic's count, as the topic was made again with fewer partitions: Java does not look.
+A partition claimed twice belongs to the claim of the higher generation. Two claims of the same generation leave it
+without an owner and doubly claimed, unless a third claim has a higher generation. A claim may exceed a topic's count
+if the topic was recreated with fewer partitions: Java does not check that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from assignors.model import NO_GENERATION, Member, TopicPartitions
 class Owned:
     """Owned partitions by member, each partition at most once.
 
-    ``shares`` and their ``sizes`` by place of the member; ``partitions``: all that are owned; ``contested``: who claims
-    partitions that several claims name; ``doubly``: claimed twice in one generation; ``beyond``: topics of which more
-    is claimed than exists.
+    ``shares`` and their ``sizes``: by position of the member; ``partitions``: all owned ones; ``contested``: claimants
+    of partitions with several claims; ``doubly``: partitions claimed twice in one generation; ``beyond``: topics with
+    claims beyond their partition count.
     """
 
     shares: list[TopicPartitions]
@@ -32,7 +32,7 @@ class Owned:
     beyond: set[str] = field(default_factory=set)
 
     def take(self, place: int, name: str, partitions: Container[int]) -> None:
-        """Take partitions of a topic from a share; ``self.partitions`` stays as it was read."""
+        """Remove partitions of a topic from a share; ``self.partitions`` does not change."""
         share = dict(self.shares[place])
         had = share.pop(name)
         left = [partition for partition in had if partition not in partitions]
@@ -43,7 +43,7 @@ class Owned:
 
 
 def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
-    """The claims of ``members`` (in map order), settled; O(owned)."""
+    """Return the claims of ``members`` (in map order) with conflicts resolved; O(owned)."""
     partitions: dict[str, list[int]] = {name: [] for name in group.counts}
     shares: list[TopicPartitions] = []
     sizes: list[int] = []
@@ -77,7 +77,7 @@ def _negative(group: ClientGroup, name: str) -> InvalidGroup:
 
 
 def _settle(owned: Owned, name: str, members: Sequence[Member]) -> None:
-    """Give each partition of ``name`` that several claims name to one of them, or to no one."""
+    """Resolve conflicts of topic ``name``: each contested partition goes to one claimant, or to none."""
     claimants: dict[int, list[int]] = {}
     for place, share in enumerate(owned.shares):
         for partition in share.get(name, ()):
@@ -87,7 +87,8 @@ def _settle(owned: Owned, name: str, members: Sequence[Member]) -> None:
     for partition, places in contested.items():
         rival, holds = places[0], True
         for place in places[1:]:
-            # Java reads the rival's from its subscription, where a negative one is none; the claimant's as sent.
+            # Java reads the rival's generation from its subscription (a negative one counts as none), the claimant's
+            # as sent.
             generation, against = members[place].generation, max(members[rival].generation, NO_GENERATION)
             if generation == against:
                 owned.doubly.add((name, partition))

@@ -1,8 +1,8 @@
-"""``range`` (RangeAssignor): contiguous ranges by topic, the first members one more.
+"""``range`` (RangeAssignor): contiguous ranges of each topic; the first members get one partition more.
 
 Goals, in order: balanced within each topic; racks matched where that costs no balance (KIP-881, see
 ``range_racks``); the same partition numbers of co-partitioned topics to the same member. Not sticky.
-O(members·log members + given shares): topics alike share their ranges.
+O(members·log members + size of the assignment): equal topics share their ranges.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from assignors.model import Assignment, Member, Topic
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Every member's share of every topic it subscribes to."""
+    """Return each member's partitions under ``range``."""
     group = read_group(topics, members)
     ordered = sorted_members(members)
     shares: list[dict[str, Sequence[int]]] = [{} for _ in ordered]
     subscribers = subscribers_by_topic(ordered)
-    # Topics with the same subscribers and as many partitions are co-partitioned: they are divided alike.
+    # Topics with the same subscribers and partition count are co-partitioned: they are divided in the same way.
     alike: dict[tuple[int, int], list[str]] = {}
     for name, count in group.counts.items():
         alike.setdefault((id(subscribers[name]), count), []).append(name)
@@ -41,7 +41,7 @@ def _give(shares: Shares, places: Iterable[int], parts: Iterable[Sequence[int]],
 
 
 def divided(count: int, members: int) -> list[range]:
-    """The non-empty contiguous ranges of ``count`` partitions over ``members``, larger ones first."""
+    """Return the non-empty contiguous ranges of ``count`` partitions over ``members``, larger ones first."""
     base, extra = divmod(count, members)
     large = extra * (base + 1)
     bounds = [*range(0, large, base + 1), *(range(large, count, base) if base else ()), count]
@@ -67,9 +67,9 @@ def _assign_with_racks(
     alike: Iterable[Sequence[str]],
     shares: Shares,
 ) -> None:
-    """Fill ``shares`` (by place): matching partitions first, then ranges over what is left.
+    """Fill ``shares`` (by position): first partitions in members' racks, then ranges over the remaining ones.
 
-    ``alike`` are the topics, those with the same subscribers and as many partitions together.
+    ``alike``: the topics, grouped by subscribers and partition count.
     """
     for names in alike:
         places = subscribers[names[0]]
@@ -87,7 +87,7 @@ def _assign_with_racks(
 
 
 class _Division:
-    """Division of a topic's partitions, or of co-partitioned topics alike, among the subscribers."""
+    """Division of the partitions of a topic, or of several co-partitioned topics, among the subscribers."""
 
     def __init__(self, count: int, racks: Sequence[str | None]) -> None:
         self.shares: list[list[int]] = [[] for _ in racks]
@@ -99,7 +99,7 @@ class _Division:
             self._by_rack.setdefault(rack, []).append(member)
 
     def _room(self, member: int) -> int:
-        """``maxAssignable``."""
+        """Return how many partitions the member may still get (``maxAssignable``)."""
         return max(0, self._base + (self._extra > 0) - len(self.shares[member]))
 
     def _give(self, member: int, partitions: Iterable[int]) -> None:
@@ -117,10 +117,10 @@ class _Division:
         return [place for place, _ in having], [partitions for _, partitions in having]
 
     def match_together(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
-        """Each partition to the first member whose rack holds it in every topic, while that member has room."""
+        """Assign each partition to the first member with room whose rack has a replica of it in every topic."""
         shares = self.shares
         nobody = len(shares)
-        # Room never comes back, so each rack's queue only ever loses its first member: the last of its list.
+        # Room only shrinks, so each rack's queue only loses its first member, which is the last of its list.
         queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
         queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
         base = self._base
@@ -140,7 +140,7 @@ class _Division:
             if len(held) > base:
                 self._extra -= 1
                 queues[self._racks[best]].pop()
-                if not self._extra:  # the base is the most now: the first in order may have it
+                if not self._extra:  # from now on no member may exceed the base
                     for queue in queues.values():
                         while queue[-1] < nobody and not self._room(queue[-1]):
                             queue.pop()
@@ -168,7 +168,7 @@ class _Division:
                 self._give(member, taken)
 
     def range_over_the_rest(self) -> None:
-        """``assignRanges`` over whatever is left."""
+        """Assign contiguous ranges of the remaining partitions (``assignRanges``)."""
         rest = list(self._free)
         at = 0
         for member in range(len(self._racks)):

@@ -1,4 +1,4 @@
-"""``roundrobin`` (RoundRobinAssignor): sorted partitions to sorted members in a circle.
+"""``roundrobin`` (RoundRobinAssignor): assigns sorted partitions to sorted members in turn.
 
 Goals: one circle over all topics, so that counts differ by at most one where subscriptions are equal. Not sticky,
 not rack-aware. O(members·log members + given shares): within a topic the circle is an arithmetic progression.
@@ -15,7 +15,7 @@ from assignors.model import Assignment, Member, Topic
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Every member's share; the pointer moves on after each partition and passes who doesn't subscribe."""
+    """Return each member's partitions under ``roundrobin``; members that don't subscribe to a topic are skipped."""
     counts = read_group(topics, members).counts
     circle = sorted_members(members)
     subscribers = subscribers_by_topic(circle)

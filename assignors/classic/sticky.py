@@ -19,8 +19,8 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     """Return each member's partitions under ``sticky``.
 
     Kafka fails for two kinds of groups with unequal subscriptions; this function assigns them. Where Kafka throws a
-    NullPointerException (a partition's owner of an older generation has all it can have), that owner is skipped.
-    Where Kafka moves partitions in circles for ever, the first repetition ends the passes.
+    NullPointerException (a partition's owner of an older generation already has all partitions it can have), that owner
+    is skipped. Where Kafka moves partitions in circles forever, the first repetition ends the passes.
     """
     return _balanced(topics, members, withhold=False)
 
@@ -28,7 +28,7 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
 def assign_cooperative(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's partitions in this round of ``cooperative-sticky``.
 
-    The balance is that of ``sticky``. A partition that its owner must first revoke is nobody's in this round; the
+    The balance is that of ``sticky``. A partition that its owner must first revoke is unassigned in this round; the
     rebalance after the revocation assigns it.
     """
     return _balanced(topics, members, withhold=True)
@@ -49,10 +49,10 @@ def _balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhol
 
 
 def equal_subscriptions(members: Sequence[Member]) -> bool:
-    """``AbstractStickyAssignor.allSubscriptionsEqual``, with its quirks.
+    """Return ``AbstractStickyAssignor.allSubscriptionsEqual``, with its quirks.
 
-    While the reference is empty the next member sets it again: members before it may subscribe to nothing, and are
-    then given partitions of topics that they did not ask for. Sizes are of lists: a topic listed twice counts.
+    While the reference subscription is empty, the next member replaces it: earlier members may subscribe to nothing,
+    and still get partitions. Sizes are those of lists: a topic listed twice counts twice.
     """
     reference: set[str] = set()
     alike: tuple[str, ...] | None = None

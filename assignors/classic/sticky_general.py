@@ -1,9 +1,9 @@
 """Sticky where subscriptions differ (``GeneralAssignmentBuilder``).
 
-Goals, in order: everyone as balanced as subscriptions allow; members keep what they own and still subscribe to (in
-matching racks); a free partition goes to the least loaded subscriber; what still is out of balance moves, back to
-its owner of an older generation if it may, until no move brings two loads closer. Members are numbered in the order of
-their ids. How a partition costs one comparison: docs/design/sticky.md.
+Goals, in order: balance as far as subscriptions allow; members keep owned partitions that they still subscribe to (in
+matching racks); a free partition goes to the least loaded subscriber; then partitions move, if possible back to the
+owner of an older generation, until no move brings two loads closer. Members are numbered in the order of their ids.
+Why a partition needs only one comparison: docs/design/sticky.md.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from assignors.model import NO_GENERATION, Member
 def build(
     group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
 ) -> list[dict[str, Sequence[int]]]:
-    """The shares by place; ``members`` in map order.
+    """Return the assignment by position of ``members``, which are in map order.
 
-    ``withhold`` leaves out what another member claims and its new one does not.
+    ``withhold`` leaves out partitions that another member claims and the new owner does not.
     """
     state = read_state(group, members, owned, racks)
     initializing = not any(state.loads)
@@ -36,15 +36,15 @@ def build(
 NO_ONE = -1
 
 
-#: Real groups settle within a handful of passes; only then is it worth asking whether they ever will.
+#: Passes before repetitions are detected: real groups need fewer.
 _PASSES_BEFORE_DOUBT = 16
 
 
 class _Rebalancer:
-    """Moves partitions between members while that brings loads closer.
+    """Rebalancer that moves partitions between members while that brings loads closer.
 
-    Topics with fewer than two potential consumers don't take part, nor do members that have all they could have and
-    nothing that could go elsewhere (*frozen*).
+    Topics with fewer than two potential consumers don't take part, nor do members (*frozen*) that have all possible
+    partitions and none that could move.
     """
 
     def __init__(self, state: State, members: Sequence[Member]) -> None:
@@ -57,11 +57,11 @@ class _Rebalancer:
         self._moves = 0
         self._movements = _Movements()
         self._astray = bool(state.stuck)
-        #: What :meth:`_balanced` found, and after how many moves.
+        #: Result of :meth:`_balanced`, and the number of moves before it.
         self._balance_known = (-1, False)
 
     def rebalance(self, free: Mapping[str, Sequence[int]], *, initializing: bool) -> None:
-        """Move what was free, then anything; take it all back if that did not make the whole more even."""
+        """Move free partitions, then all; undo everything if the balance did not improve."""
         state = self._state
         owners = {name: list(owners_of_topic) for name, owners_of_topic in self._movable.items()}
         loads = list(state.loads)
@@ -74,27 +74,27 @@ class _Rebalancer:
             state.loads[:] = loads
 
     def _score(self, loads: Sequence[int]) -> int:
-        """``getBalanceScore``: the sum of all pairwise differences, in a Java int."""
+        """Return the sum of all pairwise differences, as a Java int (``getBalanceScore``)."""
         taking_part = sorted(load for rank, load in enumerate(loads) if rank not in self._frozen)
         last = len(taking_part) - 1
         return signed(sum((2 * place - last) * load for place, load in enumerate(taking_part)))
 
     def _passes(self, partitions: Mapping[str, Sequence[int]]) -> bool:
-        """Pass over the partitions until one pass moves nothing; whether anything moved.
+        """Pass over the partitions until a pass moves none; return whether any moved.
 
-        Reverse moves can make Kafka's passes repeat for ever (its consumer then hangs in ``poll``): here they end
-        when a pass leaves all as an earlier one did.
+        Reverse moves can make Kafka's passes repeat forever (its consumer then hangs in ``poll``). Here they end when a
+        pass results in the same assignment as an earlier one.
         """
         names = [name for name in self._movable if name in partitions]
         count = 0
         seen: object = None
-        while any([self._pass(name, partitions[name]) for name in names]):  # noqa: C419 - every topic has its turn
+        while any([self._pass(name, partitions[name]) for name in names]):  # noqa: C419 - every topic must be processed
             count += 1
             if count >= _PASSES_BEFORE_DOUBT:
                 now = [list(owners) for owners in self._movable.values()], self._movements.snapshot()
                 if now == seen:
                     break
-                if count & (count - 1) == 0:  # Brent: the state kept moves on at powers of two
+                if count & (count - 1) == 0:  # Brent's algorithm: compare with the state at the last power of two
                     seen = now
         return count > 0
 
@@ -116,7 +116,7 @@ class _Rebalancer:
                     most = self._least(subscribers) + 1
                     continue
             if load > most:
-                # The first of those with the least: subscribers ascend.
+                # The first of the least loaded ones, as subscribers ascend.
                 self._reassign(name, partition, min(subscribers, key=loads.__getitem__))
                 most = self._least(subscribers) + 1
         return self._moves > moves
@@ -135,11 +135,11 @@ class _Rebalancer:
         owners[partition] = new
 
     def _balanced(self) -> bool:
-        """``isBalanced``: no one could take a partition from someone with at least two more.
+        """Return whether no member can take a partition from one with at least two more (``isBalanced``).
 
-        Java asks before every partition. It matters only once a partition may go, or has gone, to a previous owner
-        that no longer subscribes (*astray*), or stays with one whatever happens (``State.stuck``): every other move
-        is itself the proof that it answers no.
+        Java checks this before every partition. The result only matters once a partition can move, or has moved, to a
+        previous owner that no longer subscribes (*astray*), or can't leave a member (``State.stuck``). In all other
+        cases a possible move proves that the group is not balanced.
         """
         if self._balance_known[0] != self._moves:
             balanced = all(self._nothing_to_take(name, owners) for name, owners in self._movable.items())
@@ -149,7 +149,7 @@ class _Rebalancer:
     def _nothing_to_take(self, name: str, owners: Sequence[int]) -> bool:
         """True if no subscriber with room has two fewer than another member that holds one of these partitions."""
         loads, room = self._loads, self._room
-        # Who has as many as its topics have counts as full, even if some of them are astray.
+        # A member with as many partitions as its topics have counts as full, even if some are astray.
         hungry = [rank for rank in self._state.subscribers[name] if loads[rank] != room[rank]]
         if not hungry:
             return True
@@ -158,7 +158,7 @@ class _Rebalancer:
             return max(map(loads.__getitem__, set(owners))) <= self._least(hungry) + 1
         places = self._state.places
         for partition, owner in enumerate(owners):
-            # Of two that hold it, Java finds the one behind in map order; neither could take it.
+            # Of two holders Java finds the later one in map order; neither could take it.
             also = stuck.get(partition, owner)
             takers = [rank for rank in hungry if rank not in (owner, also)]
             seen = max(owner, also, key=places.__getitem__)
@@ -178,7 +178,7 @@ def _capacities(state: State, members: Sequence[Member]) -> list[int]:
         most = sizes_known.get(id(topics))
         if most is None:
             sizes = [counts[name] for name in topics if name in counts]
-            # As many topics as there are counts as all of them, also when one is listed twice.
+            # Listing as many topics as exist counts as all of them, even if one is listed twice.
             most = sizes_known[id(topics)] = total if len(sizes) == len(counts) else sum(sizes)
         room.append(most)
     return room
@@ -191,7 +191,7 @@ def _frozen_members(state: State, room: Sequence[int], movable: Mapping[str, Seq
 
 
 def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[int, int]]:
-    """Claims of generations before the newest, by topic and partition: the highest, the first of equals."""
+    """Return each partition's owner in the highest generation before the newest; the first of equal ones."""
     newest = max([NO_GENERATION, *(member.generation for member in members)])
     ranks = {place: rank for rank, place in enumerate(state.places)}
     previous: dict[str, dict[int, int]] = {}
@@ -223,13 +223,13 @@ class _Movements:
         return {pair: list(moved) for pair, moved in self._moved.items()}
 
     def instead_of(self, name: str, partition: int, old: int, new: int) -> int:
-        """The partition to move to ``new``: one of the topic that came from there to ``old``'s side, if any."""
+        """Return the partition to move to ``new``: if possible one of the topic that earlier moved the other way."""
         pair = self._of_partition.get((name, partition))
         reverse = self._moved.get((name, new, old if pair is None else pair[1]))
         return partition if reverse is None else next(iter(reverse))
 
     def record(self, name: str, partition: int, old: int, new: int) -> None:
-        """``movePartition``: two moves of a partition count as one from the first owner, or as none."""
+        """Record a move; two moves of a partition count as one from the first owner, or as none (``movePartition``)."""
         before = self._of_partition.pop((name, partition), None)
         if before is not None:
             moved = self._moved[before]

@@ -1,7 +1,7 @@
-"""State of the general sticky path: what members keep, and free partitions given away (``maybeAssign``).
+"""State of the general sticky path: kept partitions, and the assignment of free ones (``maybeAssign``).
 
-Members are their rank by id, partitions index lists of owners. Loads only grow while free partitions are given
-away, so a heap of (load, rank) may hold entries that lag behind: each is mended when it comes to the top.
+Members are represented by their rank by id, partitions by the index in lists of owners. Loads only grow while free
+partitions are assigned, so a heap of (load, rank) may have outdated entries: each is corrected when it reaches the top.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NO_ONE = -1
 
 @dataclass(slots=True)
 class State:
-    """Owners of partitions, by rank of the member.
+    """Owners of partitions, as ranks of members.
 
-    ``places``: in map order; ``owners``: topics in the order in which Java works, fewest subscribers first, then by
-    name; ``potential``: how many subscribe, a member that lists a topic twice counted twice; ``claims``: who owned
-    each partition before, subscribed or not; ``revoked``: someone owned what it doesn't subscribe to any more, or
-    outside its rack; ``stuck``: partitions that stay with a member whatever else becomes of them.
+    ``places``: positions in map order; ``owners``: topics in Java's order, fewest subscribers first, then by name;
+    ``potential``: number of subscribers, with duplicates; ``claims``: previous owner of each partition, subscribed or
+    not; ``revoked``: a member owned partitions without a subscription or outside its rack; ``stuck``: partitions that
+    never leave a member.
     """
 
     group: ClientGroup
@@ -41,7 +41,7 @@ class State:
     stuck: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def free(self) -> dict[str, list[int]]:
-        """The partitions without an owner, of each topic that has some."""
+        """Return the partitions without an owner, by topic."""
         return {
             name: [partition for partition, owner in enumerate(owners) if owner == NO_ONE]
             for name, owners in self.owners.items()
@@ -49,7 +49,7 @@ class State:
         }
 
     def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
-        """The shares by place; ``withhold`` leaves out what someone else claims and its owner did not."""
+        """Return the assignment by position; ``withhold`` leaves out partitions that only another member claims."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
         changed = {
             name: owners
@@ -83,7 +83,7 @@ class State:
         else:
             pairs = enumerate(zip(self.owners[name], claims, strict=True))
             skip = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
-            skip -= self.stuck.get(name, {}).keys()  # nobody has to give those up
+            skip -= self.stuck.get(name, {}).keys()  # no member has to give those up
         for partition, places in owned.contested.get(name, {}).items():
             if partition >= len(self.owners[name]):
                 continue
@@ -95,7 +95,7 @@ class State:
 
 
 def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
-    """Return the kept partitions: those of topics still subscribed to, in matching racks."""
+    """Return the state with kept partitions only: those of subscribed topics, in matching racks."""
     keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
     ranked = [members[place] for place in places]
@@ -116,11 +116,11 @@ def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, rack
 
 
 def _lose_count(state: State) -> None:
-    """Mark the partitions that Java counts as free behind an owned one that does not exist.
+    """Mark the partitions that Java treats as free after an owned partition that does not exist.
 
-    ``getUnassignedPartitions`` walks through all partitions beside the sorted owned ones and waits for the next
-    owned one to come up. One that does not exist never does: what is owned of the topics behind it is free as well,
-    and stays with its owner all the same.
+    ``getUnassignedPartitions`` iterates over all partitions in parallel with the sorted owned ones, and looks for the
+    next owned one. If that does not exist, all owned partitions of later topics also count as free, and still stay
+    with their owners.
     """
     if not state.stuck:
         return
@@ -160,7 +160,7 @@ def _keep(state: State, rank: int, member: Member, share: TopicPartitions) -> No
 
 
 def assign_free(state: State, free: Mapping[str, Sequence[int]]) -> None:
-    """Give every free partition away: first to members in its racks, then what is left to anyone."""
+    """Assign every free partition: first to members in its racks, the remaining ones to any subscriber."""
     racks = state.racks
     if racks is not None:
         in_rack = [racks.of_member[place] for place in state.places]
@@ -174,7 +174,7 @@ def _assign(
     in_rack: Sequence[str | None],
     near: Callable[[str, int], Iterable[str | None]],
 ) -> dict[str, list[int]]:
-    """Give each partition to the least loaded subscriber in a rack near it; return what is left."""
+    """Assign each partition to the least loaded subscriber in one of its racks; return the remaining ones."""
     loads, size = state.loads, len(state.loads)
     heaps_of: dict[int, dict[str | None, list[int]]] = {}
     rest: dict[str, list[int]] = {}

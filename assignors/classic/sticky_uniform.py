@@ -1,8 +1,8 @@
-"""Sticky where all subscribe to the same topics (``ConstrainedAssignmentBuilder``).
+"""Sticky for equal subscriptions of all members (``ConstrainedAssignmentBuilder``).
 
-Goals, in order: everyone has floor or ceil of partitions / members; members keep what they own, lower partitions
-first; racks match (then a mismatch is given up even if owned). Every owned or free partition is touched a constant
-number of times: O(partitions + members·log members), plus a sort of those shares that lose something.
+Goals, in order: every member has floor or ceil of partitions / members; members keep owned partitions, lower ones
+first; racks match (a mismatch is given up even if owned). Every owned or free partition is processed a constant number
+of times: O(partitions + members·log members), plus sorting the shares that lose partitions.
 
 Sizes alone decide who receives: a member below the floor is *under*, one at the floor that may still get one
 more is *exact*. Free partitions go round-robin over *under* until each has the floor, then one each to *exact*.
@@ -20,16 +20,16 @@ from assignors.errors import InvalidGroup
 from assignors.java import in_string_order
 from assignors.model import Member, TopicPartitions
 
-#: ``{topic: {partition: place of the member that has to give it up}}``.
+#: ``{topic: {partition: position of the member that has to give it up}}``.
 Lost = dict[str, dict[int, int]]
 
 
 def build(
     group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
 ) -> list[dict[str, Sequence[int]]]:
-    """The shares by place; ``members`` in map order.
+    """Return the assignment by position of ``members``, which are in map order.
 
-    ``withhold`` leaves out what another member has to revoke first, and what was doubly claimed.
+    ``withhold`` leaves out partitions that another member has to revoke first, and doubly claimed ones.
     """
     _disown_doubly_claimed(owned)
     lost: Lost = {}
@@ -46,14 +46,14 @@ def build(
         free = _give_near(free, racks, quotas, owned.sizes, dealer)
     left = sum(len(parts) for _, parts in free)
     receivers = quotas.receivers(owned.sizes, left)
-    if len(receivers) < left:  # members' shares are full of what does not exist
+    if len(receivers) < left:  # members' shares are full of partitions that don't exist
         raise _no_room(group, owned)
     dealer.deal(free, receivers)
     return dealer.shares
 
 
 def _disown_doubly_claimed(owned: Owned) -> None:
-    """A third claim, of a higher generation, may have won what two others claimed: no one keeps it."""
+    """Remove doubly claimed partitions from owners, even if a third claim of a higher generation won them."""
     for name, partition in owned.doubly:
         for place in set(owned.contested[name][partition]):
             if partition in owned.shares[place].get(name, ()):
@@ -83,7 +83,7 @@ def _keep(ids: Sequence[str], owned: Owned, quotas: _Quotas, ranks: dict[str, in
 
 
 def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
-    """Return the partitions of a share behind its first ``keep`` by (partition, topic)."""
+    """Return the partitions of a share after its first ``keep``, ordered by (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
     keys = [p * topics + rank for name, parts in share.items() for rank in (ranks[name],) for p in parts]
@@ -106,10 +106,10 @@ def _no_room(group: ClientGroup, owned: Owned) -> InvalidGroup:
 def _free_partitions(
     group: ClientGroup, names: Sequence[str], owned: Owned, lost: Lost
 ) -> list[tuple[str, Sequence[int]]]:
-    """The partitions of each topic that are given out.
+    """Return the partitions of each topic that are assigned.
 
-    Java walks through all partitions beside the sorted kept ones and waits for the next kept one to come up. One
-    that does not exist never does: all partitions of the topics behind it are given out, the kept ones once more.
+    Java iterates over all partitions in parallel with the sorted kept ones, and looks for the next kept one. If that
+    does not exist, all partitions of later topics are assigned, kept ones a second time.
     """
     free = []
     lost_count = False
@@ -143,9 +143,9 @@ NO_ONE = -1
 
 
 def _give_near(free: Free, racks: Racks, quotas: _Quotas, sizes: list[int], dealer: _Dealer) -> Free:
-    """Give free partitions to members in their racks, those with the fewest such members first.
+    """Assign free partitions to members in their racks, in the order of fewest such members.
 
-    ``quotas`` and ``sizes`` follow. Gives what no member in a rack could take, in the order in which it is dealt.
+    Updates ``quotas`` and ``sizes``. Returns the remaining partitions in the order in which they are assigned next.
     """
     circle = _RackCircle(racks, quotas, sizes)
     assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
@@ -169,14 +169,14 @@ def _rarest_first(free: Free, racks: Racks) -> list[tuple[str, int, tuple[str, .
 
 
 class _RackCircle:
-    """Members under the floor, served round-robin; behind them those at the floor that may have one more."""
+    """Round-robin queue of the members below the floor; then those at the floor that may get one more."""
 
     def __init__(self, racks: Racks, quotas: _Quotas, sizes: list[int]) -> None:
         self._rack = racks.of_member
         self._quotas = quotas
         self._sizes = sizes
         self._start = 0
-        # How many of them there are in each rack, so that a search that would fail is not begun.
+        # Number of members in each rack, to skip searches that would fail.
         self._left = Counter(self._rack[place] for place in quotas.under)
 
     def take(self, near: Collection[str]) -> int:
@@ -211,10 +211,10 @@ class _RackCircle:
 
 @dataclass(slots=True)
 class _Quotas:
-    """``extra`` members end with ``ceiling`` partitions, all others with ``floor``.
+    """Quotas: ``extra`` members end up with ``ceiling`` partitions, all others with ``floor``.
 
-    ``large``: how many have the ceiling by now; ``under``: members (places) below the floor; ``exact``: members at the
-    floor that may still get one more.
+    ``large``: number of members at the ceiling so far; ``under``: positions of members below the floor; ``exact``:
+    members at the floor that may still get one more.
     """
 
     floor: int
@@ -230,7 +230,7 @@ class _Quotas:
         return cls(floor, floor + (extra > 0), extra)
 
     def keep(self, place: int, size: int) -> int:
-        """Return the number of owned partitions that a member keeps; called once for each, in map order."""
+        """Return the number of owned partitions that a member keeps; called once per member, in map order."""
         if size < self.floor:
             self.under.append(place)
             return size
@@ -242,7 +242,7 @@ class _Quotas:
         return self.floor
 
     def add_large(self) -> None:
-        """One more member has the ceiling; the last of them closes the way for those at the floor."""
+        """Count a member at the ceiling; after the last one, members at the floor get no more partitions."""
         self.large += 1
         if self.large == self.extra:
             self.exact.clear()
@@ -254,8 +254,8 @@ class _Quotas:
     def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
         """Return the member that gets each of the ``count`` free partitions.
 
-        Round-robin over ``under``: who reaches the floor leaves the circle and queues up behind ``exact``; then one
-        each from the front of that queue. Fewer than ``count`` when there is no more room.
+        Round-robin over ``under``: a member that reaches the floor moves to the end of ``exact``. Then each member of
+        ``exact`` gets one. Returns fewer than ``count`` if no member has room.
         """
         order: list[int] = []
         circle = self.under
@@ -273,7 +273,7 @@ class _Quotas:
 
 
 class _Dealer:
-    """Adds to kept shares; ``withhold``: what another member lost or what is doubly claimed goes to no one."""
+    """Adds partitions to kept shares; ``withhold``: not those that another member lost or that are doubly claimed."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""``IncrementalCooperativeAssignor`` (KIP-415, KAFKA-12495), stateful, as a pure function; and ``EagerAssignor``.
+"""``IncrementalCooperativeAssignor`` (KIP-415, KAFKA-12495) and ``EagerAssignor`` as pure functions.
 
-What runs keeps running where it runs: only what must move is revoked, and given out one round later. Work of a worker
-that went away waits ``max_delay_ms`` for its return. Loads of connectors, and of tasks, differ by at most one, reached
-by revoking from the most loaded; consecutive revoking rounds back off. O((tasks + workers) log (tasks + workers)).
+Running work stays on its worker: only work that must move is revoked, and assigned one round later. Work of a departed
+worker waits ``max_delay_ms`` for its return. Numbers of connectors, and of tasks, differ by at most one: overloaded
+workers give up work; consecutive revoking rounds back off. O((tasks + workers) log (tasks + workers)).
 
 Sets, as the Java class names them: deleted = previous − configured; lost = previous − active − deleted;
-created = configured − previous − active; duplicated = what more than one worker runs.
+created = configured − previous − active; duplicated = work that more than one worker runs.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def assign(
     generation: int | None = None,
     last_completed_generation: int | None = None,
 ) -> ConnectRound:
-    """One round of the leader: ``(state, changes, delay_ms)``.
+    """Compute one round of the leader: ``(state, changes, delay_ms)``.
 
-    ``workers``: what each reports to run, in the order of the JoinGroup response; the order inside a worker's work
-    decides what it gives up first. ``configured``: tasks of each connector. ``last_completed_generation``: the last
-    that the leader has synced; when it is not the previous round's, what the leader remembers as running is forgotten.
+    ``workers``: reported work of each worker, in the order of the JoinGroup response; a worker gives up its first work
+    first. ``configured``: number of tasks of each connector. ``last_completed_generation``: the last one synced by the
+    leader; if that is not the previous round's, the leader forgets the work that it remembers as running.
     """
     connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
     memory = replace(state)
@@ -93,7 +93,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(slots=True)
 class _Shelf(Generic[_Item]):
-    """One worker's connectors, or tasks: ``held`` in the worker's own order, ``added`` in this round."""
+    """Connectors or tasks of one worker: ``held`` in the worker's own order, ``added`` in this round."""
 
     worker: str
     held: list[_Item]
@@ -129,10 +129,10 @@ class _Kind(Generic[_Item]):
         return tuple(sorted(items, key=self._order))
 
     def surplus(self) -> dict[str, list[_Item]]:
-        """``performLoadBalancingRevocations``: what each worker gives up to keep its part of what is configured.
+        """Return the items that each worker gives up for balance (``performLoadBalancingRevocations``).
 
-        Every worker may keep floor(configured / workers); the first that hold more may keep one more until the
-        remainder is used up. Each gives up the items it holds first.
+        Every worker may keep floor(configured / workers); the first workers with more may keep one more until the
+        remainder is used up. Each worker gives up its first items.
         """
         least, extras = divmod(self.configured, len(self.shelf))
         sizes = [len(shelf) for shelf in self.shelf.values()]
@@ -155,12 +155,12 @@ class _Kind(Generic[_Item]):
             shelf.added = [item for item in shelf.added if item not in gone]
 
     def give(self, workers: Sequence[str]) -> None:
-        """One lost item to each of ``workers`` in turn, whatever each already has."""
+        """Assign one lost item to each of ``workers`` in turn, whatever they already have."""
         for item, worker in zip(self.lost, cycle(workers), strict=False):
             self.shelf[worker].added.append(item)
 
     def assign(self, *, reassign: bool) -> None:
-        """Give created (and lost) items to the workers with the least, level by level, by (load, id)."""
+        """Assign created (and lost) items to the least loaded workers, by (load, id)."""
         ordered = sorted(self.shelf.values(), key=lambda shelf: (len(shelf), string_key(shelf.worker)))
         waiting = self.created + self.lost if reassign else self.created
         at = level_end = 0
@@ -176,7 +176,7 @@ class _Kind(Generic[_Item]):
         return self.ascending({item for items in self.revoked.values() for item in items})
 
     def remembered(self) -> tuple[_Item, ...]:
-        """Items that run after this round or are still lost: the next round counts them as running."""
+        """Return the items that run after this round or are still lost: the next round counts them as running."""
         runs = {item for shelf in self.shelf.values() for item in (*shelf.held, *shelf.added)}
         runs.difference_update(*self.revoked.values())
         return self.ascending(runs.union(self.lost))
@@ -196,16 +196,16 @@ def _balance(connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, n
 def _lost_work(
     memory: LeaderMemory, now_ms: int, max_delay_ms: int, connectors: _Kind[str], tasks: _Kind[Task]
 ) -> bool:
-    """Decide what becomes of lost work (``handleLostAssignments``); True: it is assigned like new work now.
+    """Handle lost work (``handleLostAssignments``); return True if it is assigned like new work now.
 
-    Otherwise it was given to the workers that came back empty, or it waits until ``scheduled_ms``.
+    Otherwise it is assigned to workers that returned without work, or it waits until ``scheduled_ms``.
     """
     if not (connectors.lost or tasks.lost or memory.revoked_in_previous):
         _reset(memory)
         return False
     workers = connectors.shelf
     if max_delay_ms == 0 or (memory.scheduled_ms <= 0 and set(memory.members).issubset(workers)):
-        return True  # nobody left: the answers of the previous round did not arrive
+        return True  # no worker left: the answers of the previous round did not arrive
     if 0 < memory.scheduled_ms <= now_ms:
         back = [worker for worker in memory.candidates if worker in workers]
         connectors.give(back)
@@ -222,7 +222,7 @@ def _lost_work(
 
 
 def _may_revoke(memory: LeaderMemory, now_ms: int, max_delay_ms: int, *, wanted: bool) -> bool:
-    """True if load-balancing revocations go out in this round; called only while no delay runs."""
+    """True if load-balancing revocations happen in this round; only called while no delay runs."""
     if not wanted:
         if memory.revoked_in_previous:
             memory.revoked_in_previous = False
@@ -245,9 +245,9 @@ def _reset(memory: LeaderMemory) -> None:
 
 
 def backoff_ms(attempts: int, max_delay_ms: int) -> int:
-    """``ExponentialBackoff(1, 40, max_delay_ms, jitter 0)``: 40ⁿ ms, at most ``max_delay_ms``.
+    """Return 40ⁿ ms, at most ``max_delay_ms``, as ``ExponentialBackoff(1, 40, max_delay_ms, jitter 0)`` does.
 
-    With the power taken in floating point, as Java does: the longest delay may be one below the maximum.
+    The power is in floating point as in Java, so the longest delay may be one below the maximum.
     """
     if max_delay_ms <= 1:
         return max_delay_ms
@@ -258,7 +258,7 @@ def backoff_ms(attempts: int, max_delay_ms: int) -> int:
 def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[str, Work]:
     """Return every worker's work under ``EagerAssignor``: all connectors, then all tasks, over the sorted workers.
 
-    The circle goes on from the last connector's worker to the first task. Nothing is sticky: all stops first.
+    The first task goes to the worker after that of the last connector. Nothing is sticky, as all work stops first.
     ``configured`` has the number of tasks of each connector.
     """
     connectors: dict[str, list[str]] = {worker: [] for worker in workers}

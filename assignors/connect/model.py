@@ -1,4 +1,4 @@
-"""Work of workers, in its order, and what a leader remembers."""
+"""Work of Connect's workers, and the leader's memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Work:
         return bool(self.connectors or self.tasks)
 
     def share(self) -> dict[str, list[int]]:
-        """The tasks as ``{connector: ascending task numbers}``, as a consumer's share shows partitions."""
+        """Return the tasks as ``{connector: ascending task numbers}``, like the partitions of a consumer."""
         share: dict[str, list[int]] = {}
         for connector, number in sorted(self.tasks):
             share.setdefault(connector, []).append(number)
@@ -44,24 +44,24 @@ class LeaderMemory:
     equal values.
     """
 
-    #: All that ran or was lost after the previous round.
+    #: All work that ran or was lost after the previous round.
     previous: Work = Work()
-    #: What the previous round revoked, until it is known to have taken effect.
+    #: Work that the previous round revoked, until that is known to have taken effect.
     revoked: Work = Work()
     members: tuple[str, ...] = ()
     generation: int = -1
     revoked_in_previous: bool = False
-    #: Workers that came without work while a delay ran, in the order in which they were seen.
+    #: Workers that joined without work while a delay ran, in order.
     candidates: tuple[str, ...] = ()
-    #: When the delayed rebalance is due (ms), 0 when none is.
+    #: When the delayed rebalance is due (ms); 0: there is none.
     scheduled_ms: int = 0
     delay_ms: int = 0
-    #: Consecutive rounds that wanted to revoke: the exponent of the back-off.
+    #: Number of consecutive rounds with revocations: the exponent of the back-off.
     successive_revocations: int = 0
 
 
 class ConnectRound(NamedTuple):
-    """One round's answer. After ``delay_ms`` > 0 the workers rejoin by themselves."""
+    """Result of one round. After ``delay_ms`` > 0 the workers rejoin by themselves."""
 
     state: LeaderMemory
     changes: dict[str, WorkChange]
@@ -79,7 +79,7 @@ def work_after(owned: Work, change: WorkChange) -> Work:
 
 
 def work_on_wire(work: Work) -> Work:
-    """The same work in the order in which the other side reads it (``ExtendedAssignment.toStruct``)."""
+    """Return the same work in the order after decoding (``ExtendedAssignment.toStruct``)."""
     names = list(dict.fromkeys(work.connectors))
     connectors = in_hash_order(names, capacity=hash_set_copy_capacity(len(names)))
     tasks: dict[str, list[Task]] = {name: [] for name in connectors}

@@ -1,4 +1,4 @@
-"""A consumer group as the coordinator hands it to an assignor (``GroupSpecImpl``, ``TopicIds``, KIP-848)."""
+"""A consumer group as input of a server-side assignor (``GroupSpecImpl``, ``TopicIds``, KIP-848)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from assignors.model import Assignment, Member, Topic, TopicPartitions, check_gr
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """Input of the builders.
+    """Checked input of a server-side assignor.
 
-    ``members`` iterate as ``TargetAssignmentBuilder``'s HashMap of members does; ``topics`` are those with
-    metadata; ``ids`` are the Uuids (most, least significant bits) of all topics that have one.
+    ``members``: in the iteration order of ``TargetAssignmentBuilder``'s HashMap; ``topics``: those with metadata;
+    ``ids``: the Uuids (most, least significant bits) of all topics that have one.
     """
 
     members: list[Member]
@@ -24,9 +24,9 @@ class ServerGroup:
     ids: dict[str, tuple[int, int]]
 
     def in_topic_id_order(self, member: Member) -> list[str]:
-        """``new HashSet<>(member.subscribedTopicIds())`` as it iterates.
+        """Return the topics in the iteration order of ``new HashSet<>(member.subscribedTopicIds())``.
 
-        The names come from a HashSet too, and names without metadata count for the capacity of both.
+        The names also come from a HashSet, and names without metadata count for the capacity of both.
         """
         names = list(dict.fromkeys(member.topics))
         by_name = in_hash_order(names, capacity=hash_set_copy_capacity(len(member.topics)))
@@ -34,13 +34,13 @@ class ServerGroup:
         return self.in_uuid_order(with_metadata, hash_set_copy_capacity(len(names)))
 
     def in_uuid_order(self, names: Sequence[str], capacity: int = 16) -> list[str]:
-        """Topics as a HashMap keyed by their Uuids iterates them that got them in this order."""
+        """Return topics in the iteration order of a HashMap by Uuid that was filled in this order."""
         hashes = [uuid_hash(self.ids[name]) for name in names]
         return [names[at] for at in hash_order(hashes, capacity=capacity)]
 
 
 def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGroup:
-    """The group, checked."""
+    """Check topics and members, and return the group."""
     check_group(topics, members)
     ids: dict[str, tuple[int, int]] = {}
     holder: dict[tuple[int, int], str] = {}
@@ -79,7 +79,7 @@ def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[
 
 
 def kept(owned: TopicPartitions, subscribed: Mapping[str, None]) -> dict[str, Sequence[int]]:
-    """Return what a member owns and still subscribes to, ascending."""
+    """Return the owned partitions of topics that the member still subscribes to, ascending."""
     return {
         name: partitions if isinstance(partitions, range) else sorted(partitions)
         for name, partitions in owned.items()
@@ -88,9 +88,9 @@ def kept(owned: TopicPartitions, subscribed: Mapping[str, None]) -> dict[str, Se
 
 
 def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dict[str, list[range]]:
-    """Return the partitions that no subscriber owns, ascending, as runs, of each topic that anyone claims.
+    """Return the partitions without an owner, as ascending ranges, for each topic of which a member owns some.
 
-    ``subscribed`` are the topics of each of ``group.members``. What a member owns of other topics is nobody's.
+    ``subscribed``: topics of each of ``group.members``. Owned partitions of other topics count as unowned.
     """
     owners: dict[str, dict[int, str]] = {}
     subscribers: dict[str, set[int]] = {}
@@ -120,11 +120,11 @@ def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dic
 
 
 def _gaps(held: Collection[int], size: int) -> list[range]:
-    """Return what ``range(size)`` has beside ``held``, as runs."""
+    """Return the numbers of ``range(size)`` that are not in ``held``, as ranges."""
     ends = [-1, *sorted(held), size]
     return [range(end + 1, start) for end, start in pairwise(ends) if end + 1 < start]
 
 
 def empty(members: Sequence[Member]) -> Assignment:
-    """Every member with nothing, in the order of ``members``."""
+    """Return an assignment without partitions, in the order of ``members``."""
     return {member.member_id: {} for member in members}

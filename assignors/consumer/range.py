@@ -13,7 +13,7 @@ from assignors.model import Assignment, Member, Topic
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """The new target assignment of every member."""
+    """Return each member's new target assignment."""
     group = resolve(topics, members)
     ordered = sorted(group.members, key=_order)
     answer = empty(members)
@@ -38,6 +38,6 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
 
 
 def _order(member: Member) -> tuple[bool, bytes]:
-    """``RangeAssignor.sortMemberIds``: static members by instance id, then dynamic ones by member id."""
+    """Return the sort key: static members by instance id, then dynamic ones by member id (``sortMemberIds``)."""
     name = member.member_id if member.instance_id is None else member.instance_id
     return member.instance_id is None, string_key(name)

@@ -1,18 +1,18 @@
 """``uniform`` (UniformAssignor, the broker's default): balanced first, sticky second.
 
-A name without metadata counts only for whether all members subscribe to the same (``ModernGroup.subscriptionType``).
+Topics without metadata only count for the equality of subscriptions (``ModernGroup.subscriptionType``).
 
 Equal subscriptions (UniformHomogeneousAssignmentBuilder, 4.3.1): every member gets floor(partitions / members), some
-one more, and keeps what it has up to its quota. Members are visited in the order of the coordinator's HashMap. One
-above its quota gives up what comes last in the HashSet order of its topics and partitions; one below it returns its
-right to one more unless the members left need it (KAFKA-18688). Then the members with room take the free partitions in
-blocks, topics in HashSet<Uuid> order, partitions ascending, what was given up last.
+one more, and keeps its partitions up to that quota. Members are visited in the order of the coordinator's HashMap. A
+member above its quota gives up its last partitions in HashSet order; a member below it returns its right to one more
+unless the remaining members need it (KAFKA-18688). Then members with room take the free partitions in blocks: topics in
+HashSet<Uuid> order, partitions ascending, given-up ones last.
 O(members log members + runs of owned partitions): a block is a ``range``, not its partitions.
 
-Others (UniformHeterogeneousAssignmentBuilder): what a member has and still subscribes to stays, unless balance takes
-it. Topics go by partitions a subscriber (descending), subscribers, Uuid. Free partitions go to the least loaded
-subscribers; then at most 16 passes over the topics move the last partition of the most loaded subscriber to the least
-loaded, until they are at most one apart. O(partitions × log subscribers), and the passes.
+Different subscriptions (UniformHeterogeneousAssignmentBuilder): members keep partitions of subscribed topics unless
+balance moves them. Topics are ordered by partitions per subscriber (descending), subscribers, Uuid. Free partitions go
+to the least loaded subscribers. Then at most 16 passes over the topics move the last partition of the most loaded
+subscriber to the least loaded one, until loads differ by at most one. O(partitions × log subscribers), and the passes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assign
 
 
 def _cut(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
-    """The first ``quota`` partitions in Java's order, and the rest in that order.
+    """Return the first ``quota`` partitions in Java's order, and the remaining ones in that order.
 
     The topics are keys of a HashMap that was filled in the order of ``owned``, each with a HashSet of Integers.
     """
@@ -105,7 +105,7 @@ def _cut(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple
 
 
 def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> None:
-    """Gives each member its ``quota`` of the waiting partitions, one block after the other."""
+    """Assign each member its ``quota`` of the waiting partitions, one block after the other."""
     runs = iter(waiting)
     name, run = next(runs, ("", ()))
     at = 0
@@ -153,12 +153,12 @@ def _order(group: ServerGroup, name: str, subscribers: Sequence[int]) -> tuple[f
 
 
 class _Load:
-    """Partitions of each member: ``shares[i]`` by topic (ascending), ``sizes[i]`` in all."""
+    """Load of each member: partitions ``shares[i]`` by topic (ascending), and their number ``sizes[i]``."""
 
     def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
         self.shares = shares
         self.sizes = [sum(map(len, share.values())) for share in shares]
-        #: Counts moves: what was computed from the sizes holds as long as this does.
+        #: Counts moves: values computed from the sizes are valid while this count is unchanged.
         self.moves = 0
 
     def by_load(self, members: Sequence[int]) -> list[int]:
@@ -215,7 +215,7 @@ def _balance(load: _Load, topics: Sequence[tuple[str, list[int]]]) -> None:
 
 
 def _balance_topic(load: _Load, name: str, ranges: _Ranges) -> None:
-    """Moves the topic's last partitions from the most to the least loaded until they are a partition apart."""
+    """Move the topic's last partitions from the most to the least loaded member until loads differ by one."""
     to_give: dict[int, list[int]] = {}
     while not ranges.balanced():
         giver = ranges.next_most()
@@ -264,7 +264,7 @@ class _Ranges:
     def next_most(self) -> int:
         if self.high_next < self.high_start:
             if self.high_end <= self.high_start and self.high_start > 0:
-                # all of the range was excluded: go on with the next level that has members
+                # the whole range was excluded: continue with the next load that has members
                 self.high_level = self.sizes[self.members[self.high_start - 1]]
             else:
                 self.high_level -= 1

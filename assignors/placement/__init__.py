@@ -1,1 +1,1 @@
-"""Where Kafka puts the replicas of new partitions, and how even an existing placement is."""
+"""Placement of replicas on brokers: Kafka's for new partitions, and the evenness of an existing one."""

@@ -1,7 +1,7 @@
-"""Evenness of an existing placement, and the fewest moves found towards an even one.
+"""Evenness of an existing placement of replicas, and moves towards an even one.
 
-Goals, in order: every partition in as many racks as it has replicas; replicas, then preferred leaders even over
-brokers (which moves no data). Moves are greedy and each helps; O((moves + 1) × replicas).
+Goals, in order: every partition in as many racks as it has replicas; replicas even over brokers; preferred leaders even
+over brokers (which moves no data). Moves are greedy, each is an improvement; O((moves + 1) × replicas).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from assignors.placement.replicas import Broker, InvalidPlacement, check_brokers
 
-#: What names a partition: an int, or ``(topic, partition)``.
+#: Key of a partition: an int, or ``(topic, partition)``.
 Partition = Hashable
 
 
 class Move(NamedTuple):
-    """A replica's data, or the preferred leadership of a partition, goes from one broker to another."""
+    """Move of a replica's data, or of a partition's preferred leadership, from one broker to another."""
 
     partition: Partition
     source: int
@@ -29,8 +29,8 @@ class Move(NamedTuple):
 class Evenness:
     """Counts of a placement, and the moves to a better one.
 
-    ``leaders`` and ``replicas`` count by broker, brokers with none included. ``rack_gaps`` are partitions with two
-    replicas in one rack while another rack holds none. ``after`` is the better placement.
+    ``leaders`` and ``replicas``: numbers by broker, including brokers with none. ``rack_gaps``: partitions with two
+    replicas in one rack and none in another one. ``after``: the better placement.
     """
 
     leaders: dict[int, int]
@@ -42,22 +42,22 @@ class Evenness:
 
     @property
     def leader_spread(self) -> int:
-        """Leaders of the fullest broker minus those of the emptiest."""
+        """Difference between the most and the fewest leaders of a broker."""
         return max(self.leaders.values()) - min(self.leaders.values())
 
     @property
     def replica_spread(self) -> int:
-        """Replicas of the fullest broker minus those of the emptiest."""
+        """Difference between the most and the fewest replicas of a broker."""
         return max(self.replicas.values()) - min(self.replicas.values())
 
     @property
     def even(self) -> bool:
-        """Nothing to move that would help."""
+        """True if no move improves the placement."""
         return not self.moves and not self.leader_changes
 
 
 def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Sequence[int]]) -> Evenness:
-    """The state of ``placement`` (leader first in every list) over ``brokers``, and the moves that would even it."""
+    """Return the evenness of ``placement`` (leader first in each list) over ``brokers``, and moves to improve it."""
     check_brokers(brokers)
     racks = {broker.id: broker.rack for broker in brokers}
     for partition, replicas in placement.items():
@@ -111,7 +111,7 @@ class _Better:
             self._move(partition, source, min(free, key=lambda broker: len(self.held[broker])))
 
     def even_replicas(self) -> None:
-        """Move from fuller to emptier brokers by two and more until no such move keeps the racks spread."""
+        """Move replicas between brokers that differ by two or more, as long as that keeps the spread over racks."""
         while self._even_step():
             pass
 
@@ -143,7 +143,7 @@ class _Better:
         self.held[target][partition] = None
 
     def moves(self, placement: Mapping[Partition, Sequence[int]]) -> list[Move]:
-        """Return what changed since ``placement``, steps of one replica joined into one."""
+        """Return the moves since ``placement``; several steps of one replica are one move."""
         return [
             Move(partition, source, target)
             for partition, replicas in placement.items()
@@ -152,7 +152,7 @@ class _Better:
         ]
 
     def even_leaders(self) -> list[Move]:
-        """Hand leadership along chains of replicas from brokers that lead most to those that lead least."""
+        """Move leadership along chains of replicas from brokers with most leaders to those with fewest."""
         first = {partition: replicas[0] for partition, replicas in self.lists.items()}
         led: dict[int, dict[Partition, None]] = defaultdict(dict)
         for partition, leader in first.items():
@@ -177,7 +177,7 @@ class _Better:
         ]
 
     def _chain(self, source: int, led: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
-        """Return the shortest chain of hand-overs, last first, to a broker that leads two fewer and more, or []."""
+        """Return the shortest chain of hand-overs, last first, to a broker with at least two leaders fewer, or []."""
         chains: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])
         while queue:

@@ -1,4 +1,4 @@
-"""Where Kafka puts the replicas of new partitions.
+"""Kafka's placement of the replicas of new partitions.
 
 ``assign_replicas`` is ``AdminUtils.assignReplicasToBrokers`` of ZooKeeper-era clusters (server-common, to 4.0). Leaders
 go round the broker list; followers go round from the leader's neighbour plus a shift, which grows by one each time the
@@ -21,7 +21,7 @@ from assignors.java import JavaRandom, hash_order, in_string_order, shuffle, str
 #: ``{partition: broker ids}``; the first of a partition's brokers is its preferred leader.
 Placement = dict[int, list[int]]
 
-#: Replicas one question may ask for: more than any cluster holds, and less than would fill a machine's memory.
+#: The most replicas of one call: more than any cluster has, and few enough for a machine's memory.
 MAX_REPLICAS = 20_000_000
 _MAX_INT = 2**31 - 1
 
@@ -90,7 +90,7 @@ def assign_replicas(
     start_partition: int = 0,
     random: JavaRandom | None = None,
 ) -> Placement:
-    """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``, under AdminUtils.
+    """Return the brokers of partitions ``start_partition`` … ``start_partition + partitions − 1`` by AdminUtils.
 
     Brokers without racks take turns in their order. ``start_index``: place of partition 0's leader; ``shift``: of the
     first followers, the start index when that is given; ``random`` draws what is not given, the start first.
@@ -113,7 +113,7 @@ def assign_replicas(
 
 
 def rack_alternated(brokers: Sequence[Broker]) -> list[Broker]:
-    """The brokers one rack after the other, ids ascending within: 0:a 1:a 2:b → 0, 2, 1."""
+    """Return the brokers alternating between racks, with ascending ids in each rack: 0:a 1:a 2:b → 0, 2, 1."""
     racks: dict[str, list[Broker]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.id):
         racks.setdefault(broker.rack or "", []).append(broker)
@@ -156,7 +156,7 @@ def _spread_over_racks(brokers: Sequence[Broker], leader: int, replicas: int, sh
 def place_striped(
     brokers: Sequence[Broker], partitions: int, replication_factor: int, random: JavaRandom, *, start_partition: int = 0
 ) -> Placement:
-    """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``, under KRaft.
+    """Return the brokers of partitions ``start_partition`` … ``start_partition + partitions − 1`` by KRaft.
 
     Brokers without a rack are a rack of their own. ``random`` draws offsets and shuffles: ``JavaRandom(seed)``
     answers as the placer with ``new Random(seed)``.

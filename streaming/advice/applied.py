@@ -1,4 +1,4 @@
-"""Advice that was followed: deploys before and after the last change of the way to rebalance, and the forecast."""
+"""Results of followed advice: deploys before and after the last change of the way to rebalance."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from streaming.advice.replay import Replayer
 from streaming.episodes.story import bounds, count, duration, moment
 from streaming.records.episodes import Bounds, Episode
 
-#: Deploys, those that static members survive without a rebalance included.
+#: Kinds of deploys, including those without a rebalance thanks to static members.
 _COMPARED: Final = DEPLOYS | {"static-bounce"}
-#: A way to rebalance → the rule that advises it.
+#: A way to rebalance → the rule that recommends it.
 _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-protocol", "static": "static-membership"}
 
 
 def applied(history: GroupHistory, replayer: Replayer) -> Iterator[tuple[str, Finding]]:
-    """Yield ``RULE/applied`` and what it brought, if the last deploys had another way to rebalance than before."""
+    """Yield ``RULE/applied`` with its result, if the latest deploys had another way to rebalance than earlier ones."""
     deploys = [
         episode for episode in history.of_kinds(_COMPARED) if episode.downtime is not None or not episode.rebalances
     ]

@@ -1,4 +1,4 @@
-"""Client libraries: how to recognise them, and how each calls an option of Kafka's Java consumer.
+"""Client libraries: how to recognise them, and their names for options of Kafka's Java consumer.
 
 Names are those of ``ConsumerConfig``, librdkafka's ``CONFIGURATION.md``, Spring Boot's ``KafkaProperties`` and
 ``KafkaConsumer.DEFAULT_CONFIG`` of kafka-python.
@@ -17,7 +17,7 @@ STRATEGY: Final = "partition.assignment.strategy"
 class Client(NamedTuple):
     """A client library: whether it has ``cooperative-sticky`` and KIP-848, and how an application leaves its group.
 
-    ``mixes``: its list of strategies may hold eager and cooperative ones, as the two-bounce path needs.
+    ``mixes``: its list of strategies may contain eager and cooperative ones, as a change by two bounces requires.
     """
 
     name: str
@@ -37,7 +37,7 @@ CONNECT: Final = Client("Kafka Connect", "stop the worker with SIGTERM, not SIGK
 SINK: Final = Client("Kafka Connect sink", "stop the worker with SIGTERM, not SIGKILL")
 UNKNOWN: Final = Client("unknown, Java names", "close the consumer on SIGTERM")
 
-#: Client ids that libraries make up where nobody names one.
+#: Default client ids of the libraries.
 _DEFAULT_IDS: Final = (
     (re.compile(r"kafka-python-[\d.]+"), KAFKA_PYTHON),
     (re.compile(r"aiokafka-[\d.]+"), AIOKAFKA),
@@ -49,7 +49,7 @@ _DEFAULT_IDS: Final = (
 
 
 def recognise(client_ids: Iterable[str]) -> Client:
-    """Return the library behind these client ids, ``UNKNOWN`` where they don't show it or differ."""
+    """Return the library of these client ids; ``UNKNOWN`` if they don't reveal it or belong to several."""
     libraries = {
         next((client for pattern, client in _DEFAULT_IDS if pattern.fullmatch(client_id)), UNKNOWN)
         for client_id in client_ids
@@ -63,19 +63,19 @@ _JAVA_CLASSES: Final = {
     "sticky": "StickyAssignor",
     COOPERATIVE: "CooperativeStickyAssignor",
 }
-#: Options that Spring Boot has under names of its own.
+#: Options with other names in Spring Boot.
 _SPRING: Final = {
     "max.poll.records": "spring.kafka.consumer.max-poll-records",
     "heartbeat.interval.ms": "spring.kafka.consumer.heartbeat-interval",
 }
-#: A client → what it puts before the names of a consumer's options.
+#: A client → its prefix of consumer options.
 _PREFIXES: Final = {SPRING: "spring.kafka.consumer.properties.", STREAMS: "main.consumer.", SINK: "consumer.override."}
-#: Options of brokers, Streams and workers: no client renames them.
+#: Options of brokers, Streams and workers, which no client renames.
 _FIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
 
 
 def in_words_of(client: Client, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings of the Java consumer as options of this client."""
+    """Return settings of the Java consumer under this client's option names."""
     return dict(_option(client, name, value) for name, value in settings.items())
 
 

@@ -16,11 +16,11 @@ from streaming.advice.clients import CONNECT, JAVA, KAFKA_PYTHON, LIBRDKAFKA, SI
 
 
 class UnreadableConfiguration(BadInput):
-    """The file is no client configuration."""
+    """The file is not a client configuration."""
 
 
 class ClientConfiguration(NamedTuple):
-    """Settings of a client's configuration file: values and the file's own names, by Java's names."""
+    """Settings in a client's configuration file: values and the file's option names, by Java's names."""
 
     source: str
     client: Client
@@ -28,7 +28,7 @@ class ClientConfiguration(NamedTuple):
     names: Mapping[str, str]
 
     def milliseconds(self, name: str) -> int | None:
-        """Return a time in ms; None where the file does not set it, or not as a number."""
+        """Return a time in ms; None if the file does not set it as a number."""
         match = _DURATION.fullmatch(self.values.get(name, ""))
         return int(match[1]) * _UNITS[match[2] or "ms"] if match else None
 
@@ -38,7 +38,7 @@ class ClientConfiguration(NamedTuple):
         return [_SHORT.get(word.rpartition(".")[2].replace("Partition", ""), word) for word in words]
 
     def quote(self, *names: str) -> str:
-        """Return settings as the file has them, after its name: ``app.properties: a=1, b=2``."""
+        """Return a quotation of settings in the file, such as ``app.properties: a=1, b=2``."""
         return f"{self.source}: {', '.join(f'{self.names[name]}={self.values[name]}' for name in names)}"
 
 
@@ -50,7 +50,7 @@ _SHORT: Final = {
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-#: Prefixes of a consumer's options, the longest first, and the client that has them; None: no sign.
+#: Prefixes of consumer options, longest first, and the client that uses them; None: any client.
 _PREFIXES: Final[tuple[tuple[str, Client | None], ...]] = (
     ("spring.kafka.consumer.properties.", SPRING),
     ("spring.kafka.streams.properties.", STREAMS),
@@ -60,7 +60,7 @@ _PREFIXES: Final[tuple[tuple[str, Client | None], ...]] = (
     ("main.consumer.", STREAMS),
     ("consumer.", None),
 )
-#: Options that only one client has.
+#: Options that exist in one client only.
 _SIGNS: Final = {
     "application.id": STREAMS,
     "config.storage.topic": CONNECT,
@@ -79,7 +79,7 @@ def parse_configuration(source: str, text: str) -> ClientConfiguration:
     ``source``: its name: ``.yaml`` and ``.yml`` are YAML, everything else ``name=value`` lines.
 
     Raises:
-        UnreadableConfiguration: it is neither, or sets nothing.
+        UnreadableConfiguration: it is neither, or has no settings.
     """
     client: Client | None = None
     values: dict[str, str] = {}
@@ -106,7 +106,7 @@ def _java_name(name: str) -> tuple[str, Client | None]:
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a properties file; a backslash at a line's end continues it."""
+    """Yield the settings of a properties file; a backslash at the end continues a line."""
     for raw in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
         match = re.match(r"\s*[\"']?([^#!=:\s\"'][^=:\s\"']*)[\"']?\s*[=:]\s*(.*)", raw)
         if match:

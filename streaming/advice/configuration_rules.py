@@ -1,4 +1,4 @@
-"""Rules that a client's configuration file breaks by itself, without a group's history."""
+"""Rules about a client's configuration file alone, without a group's history."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MIN_SESSION_MS: Final = 6000
 _SESSION: Final = "session.timeout.ms"
 _HEARTBEAT: Final = "heartbeat.interval.ms"
 _INSTANCE: Final = "group.instance.id"
-#: Heartbeats that fit into a session at least, as the documentation of heartbeat.interval.ms asks.
+#: The fewest heartbeats in a session timeout, by the documentation of heartbeat.interval.ms.
 _BEATS: Final = 3
-#: What a value has that is filled in when the process starts.
+#: Parts of a value that are filled in when the process starts.
 _PLACEHOLDER: Final = re.compile(r"[$%{<]|@\w+@")
 
 

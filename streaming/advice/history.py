@@ -19,7 +19,7 @@ from streaming.records.names import shortened
 from streaming.simulation.live_group import LiveGroup
 
 DAY_MS: Final = 86_400_000
-#: How far back advice looks.
+#: Period of the history that advice uses.
 WINDOW_MS: Final = 30 * DAY_MS
 #: Kinds of an episode in which the members of a group were restarted on purpose.
 DEPLOYS: Final = frozenset({"rolling-restart", "restart", "fleet-replaced", "surge", "recreate"})
@@ -27,16 +27,16 @@ DEPLOYS: Final = frozenset({"rolling-restart", "restart", "fleet-replaced", "sur
 MEMBERSHIP: Final = DEPLOYS | {"scale-out", "scale-in", "crash", "poll-timeout", "zone-lost"}
 #: The default of clients since 3.0 (KIP-735), and of brokers for KIP-848.
 DEFAULT_SESSION_MS: Final = 45_000
-#: So many episodes with the same fault are a pattern.
+#: The fewest episodes with the same problem that are a pattern.
 PATTERN: Final = 2
-#: Stops of a partition that are worth a warning: proven, in 30 days, the longest of each episode.
+#: Proven stops worth a warning: the sum over 30 days of the longest one of each episode.
 WORTH_MS: Final = 30_000
 
 
 class MeasuredRestart(NamedTuple):
-    """One restart of a member, as the rounds of an episode show it.
+    """One restart of a member, measured from the rounds of an episode.
 
-    ``away_ms``: from its leave, or its last heartbeat, to its return. ``is_lost``: its session expired first.
+    ``away_ms``: from its leave or last heartbeat to its return. ``is_lost``: its session expired before its return.
     """
 
     episode: int
@@ -46,7 +46,7 @@ class MeasuredRestart(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupHistory:
-    """Everything that the rules read about one group.
+    """Input of the rules about one group.
 
     Args:
         group_id: the group.
@@ -54,9 +54,9 @@ class GroupHistory:
         episodes: its episodes, in any order.
         latest: its latest assignment.
         incidents: its incidents.
-        live: its members with subscriptions and timeouts, where the membership log was read.
-        rounds: the diffs of episodes by number; without them nothing is replayed and no restart is measured.
-        configuration: of its clients.
+        live: its members with subscriptions and timeouts, if the membership log was read.
+        rounds: diffs by number of the episode; needed for replays and measured restarts.
+        configuration: configuration file of its clients.
     """
 
     group_id: str
@@ -91,13 +91,13 @@ class GroupHistory:
 
     @cached_property
     def protocol(self) -> str | None:
-        """The group's protocol; None where nothing is known of it."""
+        """The group's protocol; None if unknown."""
         newest = self.latest or next(iter(self.recent), None)
         return None if newest is None else newest.protocol
 
     @cached_property
     def assignor(self) -> str | None:
-        """The group's assignor; None where it is not known."""
+        """The group's assignor; None if unknown."""
         newest = self.latest or next(iter(self.recent), None)
         return None if newest is None else newest.assignor
 
@@ -130,13 +130,13 @@ class GroupHistory:
 
     @cached_property
     def session_timeout_ms(self) -> int | None:
-        """The longest session timeout of the members; None where no record and no file has it."""
+        """The longest session timeout of the members; None if no record or file has it."""
         members = () if self.live is None else self.live.members
         return self._longest("session.timeout.ms", [member.session_timeout_ms for member in members])
 
     @cached_property
     def poll_interval_ms(self) -> int | None:
-        """``max.poll.interval.ms``, which is the members' rebalance timeout; None where unknown."""
+        """``max.poll.interval.ms``, which is the members' rebalance timeout; None if unknown."""
         members = () if self.live is None else self.live.members
         return self._longest("max.poll.interval.ms", [member.rebalance_timeout_ms for member in members])
 
@@ -146,7 +146,7 @@ class GroupHistory:
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:
-        """The restarts that the known rounds show, the newest episode first."""
+        """The restarts in rounds that were read, newest episode first."""
         return [restart for episode in self.recent for restart in self._restarts_in(episode)]
 
     def _restarts_in(self, episode: Episode) -> Iterator[MeasuredRestart]:
@@ -171,7 +171,7 @@ def _is_back(diff: Diff, pair: Replaced, left: Diff) -> bool:
 
 
 def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
-    """Return one piece of evidence."""
+    """Return evidence from a sentence, its episodes and its figures."""
     numbers = sorted({episode.episode for episode in episodes}, reverse=True)
     return AdviceEvidence(text=text, episodes=numbers, figures=figures)
 
@@ -197,11 +197,11 @@ def listed(episodes: Sequence[Episode]) -> str:
 
 
 def back_in(episode: Episode) -> list[str]:
-    """Return the names of the members of an episode that came back."""
+    """Return the names of the members of an episode that returned or were replaced."""
     names = called_in(episode.members)
     return [names.get(pair.joined) or shortened(pair.joined) for pair in episode.members.replaced]
 
 
 def longest_stops_ms(episodes: Iterable[Episode]) -> int:
-    """Return the proven longest stop of a partition in each episode, all together."""
+    """Return the sum of each episode's proven longest stop of a partition, ms."""
     return sum(episode.downtime.longest_ms[0] for episode in episodes if episode.downtime is not None)

@@ -52,7 +52,7 @@ def idle_members(history: GroupHistory) -> Finding | None:
 
 
 def uneven_partitions(history: GroupHistory) -> Finding | None:
-    """The partition count does not divide by the members, so some have half as much again as others."""
+    """The partition count is not a multiple of the members, so some members have at least half more than others."""
     latest = _at_rest(history)
     sizes = [] if latest is None else [size(share) for share in latest.members.values()]
     most, least, total = max(sizes, default=0), min(sizes, default=0), sum(sizes)
@@ -66,7 +66,7 @@ def uneven_partitions(history: GroupHistory) -> Finding | None:
 
 
 def range_skew(history: GroupHistory) -> Finding | None:
-    """``range`` gives the same members one partition more of each of several topics."""
+    """``range`` assigns the extra partition of each of several topics to the same members."""
     latest = _at_rest(history)
     if latest is None or latest.assignor != "range":
         return None
@@ -94,7 +94,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
 
 
 def metadata_rebalances(history: GroupHistory) -> Finding | None:
-    """Topics that come, go and grow rebalance the group."""
+    """New, deleted and growing topics rebalance the group."""
     episodes = history.of_kinds(("subscription-change", "partition-growth", "topic-added", "topic-deleted"))
     if len(episodes) <= PATTERN:
         return None
@@ -107,12 +107,12 @@ def metadata_rebalances(history: GroupHistory) -> Finding | None:
     )
 
 
-#: Clients whose default client id shows a fault that the history can show too, by its issue.
+#: Clients with a known fault, recognised by their default client id, and the issue about it.
 _ISSUE: Final = "https://github.com/aio-libs/aiokafka/issues/720"
 
 
 def known_fault(history: GroupHistory) -> Finding | None:
-    """A consumer of aiokafka without partitions counts as one that does not poll, and leaves."""
+    """A consumer of aiokafka without partitions treats itself as not polling, and leaves."""
     episodes, latest = history.of_kinds(("poll-timeout",)), history.latest
     if history.client is not AIOKAFKA or latest is None or not episodes or all(map(size, latest.members.values())):
         return None

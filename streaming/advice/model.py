@@ -1,4 +1,4 @@
-"""Advice as a record: the finding of a rule, its evidence, the change to make and what that saves."""
+"""Advice as a record: the finding of a rule, its evidence, the recommended change and its saving."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
 #: From the least to the most severe.
 SEVERITIES: Final = ("info", "warning", "critical")
-#: A scenario as its file could hold it.
+#: The document of a scenario file.
 Document = dict[str, Any]
 
 
 class AdviceEvidence(Wire, frozen=True):
-    """One fact behind an advice: a sentence, the numbers of its episodes, and its figures by name."""
+    """One fact that supports advice: a sentence, the numbers of its episodes, and its figures by name."""
 
     text: str
     episodes: list[int] = field(default_factory=list)
@@ -28,10 +28,10 @@ class AdviceEvidence(Wire, frozen=True):
 
 
 class Saving(Wire, frozen=True):
-    """Past episodes as they were and with the change: ``[as it was, with the change]``.
+    """Saving by a change, from replayed episodes; pairs are ``[as it was, with the change]``.
 
-    ``episodes``: those that were replayed. ``downtimeMs``: of all partitions together. ``measuredMs`` and
-    ``delayedMessages``: what was measured in the same episodes; null where nothing was.
+    ``episodes``: the replayed ones. ``downtimeMs``: downtime of all partitions together. ``measuredMs`` and
+    ``delayedMessages``: measured values of the same episodes; null if there are none.
     """
 
     text: str
@@ -44,10 +44,10 @@ class Saving(Wire, frozen=True):
 
 
 class Advice(Wire, frozen=True):
-    """The answer of one rule for one group.
+    """Advice by one rule for one group.
 
-    ``settings``: the change as options of ``client``; empty where no option makes it. ``unsure``: what the
-    confidence lacks. ``episodes``: all that the evidence refers to. ``docs``: the rule's section.
+    ``settings``: the change as options of ``client``; empty if no option can make it. ``unsure``: what is not
+    proven. ``episodes``: all episodes in the evidence. ``docs``: the rule's section.
     """
 
     rule: str
@@ -66,7 +66,7 @@ class Advice(Wire, frozen=True):
 
 
 class Replay(NamedTuple):
-    """Past episodes, the newest first, to simulate again with a change.
+    """Past episodes, newest first, to simulate with a change.
 
     ``way``: ``cooperative``, ``static`` or ``consumer``; None: the group's own. ``edit``: a change of the scenario
     by its name in :data:`streaming.advice.replay.EDITS`, with ``value``.

@@ -26,7 +26,7 @@ from streaming.records.episodes import Episode, EpisodeMembers
 
 _EAGER: Final = ("range", "roundrobin", "sticky")
 _LASTING_ID: Final = "<an id that the member keeps across restarts>"
-#: Below so many members a batch is most of the group.
+#: In groups with fewer members a batch would be most of the group.
 _MIN_BATCHED: Final = 6
 
 
@@ -56,7 +56,7 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
 
 
 def consumer_protocol(history: GroupHistory) -> Finding | None:
-    """The classic protocol stops members that keep their partitions; KIP-848 does not."""
+    """The classic protocol interrupts members that keep their partitions; KIP-848 does not."""
     episodes = _stopping(history)
     is_able = history.client.consumer and history.assignor in (*_EAGER, COOPERATIVE)
     if not history.is_classic or not is_able or not episodes:
@@ -119,13 +119,13 @@ def static_membership(history: GroupHistory) -> Finding | None:
 
 
 def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
-    """Return the setting of the session timeout, in fives of seconds: the client's, or the brokers' (KIP-848)."""
+    """Return the setting of the session timeout, a multiple of 5 s: the client's, or the brokers' (KIP-848)."""
     name = "group.consumer.session.timeout.ms" if history.protocol == "consumer" else "session.timeout.ms"
     return {name: str(-(-wanted_ms // 5000) * 5000)}
 
 
 def session_unsure(history: GroupHistory) -> tuple[str, ...]:
-    """Return a line where the session timeout is not known."""
+    """Return a line of text if the session timeout is unknown."""
     if history.session_timeout_ms:
         return ()
     return (f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms",)
@@ -149,7 +149,7 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
 
 
 def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
-    """Return the instance ids that went and those that joined for them; None: they did not change."""
+    """Return the departed instance ids and the ones that replaced them; None if they did not change."""
     left, joined = [pair.left for pair in members.replaced], [pair.joined for pair in members.replaced]
     gone = _instances(members, [*members.left, *members.lost, *members.gone, *left])
     new = _instances(members, [*members.joined, *joined])
@@ -158,7 +158,7 @@ def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
 
 
 def _owners(ids: Sequence[str]) -> set[str]:
-    """Return the owners of ids that no successor has: pods of a Deployment, names with a UUID. Not of ordinals."""
+    """Return the owners of ids that change with each process: pods of a Deployment, names with a UUID."""
     keys = [key for instance_id in ids for key in owner_keys(instance_id)]
     return {owner for by, owner in keys if by in (BY_POD, BY_PATTERN)}
 

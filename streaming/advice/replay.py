@@ -1,4 +1,4 @@
-"""Savings: past episodes simulated as they were and with the change, by the forecast engine."""
+"""Savings of a change: past episodes simulated without and with the change."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from streaming.simulation.forecast import Cost, format_seconds, simulate_cost, w
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
 
-#: A saving below this share of the downtime is within what a forecast may miss.
+#: A saving below this share of the downtime is within the error of a forecast.
 MIN_SHARE: Final = 0.1
-#: Episodes of one group that are replayed for one advice.
+#: The most episodes of a group that are replayed for one piece of advice.
 MOST_REPLAYED: Final = 5
-#: Work of one episode, events times members and :data:`_FIXED_WORK`: a unit is some 50 µs of simulation.
+#: The most work of one episode, events times members plus :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
 MOST_WORK: Final = 40_000
 _FIXED_WORK: Final = 40
 
 
 @dataclass
 class Budget:
-    """The simulation work that is left (see :data:`MOST_WORK`)."""
+    """The remaining simulation work (see :data:`MOST_WORK`)."""
 
     work: int = 4 * MOST_WORK
 
 
 class Comparison(NamedTuple):
-    """One replayed episode: its cost as it was, and with the change."""
+    """One replayed episode: its simulated cost without and with the change."""
 
     episode: Episode
     before: Cost
@@ -53,7 +53,7 @@ class Replayer:
     _costs: dict[tuple[int, str | None, str | None, int], Cost | None] = field(default_factory=dict)
 
     def saving(self, replay: Replay) -> Saving | None:
-        """Return what the change saves; None where no episode can be replayed."""
+        """Return the saving of a change; None if no episode can be replayed."""
         comparisons: list[Comparison] = []
         for episode in replay.episodes:
             before = self._cost(episode, Replay(()))
@@ -101,13 +101,13 @@ class Replayer:
 
 
 def saving_of(pairs: Sequence[Comparison]) -> Saving:
-    """Return the sums of replayed episodes, and a sentence."""
+    """Return the total saving of replayed episodes, with a sentence about it."""
     rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
     episodes = [comparison.episode for comparison in pairs]
-    measured = _total(episode.downtime.total_ms for episode in episodes if episode.downtime is not None)
-    delayed = _total(episode.cost.delayed_messages for episode in episodes if episode.cost is not None)
+    measured = _total_bounds(episode.downtime.total_ms for episode in episodes if episode.downtime is not None)
+    delayed = _total_bounds(episode.cost.delayed_messages for episode in episodes if episode.cost is not None)
     replayed = count(len(pairs), "replayed episode")
     text = f"{format_seconds(downtime[1])} instead of {format_seconds(downtime[0])} of downtime in {replayed}"
     text += f", all partitions together; {rounds[1]} instead of {count(rounds[0], 'round')}"
@@ -123,13 +123,13 @@ def saving_of(pairs: Sequence[Comparison]) -> Saving:
     )
 
 
-def _total(all_bounds: Iterable[Bounds]) -> Bounds | None:
+def _total_bounds(all_bounds: Iterable[Bounds]) -> Bounds | None:
     bounds = list(all_bounds)
     return reduce(add_bounds, bounds) if bounds else None
 
 
 def is_worth(saving: Saving) -> bool:
-    """Return whether the downtime falls by more than a forecast may miss."""
+    """Return whether the downtime falls by more than the error of a forecast."""
     before, after = saving.downtime_ms or (1, 0)
     return before > 0 and before - after >= MIN_SHARE * before
 
@@ -139,12 +139,12 @@ def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[i
     return sum(before for before, _ in figures), sum(after for _, after in figures)
 
 
-def _closing(document: Document, _: int) -> Document:
-    """Members that crashed leave the group instead, and are away for as long."""
-    return _away(document, "bounce")
+def _leaving(document: Document, _: int) -> Document:
+    """Return the document with leaves in place of crashes; members are away for the same time."""
+    return _absent(document, "bounce")
 
 
-def _away(document: Document, how: str) -> Document:
+def _absent(document: Document, how: str) -> Document:
     """Return the document where members that crashed ``bounce`` or ``pause``, for as long as they were away."""
     events = []
     joins = [event for event in document["events"] if "join" in event]
@@ -161,9 +161,9 @@ def _away(document: Document, how: str) -> Document:
     return {**document, "events": sorted(events, key=lambda event: event["at"])}
 
 
-def _pauses(document: Document, session_ms: int) -> Document:
-    """Members whose sessions expired only paused, and their sessions last longer."""
-    return _session(_away(document, "pause"), session_ms)
+def _pausing(document: Document, session_ms: int) -> Document:
+    """Return the document with pauses in place of expired sessions, and a longer session timeout."""
+    return _session(_absent(document, "pause"), session_ms)
 
 
 def _session(document: Document, session_ms: int) -> Document:
@@ -182,10 +182,10 @@ def _batches(document: Document, parallel: int) -> Document:
     return {**document, "events": rolling_restart(names, parallel=parallel, down_ms=down_ms, between_ms=between_ms)}
 
 
-#: Changes of a scenario by name; each takes the document and the replay's value.
+#: Functions that change a scenario, by name; arguments are the document and the replay's value.
 EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
-    "closing": _closing,
+    "closing": _leaving,
     "session": _session,
-    "pauses": _pauses,
+    "pauses": _pausing,
     "batches": _batches,
 }

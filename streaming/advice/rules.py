@@ -18,7 +18,7 @@ from streaming.advice.model import SEVERITIES, Advice, Confidence, Finding
 from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, is_worth
 from streaming.records.episodes import Episode
 
-#: Rule → what it sees, and its condition over a group's history. The id is its section in :data:`DOCS`.
+#: Rule → its title, and its function of a group's history. The id is its section in :data:`DOCS`.
 RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = {
     "duplicate-instance-id": ("two processes share an instance id", members.duplicate_instance_id),
     "poll-interval": ("members exceed max.poll.interval.ms", timeouts.poll_interval),
@@ -42,15 +42,15 @@ RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = 
     "probing-rebalances": ("Kafka Streams probes warm-up tasks", runtimes.probing_rebalances),
     "scheduled-delay": ("Connect's tasks wait longer than workers restart", runtimes.scheduled_delay),
 }
-#: The same of rules that a client's configuration file alone breaks.
+#: The same for rules about a client's configuration file alone.
 FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding | None]]]] = {
     "heartbeat-interval": ("too few heartbeats in a session", files.heartbeat_interval),
     "shared-instance-id": ("one instance id for all processes", files.shared_instance_id),
     "mixed-strategies": ("eager and cooperative strategies in one list", files.mixed_strategies),
 }
-#: Rounds that are read at most: each is some kilobytes.
+#: The most rounds that are read: each has some kilobytes.
 MOST_ROUNDS: Final = 5000
-#: The page with one section a rule.
+#: The page with a section for each rule.
 DOCS: Final = "docs/reference/advice.md"
 _NOT_REPLAYED: Final = "no saving computed: the rounds of its episodes were not read, or are too many to replay"
 _NO_SAVING: Final = "the replayed episodes show no saving"
@@ -65,14 +65,14 @@ def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
 
 
 def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
-    """Return the advice for all groups, the worst first; groups with the longest stops use the budget first."""
+    """Return the advice for all groups, worst first; groups with the longest stops use the budget first."""
     shared = budget or Budget()
     order = sorted(histories, key=lambda history: -longest_stops_ms(history.recent))
     return sorted((advice for history in order for advice in advise(history, shared)), key=_worst_first)
 
 
 def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
-    """Return the episodes whose rounds advice replays or measures: of each group deploys first, then the newest.
+    """Return the episodes whose rounds advice needs: for each group deploys first, then the newest.
 
     Groups with the longest stops come first, until there are :data:`MOST_ROUNDS` rounds.
     """
@@ -109,7 +109,7 @@ def _findings(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
 
 
 def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
-    """Return a finding as advice; None where the change of the way would have saved nothing."""
+    """Return a finding as advice; None if another way to rebalance would have saved nothing."""
     history, replay, saving, unsure = replayer.history, finding.replay, finding.saving, list(finding.unsure)
     section, severity = rule.partition("/")[0], finding.severity
     if replay is not None:

@@ -19,7 +19,7 @@ _DEFAULT_DELAY_MS: Final = 300_000
 
 
 def probing_rebalances(history: GroupHistory) -> Finding | None:
-    """Kafka Streams rebalances again and again to see whether warm-up tasks have caught up."""
+    """Kafka Streams rebalances again and again to check whether warm-up tasks have caught up."""
     probes = {episode.episode: _probes(history, episode) for episode in history.recent}
     episodes = [episode for episode in history.recent if probes[episode.episode]]
     total = sum(probes.values())
@@ -41,7 +41,7 @@ def _probes(history: GroupHistory, episode: Episode) -> int:
 
 
 class _Departure(NamedTuple):
-    """A departed Connect worker: how long its tasks were to wait, when a worker was back (ms), how many tasks."""
+    """A departed Connect worker: its tasks' scheduled delay, time until a worker was back (ms), number of tasks."""
 
     episode: int
     delay_ms: int
@@ -50,7 +50,7 @@ class _Departure(NamedTuple):
 
 
 def scheduled_delay(history: GroupHistory) -> Finding | None:
-    """Connect's tasks of a departed worker wait for longer than workers take to restart."""
+    """Tasks of a departed Connect worker wait for longer than workers take to restart."""
     departures = [departure for episode in history.recent for departure in _departures(history, episode)]
     if history.kind != "connect" or not departures:
         return None

@@ -30,7 +30,7 @@ _MAX_INITIAL_MS: Final = 60_000
 
 
 def session_timeout_short(history: GroupHistory) -> Finding | None:
-    """Sessions expired of members that came back: restarts or pauses outlast the session timeout."""
+    """Sessions of members that returned expired: restarts or pauses take longer than the session timeout."""
     session = history.session_timeout_ms
     episodes = _lost_and_back(history, (BY_INSTANCE,))
     numbers = {episode.episode for episode in episodes}

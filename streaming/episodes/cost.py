@@ -103,7 +103,7 @@ def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Prog
             if not series and followed >= MOST_PARTITIONS:
                 continue
             followed += not series
-            by_partition[int(name)] = _extended(series, Sample(at, committed, end))
+            by_partition[int(name)] = _with_sample(series, Sample(at, committed, end))
             if committed is None:
                 is_unknown = True
                 continue
@@ -114,7 +114,7 @@ def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Prog
     return Progress(at, samples, (max(lower, lag_now), most), current.past, followed)
 
 
-def _extended(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
+def _with_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
     if series and sample.end < series[-1].end:
         return (sample,)  # the topic was created again
     if len(series) > 1 and all(
@@ -227,11 +227,11 @@ def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> Partit
     if start is None or end is None:
         most, longest = None, None
     else:
-        most, longest = max(least, end - start), _worst(samples, start, end, resumed or 0)
+        most, longest = max(least, end - start), _worst_delay(samples, start, end, resumed or 0)
     return PartitionCost((least, most), (worst_least, longest), _caught_up_at(samples, outage, start, opened_at))
 
 
-def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int | None:
+def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int | None:
     if start >= end:
         return 0
     if samples[0].end > start:
@@ -241,7 +241,7 @@ def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int
         last = min(after.end, end) - 1
         if last < max(before.end, start):
             continue
-        consumed = _first(samples, resumed, committed=last + 1)
+        consumed = _first_commit(samples, resumed, committed=last + 1)
         if consumed is None:
             return None
         worst = max(worst, consumed - before.at + _AGE_MS)
@@ -284,6 +284,6 @@ def _end_after(samples: Sequence[Sample], at: int) -> int | None:
     return next((sample.end for sample in samples if sample.at >= at), None)
 
 
-def _first(samples: Sequence[Sample], since: int, *, committed: int) -> int | None:
+def _first_commit(samples: Sequence[Sample], since: int, *, committed: int) -> int | None:
     times = (sample.at for sample in samples if sample.at >= since and (sample.committed or 0) >= committed)
     return next(times, None)

@@ -210,10 +210,10 @@ def stops_of(outage: Outage) -> Stops:
     """Return the stops of a partition in the episode: those of earlier outages and of the last one."""
     if not outage.rounds or outage.started_at is not None:
         return outage.past
-    return outage.past + _last(outage)
+    return outage.past + _last_stops(outage)
 
 
-def _last(outage: Outage) -> Stops:
+def _last_stops(outage: Outage) -> Stops:
     part = proved_part_ms(outage)
     total, longest = outage.parts_ms + part, max(outage.longest_part_ms, part)
     count = 1, None if outage.number < 0 else outage.rounds  # polling may have missed rounds
@@ -250,7 +250,7 @@ def play(outages: Outages | None, change: AssignmentChange) -> Outages:
     for topic, partition in partitions_of(change.assigned):
         _assign(outages, topic, partition, change)
     outages.number = change.number
-    outages.early = _ahead(outages.early, change.number)
+    outages.early = _future_reports(outages.early, change.number)
     return outages
 
 
@@ -266,7 +266,7 @@ def outage_of(outages: Outages, topic: str, partition: int) -> Outage | None:
     return outages.partitions.get(topic, {}).get(partition)
 
 
-def _has(holding: Holding, topic: str, partition: int) -> bool:
+def _contains(holding: Holding, topic: str, partition: int) -> bool:
     return partition in holding.get(topic, ())
 
 
@@ -276,7 +276,7 @@ def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange
         outages.missed += 1
         return
     if before is None or not before.rounds or before.resumed_before is not None or before.started_at is not None:
-        outage = _begun(before, number, holder_stayed=holder_stayed)
+        outage = _new_outage(before, number, holder_stayed=holder_stayed)
         outages.followed += before is None
     elif not before.is_owned:
         outage = structs.replace(before, number=number, holder_stayed=holder_stayed)
@@ -295,7 +295,7 @@ def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange
             reported_stop=None,
             reported_start=None,
         )
-    if change.at is not None and outage.first == number and _has(change.pending, topic, partition):
+    if change.at is not None and outage.first == number and _contains(change.pending, topic, partition):
         outage = structs.replace(outage, stopped_after=change.at)
     early = outages.early.get(topic, {}).get(partition)
     if early is not None and early.stopped is not None and early.number in (None, number):
@@ -303,7 +303,7 @@ def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange
     outages.partitions.setdefault(topic, {})[partition] = outage
 
 
-def _begun(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage:
+def _new_outage(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage:
     """Return a new outage. ``before``: the previous one, which is over, or the assignment at the group's start."""
     if before is None:
         return Outage(number, number, holder_stayed=holder_stayed)
@@ -340,7 +340,7 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
     """Record that partitions without an owner, except ``pending`` ones, were not consumed at a moment."""
     changed = False
     for topic, partition, outage in outages.each():
-        if outage.is_owned or _has(pending, topic, partition):
+        if outage.is_owned or _contains(pending, topic, partition):
             continue
         stopped = at if outage.stopped_before is None else outage.stopped_before
         resumed = max(at, outage.resumed_after or 0)
@@ -355,7 +355,7 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
     return changed
 
 
-def _ahead(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
+def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
     """Return the reports about future rounds, including round ``number``."""
     ahead: dict[str, dict[int, EarlyReport]] = {}
     for topic, reports in early.items():

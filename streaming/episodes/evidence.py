@@ -44,14 +44,14 @@ def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
     """Apply evidence other than a round, in place; return whether it changes a bound."""
     match data:
         case GroupObserved():
-            return _view(outages, data)
+            return _apply_snapshot(outages, data)
         case PartitionsStopped():
-            return _witness(outages, data, data.generation if protocol == "classic" else data.group_epoch)
+            return _apply_witness(outages, data, data.generation if protocol == "classic" else data.group_epoch)
         case AssignmentAcknowledged():
-            return _callback(outages, data)
+            return _apply_callback(outages, data)
 
 
-def _view(outages: Outages, view: GroupObserved) -> bool:
+def _apply_snapshot(outages: Outages, view: GroupObserved) -> bool:
     """Apply a snapshot of a KIP-848 group without a new round."""
     number = view.group_epoch or 0
     changed = leave(outages, away_of(view.members), number)
@@ -75,7 +75,7 @@ def away_of(members: Iterable[ObservedMember]) -> Holding:
     return collect_lists(member.assigned for member in members if member.member_epoch == _AWAY_EPOCH)
 
 
-def _witness(outages: Outages, record: PartitionsStopped, number: int | None) -> bool:
+def _apply_witness(outages: Outages, record: PartitionsStopped, number: int | None) -> bool:
     changed = False
     for stop in record.stops if number is not None else ():
         is_general = stop.partitions is UNSET
@@ -144,23 +144,23 @@ def _earlier(current: int | None, moment: int | UnsetType) -> int | None:
     return current if moment is UNSET else moment if current is None else min(current, moment)
 
 
-def _callback(outages: Outages, report: AssignmentAcknowledged) -> bool:
+def _apply_callback(outages: Outages, report: AssignmentAcknowledged) -> bool:
     changed = False
     revoked = {} if report.revoked is UNSET else report.revoked
     assigned = {} if report.assigned is UNSET else report.assigned
     room = MOST_PARTITIONS - sum(map(len, outages.early.values()))
     if sum(map(len, revoked.values())) <= room:
         for topic, partition in partitions_of(revoked):
-            changed = _gave_up(outages, topic, partition, report.timestamp) or changed
+            changed = _apply_release(outages, topic, partition, report.timestamp) or changed
     if report.generation > 0 and sum(map(len, assigned.values())) <= room:
         for topic, partition in partitions_of(assigned):
-            changed = _got(outages, topic, partition, report) or changed
+            changed = _apply_gain(outages, topic, partition, report) or changed
     if changed:
         outages.credit(LISTENER)
     return changed
 
 
-def _gave_up(outages: Outages, topic: str, partition: int, at: int) -> bool:
+def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> bool:
     """Apply a member's report that it gave a partition up, in the last round or in the next one."""
     outage = outage_of(outages, topic, partition)
     is_next = outage is None or not outage.rounds
@@ -173,7 +173,7 @@ def _gave_up(outages: Outages, topic: str, partition: int, at: int) -> bool:
     return True
 
 
-def _got(outages: Outages, topic: str, partition: int, report: AssignmentAcknowledged) -> bool:
+def _apply_gain(outages: Outages, topic: str, partition: int, report: AssignmentAcknowledged) -> bool:
     """Apply a member's report that it got a partition, in the last round or in a future one."""
     at, number = report.timestamp, report.generation
     outage = outage_of(outages, topic, partition)

@@ -89,9 +89,9 @@ def take(
     if state.rebalancing is not None and _is_next_generation(note):
         waiting.end_rebalance(state, note.timestamp)
     if isinstance(note, BounceNote):
-        _bounced(state, note)
+        _apply_bounce(state, note)
     else:
-        _played(state, note)
+        _apply_round(state, note)
     if note.change is not None:
         before = state.outages if state.progress is None else downtime.copied(state.outages)
         state.outages = downtime.play(state.outages, note.change)
@@ -127,7 +127,7 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
     returned = max(state.departures, state.bounces)
     if migrates or (state.before or 0) <= 1 or returned < (state.before or 0):
         return False
-    if isinstance(note, BounceNote) and any(_returns(state, note, old) for old in note.renamed):
+    if isinstance(note, BounceNote) and any(_has_alternating_identity(state, note, old) for old in note.renamed):
         return False
     back, _, went, _ = members.changes(state.present, state.absent)
     if any(member.how not in ("left", "gone") for member in back):
@@ -136,7 +136,7 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
     return len(back) + rejoined == state.before and not went
 
 
-def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
+def _has_alternating_identity(state: EpisodeState, note: BounceNote, old: str) -> bool:
     """Return whether a static member rejoins with an earlier identity: two processes share its instance id."""
     history = state.present.get(old)
     who = note.names.get(note.renamed[old], MemberNames())
@@ -186,15 +186,15 @@ def _first_seen(note: RoundNote) -> bool:
     return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence)
 
 
-def _later(state: EpisodeState, timestamp: int) -> int:
+def _later_time(state: EpisodeState, timestamp: int) -> int:
     """Return the later of both times: reports of rebalances have the collector's clock, which may be ahead."""
     return max(state.last_at, timestamp) if state.rebalancing_at else timestamp
 
 
-def _bounced(state: EpisodeState, note: BounceNote) -> None:
+def _apply_bounce(state: EpisodeState, note: BounceNote) -> None:
     members.bounce(state.present, note)
     state.stuck = False
-    state.last_at = _later(state, note.timestamp)
+    state.last_at = _later_time(state, note.timestamp)
     state.mark = note.id
     state.protocol = note.protocol
     state.assignor = note.assignor
@@ -203,7 +203,7 @@ def _bounced(state: EpisodeState, note: BounceNote) -> None:
     state.bounces += len(note.renamed)
 
 
-def _played(state: EpisodeState, note: RoundNote) -> None:
+def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     cause = note.cause
     endless = note.number > _MOST_FOLLOW_UPS and note.protocol == "classic"
     first = note.number == 1 or endless
@@ -211,11 +211,11 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
     if state.before is None and not state.round_count:
         state.before = note.after
     else:
-        _members(state, note)
+        _apply_members(state, note)
         state.remade = state.remade or note.remade
         state.unprovoked += first and _is_unprovoked(state, note)
     if note.moved:
-        _moved(state, note.moved, again=not note.repeats)
+        _add_moves(state, note.moved, again=not note.repeats)
     if first or cause.kind not in state.causes:  # a follow-up round may have a better cause
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     if cause.evidence:
@@ -226,12 +226,12 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         state.racks = state.racks | {note.rack}
         state.zone = note.rack if note.is_rack_empty and state.racks == {note.rack} else ""
     state.stuck = False
-    state.last_at = _later(state, note.timestamp)
+    state.last_at = _later_time(state, note.timestamp)
     state.mark = note.id
     state.protocol = note.protocol
     state.assignor = note.assignor or state.assignor
     state.kind = note.kind
-    state.rounds = _with(state, note.id)
+    state.rounds = _with_diff_id(state, note.id)
     state.round_count += 1
     state.after = note.after
     state.deleted = cause.kind == _DELETED
@@ -244,7 +244,7 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         waiting.measure(state, note.timestamp)
 
 
-def _members(state: EpisodeState, note: RoundNote) -> None:
+def _apply_members(state: EpisodeState, note: RoundNote) -> None:
     changed = bool(note.joined or note.gone)
     if changed:
         state.absent = members.follow(state.present, state.absent, note, state.rebalances)
@@ -264,14 +264,14 @@ def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
     return _GROWTH not in kinds or state.causes.get(_GROWTH, 0) > _MOST_GROWTH
 
 
-def _with(state: EpisodeState, diff_id: str) -> str:
+def _with_diff_id(state: EpisodeState, diff_id: str) -> str:
     listed = state.rounds
     if state.round_count >= MOST_ROUNDS:
         listed = listed.partition("\n")[2]
     return f"{listed}\n{diff_id}" if listed else diff_id
 
 
-def _moved(state: EpisodeState, moved: Mapping[str, Sequence[int]], *, again: bool) -> None:
+def _add_moves(state: EpisodeState, moved: Mapping[str, Sequence[int]], *, again: bool) -> None:
     """Add the partitions that a round moved; with ``again`` also count those that moved more than once."""
     for topic, partitions in moved.items():
         earlier = state.moved.setdefault(topic, set())

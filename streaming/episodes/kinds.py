@@ -87,10 +87,10 @@ def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
     """Return the storm of an episode, or None. ``threshold``: how many rebalances without progress are a storm."""
     if state.rebalances + state.bounces < threshold:
         return None
-    shared = _sharing(state, threshold)
+    shared = _members_sharing_instance(state, threshold)
     if shared is not None:
         return shared
-    worst = _triggering(state, threshold)
+    worst = _triggering_members(state, threshold)
     if worst or _is_migration(state):
         return Storm(worst) if worst else None
     visits = len({member.rebalance for member in state.absent if not member.founder})
@@ -99,7 +99,7 @@ def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
     return Storm() if endless or crowded else None
 
 
-def _sharing(state: EpisodeState, threshold: int) -> Storm | None:
+def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | None:
     """Return the static members that rejoined again and again under new member ids.
 
     KIP-848 refuses an instance id that is in use, so only classic members can share one.
@@ -114,7 +114,7 @@ def _sharing(state: EpisodeState, threshold: int) -> Storm | None:
     return Storm(_worst_first(rejoined), instance=True, sure=False) if few else None
 
 
-def _triggering(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
+def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
     # Departures and requested rebalances count separately: one of them must repeat.
     often = [
@@ -143,7 +143,7 @@ def repeated(worst: MemberHistory) -> Repeated:
 def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
     """Return the kind of an episode so far; ``storm_turns``: rebalances without progress that make a storm."""
     repetition, seen = storm(state, storm_turns), changes(state.present, state.absent)
-    judged = _judged(state, repetition, seen)
+    judged = _judge_kind(state, repetition, seen)
     has_crashed = judged.kind in ("crash", "zone-lost")
     if has_crashed and (state.kind, state.protocol) == ("streams", "classic"):
         judged = Judged("unknown", sure=False, why=STREAMS_STAYS)
@@ -155,30 +155,30 @@ def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
     return Verdict(*judged, repetition, seen)
 
 
-def _judged(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Judged:
+def _judge_kind(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Judged:
     if _is_migration(state):
         return Judged("protocol-migration", sure=True)
     if repetition is not None:
         why = "" if repetition.sure else "two processes share the instance id, or one restarts again and again"
         return Judged("duplicate-instance-id" if repetition.instance else "storm", sure=repetition.sure, why=why)
-    return _operation(state, seen)
+    return _judge_operation(state, seen)
 
 
-def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_operation(state: EpisodeState, seen: MemberChanges) -> Judged:
     if not state.round_count and not state.bounces:
         if is_reset(state):
             return Judged("offsets-reset", sure=True)
         return Judged("unknown", sure=False, why="the rebalance has brought no new generation")
     if not state.before and not state.bounces:
-        return _from_nothing(state, seen)
+        return _judge_start(state, seen)
     if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:
-        return _first_seen(state, seen)
+        return _judge_first_seen(state, seen)
     if None not in (state.started_by, state.assignor) and state.started_by != state.assignor:
         return Judged("assignor-change", sure=True)
-    return _of_members(state, seen) if any(seen) else _without_members(state)
+    return _judge_member_changes(state, seen) if any(seen) else _judge_unchanged_members(state)
 
 
-def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_start(state: EpisodeState, seen: MemberChanges) -> Judged:
     if state.after:
         at = f"first seen at generation {state.first_seen}: earlier generations have no record"
         return Judged("first-start", sure=not state.may_be_new, why=at if state.may_be_new else "")
@@ -188,21 +188,21 @@ def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
         return Judged("unknown", sure=False, why="the group has no members, and had none when the episode began")
     if all(member.how == "left" for member in seen.passed):
         return Judged("shutdown", sure=True)
-    return _crashed(seen.passed)
+    return _judge_crash(seen.passed)
 
 
-def _first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
     if not state.after:
         return Judged("unknown", sure=False, why="the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}"
     if seen.came:
         return Judged("scale-out", sure=False, why=f"{at}: it is unknown when the other members joined")
     if state.rebalances > 1:
-        return _without_members(state)
+        return _judge_unchanged_members(state)
     return Judged("unknown", sure=False, why=f"{at}: earlier events are unknown")
 
 
-def _without_members(state: EpisodeState) -> Judged:
+def _judge_unchanged_members(state: EpisodeState) -> Judged:
     if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
         # The leader may request the rebalance first, when its metadata shows new topics.
         return Judged("subscription-change", sure=True)
@@ -227,45 +227,45 @@ def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
     return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == _RECORDS) for item in state.evidence)
 
 
-def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_member_changes(state: EpisodeState, seen: MemberChanges) -> Judged:
     if any(member.how == "overran" for member in state.histories):
         return Judged("poll-timeout", sure=True)
     if not state.after and seen.went:
-        return _emptied(state, seen)
+        return _judge_emptied_group(state, seen)
     if seen.back and len(seen.back) >= len(seen.went):
-        return _restarted(state, seen)
+        return _judge_full_restart(state, seen)
     if seen.went:
-        return _exchanged(state, seen) if seen.came else _fewer(state, seen.went)
-    return Judged("scale-out", sure=True) if seen.came else _passing(seen.passed)
+        return _judge_exchange(state, seen) if seen.came else _judge_departures(state, seen.went)
+    return Judged("scale-out", sure=True) if seen.came else _judge_passing_members(seen.passed)
 
 
-def _emptied(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_emptied_group(state: EpisodeState, seen: MemberChanges) -> Judged:
     departed = (*seen.went, *seen.passed)
     if state.deleted or all(member.how == "left" for member in departed):
         return Judged("shutdown", sure=True)
-    return _crashed(departed)
+    return _judge_crash(departed)
 
 
-def _restarted(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_full_restart(state: EpisodeState, seen: MemberChanges) -> Judged:
     back = seen.back
-    moved = _by_coordinator(state, seen)
+    moved = _judge_coordinator_move(state, seen)
     if moved is not None:
         return moved
     lost = [member for member in back if member.how == "lost"]
     if lost:
-        return _lost_and_back(state, back, lost)
+        return _judge_crashes_with_return(state, back, lost)
     if state.protocol != "classic" and all(member.by == BY_MEMBER for member in back):
-        return _returned(back)
+        return _judge_returned_members(back)
     why = _unproven(state, seen)
-    deployed = _deployed(state, seen)
+    deployed = _deployment_strategy(state, seen)
     if deployed is not None:
         return Judged(deployed, sure=not why, why=why)
     if len(back) == 1:
         return Judged("restart", sure=not why, why=why)
-    return _several_restarted(state, why)
+    return _judge_several_restarts(state, why)
 
 
-def _deployed(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
+def _deployment_strategy(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
     """Return the deployment strategy by which all members were replaced, if the order of joins and leaves shows it."""
     back = seen.back
     others = seen.went or seen.came or any(member.how != "left" or member.has_same_address for member in back)
@@ -275,16 +275,16 @@ def _deployed(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
         return "recreate"
     if state.away or not all(0 < member.joined_at < member.times[-1] for member in back):
         return None
-    if state.before > 1 and _came_first(back, back):
+    if state.before > 1 and _joined_before_departures(back, back):
         return "fleet-replaced"
     return "surge" if all(member.by == BY_POD for member in back) and share_an_owner(back) else None
 
 
-def _came_first(came: Sequence[MemberHistory], went: Sequence[MemberHistory]) -> bool:
+def _joined_before_departures(came: Sequence[MemberHistory], went: Sequence[MemberHistory]) -> bool:
     return max(member.joined_at for member in came) < min(member.times[-1] for member in went)
 
 
-def _several_restarted(state: EpisodeState, why: str) -> Judged:
+def _judge_several_restarts(state: EpisodeState, why: str) -> Judged:
     glimpsed = any(item.source == POLLING for item in state.evidence)
     if 2 * state.away <= (state.before or 0):
         why = why or (_GLIMPSED if glimpsed else "")
@@ -296,7 +296,9 @@ def _several_restarted(state: EpisodeState, why: str) -> Judged:
     return Judged("restart", sure=not why, why=why)
 
 
-def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]) -> Judged:
+def _judge_crashes_with_return(
+    state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]
+) -> Judged:
     whole = len(back) > 1 and len(back) == state.before
     first_loss = min((member.times[-1] for member in lost if member.times), default=0)
     early = [member for member in back if 0 < member.joined_at <= first_loss]
@@ -310,7 +312,7 @@ def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Seq
         )
     if whole and len(lost) == len(back) and all(member.has_same_address for member in back):
         return Judged("unknown", sure=False, why=_TOGETHER)
-    return _crashed(back)
+    return _judge_crash(back)
 
 
 def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
@@ -328,7 +330,7 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
     return ""
 
 
-def _by_coordinator(state: EpisodeState, seen: MemberChanges) -> Judged | None:
+def _judge_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Judged | None:
     """Return the verdict if the coordinator moved and all members rejoined from the same addresses, else None."""
     if not _moved(state) or seen.went or seen.came:
         return None
@@ -339,7 +341,7 @@ def _by_coordinator(state: EpisodeState, seen: MemberChanges) -> Judged | None:
     return Judged("coordinator-move", sure=not why, why=why)
 
 
-def _returned(back: Sequence[MemberHistory]) -> Judged:
+def _judge_returned_members(back: Sequence[MemberHistory]) -> Judged:
     """Return the kind if members rejoined under the same ids, which each process generates once (KIP-848)."""
     if all(member.how == "left" for member in back):
         why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
@@ -347,25 +349,25 @@ def _returned(back: Sequence[MemberHistory]) -> Judged:
     return Judged("unknown", sure=False, why="the same client was gone and came back; no evidence shows why")
 
 
-def _exchanged(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_exchange(state: EpisodeState, seen: MemberChanges) -> Judged:
     if any(member.how == "lost" for member in seen.went):
-        return _fewer(state, seen.went)
+        return _judge_departures(state, seen.went)
     replaced = len(seen.went) == state.before and all(member.how == "left" for member in seen.went)
-    if replaced and not state.away and share_an_owner(seen.came) and _came_first(seen.came, seen.went):
+    if replaced and not state.away and share_an_owner(seen.came) and _joined_before_departures(seen.came, seen.went):
         return Judged("fleet-replaced", sure=True)
     why = f"{len(seen.came)} joined and {len(seen.went)} departed; no evidence shows which member replaced which"
     return Judged("unknown", sure=False, why=why)
 
 
-def _fewer(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
+def _judge_departures(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
     if all(member.how == "left" for member in went):
         return Judged("scale-in", sure=True)
     if state.zone and 1 < len(went) == state.departures and all(member.how == "lost" for member in went):
         return Judged("zone-lost", sure=True)
-    return _crashed(went)
+    return _judge_crash(went)
 
 
-def _crashed(departed: Sequence[MemberHistory]) -> Judged:
+def _judge_crash(departed: Sequence[MemberHistory]) -> Judged:
     hows = {member.how for member in departed}
     if "lost" not in hows:
         return Judged("unknown", sure=False, why="no evidence shows whether the members left or crashed")
@@ -374,7 +376,7 @@ def _crashed(departed: Sequence[MemberHistory]) -> Judged:
     return Judged("crash", sure=True)
 
 
-def _passing(passed: Sequence[MemberHistory]) -> Judged:
+def _judge_passing_members(passed: Sequence[MemberHistory]) -> Judged:
     if any(member.how == "lost" for member in passed):
-        return _crashed(passed)
+        return _judge_crash(passed)
     return Judged("unknown", sure=False, why="members joined and departed again")

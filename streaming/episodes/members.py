@@ -182,15 +182,15 @@ def follow(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
     """Apply the joins and departures of a round. ``present`` is changed in place; returns the new ``absent``."""
-    departed = [_departed(present.pop(member_id, None), member_id, note, rebalance) for member_id in note.gone]
+    departed = [_departed_history(present.pop(member_id, None), member_id, note, rebalance) for member_id in note.gone]
     absent = (*absent, *departed)
-    return _bounded(_arrive(present, absent, note, rebalance)) if note.joined else _bounded(absent)
+    return _without_oldest(_arrive(present, absent, note, rebalance)) if note.joined else _without_oldest(absent)
 
 
 def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
     """Apply a rebalance that present members requested: they rejoined, or changed their subscription."""
     for member_id in note.requesters:
-        history = present.get(member_id) or _founder(member_id, note.names)
+        history = present.get(member_id) or _founder_history(member_id, note.names)
         # Some clients repeat a request at once, as kafka-python's leader does for new metadata: it counts once.
         if not history.times or note.timestamp - history.times[-1] >= _REPEATED_MS:
             history = _with_turn(history, note.timestamp)
@@ -201,7 +201,7 @@ def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
     """Apply that static members rejoined under new member ids without a rebalance."""
     for old, new in note.renamed.items():
         who = note.names.get(new, _UNKNOWN_MEMBER)
-        history = present.pop(old, None) or _founder(old, note.names)
+        history = present.pop(old, None) or _founder_history(old, note.names)
         present[new] = structs.replace(
             _with_turn(history, note.timestamp),
             now=new,
@@ -233,14 +233,14 @@ def share_an_owner(members: Iterable[MemberHistory]) -> bool:
     return bool(keys) and bool(set.intersection(*keys))
 
 
-def _founder(member_id: str, names: Mapping[str, MemberNames]) -> MemberHistory:
+def _founder_history(member_id: str, names: Mapping[str, MemberNames]) -> MemberHistory:
     who = names.get(member_id, _UNKNOWN_MEMBER)
     return MemberHistory(member_id, member_id, who, who, founder=True)
 
 
-def _departed(history: MemberHistory | None, member_id: str, note: RoundNote, rebalance: int) -> MemberHistory:
+def _departed_history(history: MemberHistory | None, member_id: str, note: RoundNote, rebalance: int) -> MemberHistory:
     if history is None:
-        history = _founder(member_id, note.names)
+        history = _founder_history(member_id, note.names)
     how, closed = manner(note.cause, member_id, derived=note.derived)
     turned = structs.replace(
         _with_turn(history, note.timestamp),
@@ -359,7 +359,7 @@ def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
     )
 
 
-def _bounded(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
+def _without_oldest(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
     """Drop the oldest members that joined and departed within the episode, if there are too many."""
     if len(absent) <= MOST_PASSED:
         return absent

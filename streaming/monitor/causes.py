@@ -90,14 +90,14 @@ def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
 def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
     """Return evidence that generations or epochs before this one were missed; empty if none was."""
     reason = None
-    if first and number > 1 and not _begins(data, number):
+    if first and number > 1 and not _is_first_epoch(data, number):
         reason = f"first observation, at generation {number}"
     elif not first and number > state.generation + 1:
         reason = f"generations {state.generation + 1} to {number - 1} were not seen"
     return [] if reason is None else [Evidence(source=COMPARISON, reason=reason)]
 
 
-def _begins(data: GroupObserved, number: int) -> bool:
+def _is_first_epoch(data: GroupObserved, number: int) -> bool:
     """Return whether this is the first epoch of all members, so that the group had no members before.
 
     Epochs of 4.3.1 begin at 2, so the number alone does not show it. A member of a streams group is at epoch 1 until
@@ -135,7 +135,7 @@ def cause_of(
     named = [
         kind
         for kind in KINDS
-        if any(item.kind == kind and not (shown and _is_visit(item, present)) for item in evidence)
+        if any(item.kind == kind and not (shown and _is_passing_member(item, present)) for item in evidence)
     ]
     scheduled = [item.kind for item in evidence if item.kind == PROBING]
     kind = next(iter([*named, *shown, *scheduled]), UNKNOWN)
@@ -151,7 +151,7 @@ def cause_of(
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
 
 
-def _is_visit(item: Evidence, present: AbstractSet[str]) -> bool:
+def _is_passing_member(item: Evidence, present: AbstractSet[str]) -> bool:
     return item.kind == "member.joined" and bool(item.member_ids) and present.isdisjoint(item.member_ids)
 
 

@@ -60,15 +60,17 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
         return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
     classic = data.group_protocol == "classic"
     assigned = {member.member_id: (member.assigned if classic else member.target) or {} for member in data.members}
-    lacking = _OTHER_KINDS.get(kind) or _lacking(state, data, assigned, most)
+    lacking = _OTHER_KINDS.get(kind) or _missing_input(state, data, assigned, most)
     if lacking is not None:
         return Expected(verdict="unknown", why=lacking)
     if name:
         return _compared(protocol, name, state, data, assigned)
-    return _by_default(protocol, state, data, assigned)
+    return _default_verdict(protocol, state, data, assigned)
 
 
-def _by_default(protocol: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]) -> Expected:
+def _default_verdict(
+    protocol: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]
+) -> Expected:
     """Return the verdict for members that name no assignor: the broker uses its default, which no record contains."""
     verdicts = {name: _compared(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
     name = next((name for name in verdicts if verdicts[name].verdict == "equal"), _BROKER_DEFAULTS[0])
@@ -77,14 +79,14 @@ def _by_default(protocol: str, state: GroupState, data: GroupObserved, assigned:
     return structs.replace(verdict, why=f"{verdict.why}; {why}" if verdict.why else why)
 
 
-def _lacking(state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding], most: int) -> str | None:
+def _missing_input(state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding], most: int) -> str | None:
     if data.polled:
         return "polling does not show subscriptions and owned partitions of members"
     read = {topic for member in data.members for topic in member.topics}
     there = sum(topic.partitions for name, topic in state.topics.items() if name in read)
     if there > most or sum(len(numbers) for share in assigned.values() for numbers in share.values()) > most:
         return f"more than {most} partitions ([stream] expected_partitions)"
-    if data.group_protocol == "consumer" and (behind := _behind(state, data)):
+    if data.group_protocol == "consumer" and (behind := _member_behind(state, data)):
         return f"the previous target is unknown: {behind} had not reached it"
     return None
 
@@ -96,7 +98,7 @@ def _no_target(state: GroupState, data: GroupObserved) -> bool:
     return data.state == "Assigning" or (data.group_epoch == state.generation and not state.assigning)
 
 
-def _behind(state: GroupState, data: GroupObserved) -> str:
+def _member_behind(state: GroupState, data: GroupObserved) -> str:
     last_owned = {member.member_id: member.owned for member in state.members}
     number = data.group_epoch or 0
     for member in data.members:
@@ -118,11 +120,11 @@ def _compared(
     assign = registry.find(protocol, name).assign
     try:
         wanted = assign(topics, members)
-        if _same(wanted, assigned):
+        if _is_equal(wanted, assigned):
             return Expected(verdict="equal")
-        seen = _counts(topics, members, assigned)
-        leaders = {**topics, **{topic: _grown(topic, topics.get(topic), count) for topic, count in seen.items()}}
-        if seen and _same(assign(leaders, members), assigned):
+        seen = _assigned_counts(topics, members, assigned)
+        leaders = {**topics, **{topic: _with_count(topic, topics.get(topic), count) for topic, count in seen.items()}}
+        if seen and _is_equal(assign(leaders, members), assigned):
             return Expected(verdict="equal", why="with the partition counts in the leader's metadata", partitions=seen)
     except MonitorError as problem:
         return Expected(verdict="unknown", why=str(problem))
@@ -170,14 +172,14 @@ def _member(member: ObservedMember, state: GroupState, *, classic: bool) -> Any:
     )
 
 
-def _grown(name: str, topic: Topic | None, count: int) -> Topic:
+def _with_count(name: str, topic: Topic | None, count: int) -> Topic:
     racks = topic.racks if topic else None
     if racks is not None:
         racks = (*racks, *[()] * count)[:count]
     return Topic(name, count, racks, topic.topic_id if topic else None)
 
 
-def _counts(
+def _assigned_counts(
     announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
     """Return the partition counts by the assignment, for topics whose count in the log differs."""
@@ -192,13 +194,14 @@ def _counts(
     return counts
 
 
-def _same(wanted: Assignment, assigned: Mapping[str, TopicPartitions]) -> bool:
+def _is_equal(wanted: Assignment, assigned: Mapping[str, TopicPartitions]) -> bool:
     return all(
-        _plain(wanted.get(member_id, {})) == _plain(assigned.get(member_id, {})) for member_id in {**wanted, **assigned}
+        _normalized(wanted.get(member_id, {})) == _normalized(assigned.get(member_id, {}))
+        for member_id in {**wanted, **assigned}
     )
 
 
-def _plain(share: TopicPartitions) -> Holding:
+def _normalized(share: TopicPartitions) -> Holding:
     return {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
 
 
@@ -207,7 +210,7 @@ def _difference(
 ) -> tuple[dict[str, Holding], dict[str, Holding]]:
     missing, extra = {}, {}
     for member_id in sorted({**wanted, **assigned}):
-        change = diff(_plain(assigned.get(member_id, {})), _plain(wanted.get(member_id, {})))
+        change = diff(_normalized(assigned.get(member_id, {})), _normalized(wanted.get(member_id, {})))
         if change.assigned:
             missing[member_id] = change.assigned
         if change.revoked:

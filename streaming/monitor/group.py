@@ -112,7 +112,7 @@ def apply(
     if isinstance(data, _IGNORED):
         return state, ()
     if isinstance(data, AssignmentAcknowledged):  # frequent, and a repeat changes nothing: not remembered
-        return (state, ()) if state is None or state.reports is None else _reported(state, event)
+        return (state, ()) if state is None or state.reports is None else _apply_report(state, event)
     if isinstance(data, MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
         return state, ()
     current = state or GroupState()
@@ -127,21 +127,21 @@ def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: P
     match event.data:
         case GroupObserved():
             current = state if state.reports is None else reported.overrule(state, event.data)
-            return _observed(current, event, event.data, most)
+            return _apply_observed(current, event, event.data, most)
         case GroupDeleted():
-            return _deleted(state, event, event.data)
+            return _apply_deletion(state, event, event.data)
         case PartitionsChanged():
-            return _partitions_changed(state, event, event.data)
+            return _apply_partitions(state, event, event.data)
         case _ if _is_reported(state, event):
-            return _reported(state, event)
+            return _apply_report(state, event)
         case _ if state.observed:
             return observed.add_evidence(state, event), ()
         case MemberJoined():
-            return _joined(state, event, event.data)
+            return _apply_join(state, event, event.data)
         case SubscriptionChanged():
-            return _subscribed(state, event, event.data)
+            return _apply_subscription(state, event, event.data)
         case MemberLeft() | MemberFenced():
-            return _removed(state, event, event.data)
+            return _apply_removal(state, event, event.data)
         case _:
             return state, ()
 
@@ -152,7 +152,7 @@ def _is_reported(state: GroupState, event: Event) -> bool:
     return begins or state.reports is not None
 
 
-def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:
+def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:
     outputs: list[Output] = []
     for decided in rounds:
         past = state.members
@@ -162,32 +162,32 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[Gro
 
 
 def _rebalance(state: GroupState, event: Event, trigger: Trigger) -> Applied:
-    return _play(state, event, rebalance(state, trigger))
+    return _apply_rounds(state, event, rebalance(state, trigger))
 
 
-def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -> Applied:
+def _apply_observed(state: GroupState, event: Event, data: GroupObserved, most: int) -> Applied:
     seen = observed.observe(state, data)
     if seen.round is None:
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
     decided = seen.round._replace(expected=expected.expected(state, data, most))
     assigning = most > 0 and data.group_protocol != "classic" and data.state == "Assigning"
     state = structs.replace(seen.state, assigning=assigning) if assigning != seen.state.assigning else seen.state
-    return _play(state, event, [decided])
+    return _apply_rounds(state, event, [decided])
 
 
-def _reported(state: GroupState, event: Event) -> Applied:
+def _apply_report(state: GroupState, event: Event) -> Applied:
     after, outputs = reported.add_report(state, event), list[Output]()
     if after.members != state.members:  # a static member rejoined under a new id
         outputs.append(AssignmentOutput(event, after))
     while (ready := reported.next_ready(after, event)) is not None:
         after = ready.state
         if ready.round is not None:
-            after, played = _play(ready.state, ready.event, [ready.round])
+            after, played = _apply_rounds(ready.state, ready.event, [ready.round])
             outputs += played
     return (state if after == state else after), tuple(outputs)
 
 
-def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
+def _apply_join(state: GroupState, event: Event, data: MemberJoined) -> Applied:
     joining = MemberState.joining(data, state.members[0] if state.members else None)
     present, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
     replaces = present is not None and present.member_id != data.member_id
@@ -209,7 +209,7 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
             client_id=joining.client_id or present.client_id,
             client_host=joining.client_host or present.client_host,
         )
-        members = _with(state, present, joining)
+        members = _with_member(state, present, joining)
         if _same_metadata(present, joining):
             state = structs.replace(state, members=members)
             same_names = (present.client_id, present.client_host) == (joining.client_id, joining.client_host)
@@ -221,7 +221,7 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
     return _rebalance(state, event, Trigger(members, before, cause, claims))
 
 
-def _with(state: GroupState, present: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
+def _with_member(state: GroupState, present: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
     return tuple(changed if member is present else member for member in state.members)
 
 
@@ -236,16 +236,16 @@ def _same_metadata(present: MemberState, joining: MemberState) -> bool:
     )
 
 
-def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> Applied:
+def _apply_subscription(state: GroupState, event: Event, data: SubscriptionChanged) -> Applied:
     present = state.member(data.member_id)
     if present is None or set(present.topics) == set(data.topics):
         return state, ()
-    members = _with(state, present, structs.replace(present, topics=data.topics))
+    members = _with_member(state, present, structs.replace(present, topics=data.topics))
     cause = Cause(kind=event.type, member_ids=[data.member_id])
     return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
 
 
-def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Applied:
+def _apply_removal(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Applied:
     present = state.member(data.member_id, data.group_instance_id)
     if present is None:
         return state, ()
@@ -260,7 +260,7 @@ def _cause(event: Event, member_ids: list[str], reason: str | None, of: list[str
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
 
-def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged) -> Applied:
+def _apply_partitions(state: GroupState, event: Event, data: PartitionsChanged) -> Applied:
     old = state.topics
     announced = {name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()}
     topics = _without_forgotten(old | announced, subscribed(state.members) | announced.keys())
@@ -312,7 +312,7 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
                 raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {second}, too")
 
 
-def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
+def _apply_deletion(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
     """Revoke all partitions; fingerprints of applied events are kept until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:
@@ -331,5 +331,5 @@ def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
     last = Round(
         *(1, next_generation(state.generation), state.protocol, state.assignor, cause, (), before), kind=state.kind
     )
-    _, (diff, _) = _play(structs.replace(state, standby={}, warmup={}), event, [last])
+    _, (diff, _) = _apply_rounds(structs.replace(state, standby={}, warmup={}), event, [last])
     return empty, (diff, tombstone)

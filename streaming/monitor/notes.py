@@ -44,19 +44,19 @@ def notes(
     if before is not None:
         past, free = before.members, before.last_owners
         if after is not None and _may_rename(event, before) and (renamed := _renamed(past, after.members)):
-            result.append(_bounced(event, past, after, renamed))
+            result.append(_bounce_note(event, past, after, renamed))
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
-            result.append(_round(output, past, free, first=first, derived=derived))
+            result.append(_round_note(output, past, free, first=first, derived=derived))
             past, free, first = output.decided.members, output.changes.last_owners, False
     view = event.data
-    if not first and isinstance(view, GroupObserved) and after is not None and _shown(after, view):
+    if not first and isinstance(view, GroupObserved) and after is not None and _is_current(after, view):
         result.append(waiting.awaited(output_id(event, "awaited"), view))
     return result
 
 
-def _shown(after: GroupState, data: GroupObserved) -> bool:
+def _is_current(after: GroupState, data: GroupObserved) -> bool:
     """Return whether a snapshot is of the group's current generation, not of an old one."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
     return (after.protocol, after.generation) == (data.group_protocol, number) and (after.counted or not data.polled)
@@ -82,10 +82,12 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
     }
 
 
-def _bounced(event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]) -> BounceNote:
+def _bounce_note(
+    event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]
+) -> BounceNote:
     names: dict[str, MemberNames] = {}
-    _name(names, past, renamed)
-    _name(names, after.members, renamed.values())
+    _add_names(names, past, renamed)
+    _add_names(names, after.members, renamed.values())
     return BounceNote(
         id=output_id(event, "bounce"),
         timestamp=event.data.timestamp,
@@ -99,7 +101,7 @@ def _bounced(event: Event, past: Sequence[MemberState], after: GroupState, renam
     )
 
 
-def _round(
+def _round_note(
     output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool, derived: bool
 ) -> RoundNote:
     event, decided, changes = output.event, output.decided, output.changes
@@ -111,16 +113,16 @@ def _round(
     # `before` lists the past members in order, then new ones: with equal lengths no member is new or gone.
     if len(before) != there:
         joined = list(before)[there:]
-        _name(names, members, joined)
+        _add_names(names, members, joined)
     if len(before) != len(members):
         now = {member.member_id for member in members}
         gone = [member_id for member_id in before if member_id not in now]
-        _name(names, past, gone)
+        _add_names(names, past, gone)
     requesting = (
         [member_id for member_id in requesters(cause) if member_id not in joined] if decided.number == 1 else []
     )
     if requesting:
-        _name(names, members, requesting)
+        _add_names(names, members, requesting)
         requesting = [member_id for member_id in requesting if member_id not in gone]
     return RoundNote(
         id=output.id,
@@ -159,7 +161,7 @@ def _racks(past: Sequence[MemberState], gone: Collection[str]) -> dict[str, Any]
     return {"rack": rack or "", "is_rack_empty": bool(rack and left) and rack not in left and None not in left}
 
 
-def _name(names: dict[str, MemberNames], members: Sequence[MemberState], wanted: Collection[str]) -> None:
+def _add_names(names: dict[str, MemberNames], members: Sequence[MemberState], wanted: Collection[str]) -> None:
     left = len(wanted)
     for member in reversed(members):  # new members are last
         if member.member_id in wanted:
@@ -197,14 +199,14 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
     assigned: Holding = {}
     for member_id, change in members.items():
         if member_id in before and member_id in after:
-            _add(taken, change.owned if eager else change.revoked)
+            _add_share(taken, change.owned if eager else change.revoked)
         elif member_id in before or member_id in renamed:
-            _add(orphaned, change.owned)
+            _add_share(orphaned, change.owned)
         if eager or member_id in renamed or member_id not in before:
-            _add(assigned, change.kept)
-        _add(assigned, change.assigned)
+            _add_share(assigned, change.kept)
+        _add_share(assigned, change.assigned)
     return AssignmentChange(
-        number=decided.generation if (at := _at(data)) is not None or not data.polled else _NO_NUMBER,
+        number=decided.generation if (at := _coordinator_time(data)) is not None or not data.polled else _NO_NUMBER,
         at=at,
         taken=taken,
         orphaned=orphaned,
@@ -223,7 +225,7 @@ def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> As
     owned = collect_lists(member.owned for member in state.members if member.member_id in renamed.values())
     return AssignmentChange(
         number=_NO_NUMBER if data.polled else state.generation,
-        at=_at(data),
+        at=_coordinator_time(data),
         taken=NOTHING,
         orphaned=owned,
         assigned=owned,
@@ -241,18 +243,18 @@ def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | 
         case PartitionsStopped() | AssignmentAcknowledged():
             return data
         case GroupObserved() if not played and data.group_protocol == "consumer":
-            return data if _at(data) is not None and (data.group_epoch or 0) >= state.generation else None
+            return data if _coordinator_time(data) is not None and (data.group_epoch or 0) >= state.generation else None
         case _:
             return None
 
 
-def _at(data: GroupObserved) -> int | None:
+def _coordinator_time(data: GroupObserved) -> int | None:
     """Return when the coordinator wrote the data of a snapshot; None if it comes from another source."""
     is_other_count = any(item.source in (POLLING, REPORTED) for item in data.evidence)
     return None if is_other_count else data.timestamp
 
 
-def _add(lists: Holding, share: Holding) -> None:
+def _add_share(lists: Holding, share: Holding) -> None:
     for topic, partitions in share.items():
         lists.setdefault(topic, []).extend(partitions)
 

@@ -91,7 +91,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         return Seen(state, None, latest=False)
     past = {member.member_id: member for member in state.members}
     members = tuple([seen_as(member, past.get(member.member_id)) for member in data.members])
-    newcomers = _newcomers(state, members)
+    newcomers = _rejoined_members(state, members)
     state = state.rename(newcomers) if newcomers else state
     before = {member.member_id: member.owned for member in state.members}
     roles = _roles(data)
@@ -113,7 +113,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         state, undelivered = undo(state, state.former, data)
     before = _before(state, data)
     differing = compare(state, members)
-    followed = not first and _follows(state, differing, data, number, again=undelivered is not None)
+    followed = not first and _is_follow_up(state, differing, data, number, again=undelivered is not None)
     if followed and state.cause is not None and not any(differing):
         cause = learned(state.cause, state, data)
     else:
@@ -132,7 +132,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         *(step, number, data.group_protocol, data.protocol, cause, members, before),
         kind=kind,
         tasks=tasks,
-        touched=_touched(state, roles, newcomers, undelivered),
+        touched=_changed_members(state, roles, newcomers, undelivered),
         undelivered=undelivered or UNSET,
     )
     after = structs.replace(
@@ -167,7 +167,7 @@ def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partit
     return standby, warmup
 
 
-def _touched(
+def _changed_members(
     state: GroupState,
     roles: tuple[dict[str, Partitions], dict[str, Partitions]],
     newcomers: Mapping[str, MemberState],
@@ -221,7 +221,7 @@ def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> Grou
     return structs.replace(state, hints=(*state.hints[-15:], item))
 
 
-def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str, MemberState]:
+def _rejoined_members(state: GroupState, members: tuple[MemberState, ...]) -> dict[str, MemberState]:
     present = {member.member_id for member in members}
     static = {member.instance_id: member for member in members if member.instance_id is not None}
     return {
@@ -239,14 +239,14 @@ def seen_as(member: ObservedMember, state: MemberState | None = None) -> MemberS
         instance_id=member.group_instance_id,
         rack_id=member.rack_id,
         session_timeout_ms=member.session_timeout_ms,
-        owned=_tidy(member.assigned, NOTHING if state is None else state.owned),
+        owned=_sorted_partitions(member.assigned, NOTHING if state is None else state.owned),
         client_id=member.client_id,
         client_host=member.client_host,
     )
     return state if state is not None and seen == state else seen
 
 
-def _tidy(assigned: Holding, current: Holding) -> Holding:
+def _sorted_partitions(assigned: Holding, current: Holding) -> Holding:
     """Return the assigned partitions, sorted and each once; equal lists of ``current`` are reused."""
     if assigned == current:
         return current
@@ -257,7 +257,7 @@ def _tidy(assigned: Holding, current: Holding) -> Holding:
     }
 
 
-def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: int, *, again: bool) -> bool:
+def _is_follow_up(state: GroupState, seen: Differing, data: GroupObserved, number: int, *, again: bool) -> bool:
     """Return whether a round continues the previous rebalance; ``again``: the previous round was not delivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:

@@ -83,13 +83,13 @@ def add_report(state: GroupState, event: Event) -> GroupState:
     state = state if state.reports is not None else structs.replace(state, reports=Reports())
     match event.data:
         case MemberJoined() as data:
-            return _joined(state, event, data) if data.acknowledges is True else state
+            return _apply_join(state, event, data) if data.acknowledges is True else state
         case SubscriptionChanged() as data:
-            return _subscribed(state, event, data)
+            return _apply_subscription(state, event, data)
         case MemberLeft() | MemberFenced() as data:
-            return _removed(state, event, data)
+            return _apply_removal(state, event, data)
         case AssignmentAcknowledged() as data:
-            return _acknowledged(state, data)
+            return _apply_acknowledgement(state, data)
         case _:
             return state
 
@@ -98,11 +98,11 @@ def _reports(state: GroupState) -> Reports:
     return state.reports or Reports()
 
 
-def _with(state: GroupState, **changes: object) -> GroupState:
+def _with_reports(state: GroupState, **changes: object) -> GroupState:
     return structs.replace(state, reports=structs.replace(_reports(state), **changes))
 
 
-def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
+def _apply_join(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
     joining = MemberState.joining(data)
     members = _reports(state).members
     present = find_member(members, data.member_id, data.group_instance_id)
@@ -111,7 +111,7 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
         if present is None
         else tuple(joining if member is present else member for member in members)
     )
-    state = _with(state, members=members)
+    state = _with_reports(state, members=members)
     if state.member(data.member_id) is not None:
         return _without_hints(state, data.member_id)
     return observed.add_evidence(state, event) if present is None else state
@@ -122,53 +122,53 @@ def _without_hints(state: GroupState, *member_ids: str) -> GroupState:
     return structs.replace(state, hints=hints)
 
 
-def _returned(state: GroupState, member: MemberState) -> GroupState:
+def _apply_return(state: GroupState, member: MemberState) -> GroupState:
     old = state.member(member.member_id, member.instance_id)
     if old is None or old.member_id == member.member_id:
         return state
     return _without_hints(state.rename({old.member_id: member}), old.member_id, member.member_id)
 
 
-def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> GroupState:
+def _apply_subscription(state: GroupState, event: Event, data: SubscriptionChanged) -> GroupState:
     members = _reports(state).members
     present = find_member(members, data.member_id)
     if present is None or set(present.topics) == set(data.topics):
         return state
     changed = structs.replace(present, topics=data.topics)
-    state = _with(state, members=tuple(changed if member is present else member for member in members))
+    state = _with_reports(state, members=tuple(changed if member is present else member for member in members))
     return observed.add_evidence(state, event)
 
 
-def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> GroupState:
+def _apply_removal(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> GroupState:
     reports = _reports(state)
     present = find_member(reports.members, data.member_id, data.group_instance_id)
     if present is None:
         return state
     at = {name: number for name, number in reports.at.items() if name != present.member_id}
-    state = _with(state, members=tuple(member for member in reports.members if member is not present), at=at)
+    state = _with_reports(state, members=tuple(member for member in reports.members if member is not present), at=at)
     if reports.at.get(present.member_id, 0) < reports.settled:  # it acknowledged an earlier generation only
         now = {reports.settled: event.data.timestamp}
-        state = _with(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
+        state = _with_reports(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
     if state.member(present.member_id) is None:  # it joined and departed between two rounds
         return state
     return observed.hint(state, event, data.reason or "", present.member_id)
 
 
-def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState:
+def _apply_acknowledgement(state: GroupState, data: AssignmentAcknowledged) -> GroupState:
     reports = _reports(state)
     member = find_member(reports.members, data.member_id)
     if member is None or data.generation < 0:
         return state
     number = data.generation
     if number <= reports.settled:
-        state = _returned(state, member)
+        state = _apply_return(state, member)
     if member.group_protocol != "classic":
         number = max(number, reports.settled)  # it may still give up partitions of an earlier epoch
     elif number < max(reports.settled, reports.at.get(member.member_id, 0)):
         return state
     at = reports.at | {member.member_id: number}
     held_ms = 0 if data.held_ms is UNSET else data.held_ms
-    state = _with(
+    state = _with_reports(
         state,
         at=at,
         ready=max(reports.ready, number) if held_ms >= SETTLED_MS else reports.ready,
@@ -185,21 +185,21 @@ def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState
     if number not in reports.open:  # perhaps others are late as well
         reports = _reports(state)
         at_most = number if held_ms >= SETTLED_MS else number - 1
-        state = _with(state, ready=min(reports.ready, at_most), overdue=min(reports.overdue, at_most))
+        state = _with_reports(state, ready=min(reports.ready, at_most), overdue=min(reports.overdue, at_most))
     reports = _reports(state)
     acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
     since = {number: max(data.timestamp - held_ms, 0)} | reports.since
-    return _bounded(_with(state, open=reports.open | {number: acknowledged}, since=since))
+    return _with_few_open(_with_reports(state, open=reports.open | {number: acknowledged}, since=since))
 
 
-def _bounded(state: GroupState) -> GroupState:
+def _with_few_open(state: GroupState) -> GroupState:
     """Return the group with at most :data:`MOST_OPEN` open generations; older ones count as skipped."""
     reports = _reports(state)
     if len(reports.open) <= MOST_OPEN:
         return state
     first, second, *rest = sorted(reports.open)
     merged = {second: reports.open[first] | reports.open[second]}
-    return _with(
+    return _with_reports(
         state,
         open=merged | {number: reports.open[number] for number in rest},
         since={number: at for number, at in reports.since.items() if number != first},
@@ -210,7 +210,7 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
     """Return the next complete generation, epoch or step after an event; None if there is none."""
     reports = _reports(state)
     if not reports.members:
-        return _last(state, event) if state.members or reports.open else None
+        return _last_round(state, event) if state.members or reports.open else None
     if derived.protocol(reports.members) != "classic":
         return _step(state, event)
     for number in sorted(reports.open):
@@ -220,7 +220,7 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
         later = [later_number for later_number in reports.open if later_number > number]
         if later and _is_skipped(state, number):
             merged = reports.open[number] | reports.open[min(later)]
-            state = _with(
+            state = _with_reports(
                 state,
                 open={min(later): merged}
                 | {n: acknowledged for n, acknowledged in reports.open.items() if n > min(later)},
@@ -242,18 +242,18 @@ def _is_skipped(state: GroupState, number: int) -> bool:
     )
 
 
-def _last(state: GroupState, event: Event) -> Ready:
+def _last_round(state: GroupState, event: Event) -> Ready:
     """Return the round of a group whose last member has departed: its last open generation, or the empty group."""
     reports = _reports(state)
     if reports.open:
         first = min(reports.open)
         if state.protocol == "classic":
             return _generation(state, event, first)
-        state = _with(state, open={}, since={})
+        state = _with_reports(state, open={}, since={})
     number = next_generation(max(state.generation, reports.settled))
     if number <= state.generation:  # numbers start over, and the empty group is not an old one
         state = structs.replace(state, generation=number - 1)
-    ready = _ready(state, event, number, [], event.data.timestamp)
+    ready = _complete(state, event, number, [], event.data.timestamp)
     return ready._replace(state=structs.replace(ready.state, reports=Reports()))
 
 
@@ -269,8 +269,8 @@ def _generation(state: GroupState, event: Event, number: int) -> Ready:
             members.append(structs.replace(member, owned=owned))
     rest = {open_number: acks for open_number, acks in reports.open.items() if open_number != number}
     since = {open_number: at for open_number, at in reports.since.items() if open_number != number}
-    state = _with(state, open=rest, since=since, settled=number)
-    return _ready(state, event, number, members, when)
+    state = _with_reports(state, open=rest, since=since, settled=number)
+    return _complete(state, event, number, members, when)
 
 
 def _step(state: GroupState, event: Event) -> Ready | None:
@@ -301,14 +301,14 @@ def _step(state: GroupState, event: Event) -> Ready | None:
     epochs = (state.generation, *reports.at.values())
     number = next_generation(state.generation) if gone else max(epochs)
     when = min(reports.since.values(), default=event.data.timestamp)
-    state = _with(state, open={}, since={}, settled=max(reports.settled, *epochs))
+    state = _with_reports(state, open={}, since={}, settled=max(reports.settled, *epochs))
     if number > state.generation and ownership(members) == before:  # no change for any reporting member
         return Ready(state, None, event)
-    return _ready(state, event, number, members, when)
+    return _complete(state, event, number, members, when)
 
 
-def _ready(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> Ready:
-    data = _view(state, event.data.group_id, number, members, when)
+def _complete(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> Ready:
+    data = _snapshot(state, event.data.group_id, number, members, when)
     late = number <= state.generation and data.group_protocol == "classic"
     state_before = structs.replace(state, generation=number - 1) if late else state
     seen = observed.observe(state_before, data)
@@ -337,7 +337,7 @@ def _released(state: GroupState, seen: Seen, data: GroupObserved) -> dict[str, l
     return released
 
 
-def _view(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
+def _snapshot(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
     order = {member.member_id: place for place, member in enumerate(_reports(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
     return GroupObserved(

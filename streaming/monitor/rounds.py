@@ -100,8 +100,8 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
     changed = changes(structs.replace(state, **after), decided.before, state.members, decided.tasks)
     # All rounds of a derived group's rebalance are applied at once: none follows later.
     revoked = changed.revoked and state.observed
-    departed = _departed(state, decided)
-    decided = decided._replace(cause=_named(decided, departed))
+    departed = _departed_names(state, decided)
+    decided = decided._replace(cause=_with_names(decided, departed))
     state = structs.replace(
         state,
         **after,
@@ -167,7 +167,7 @@ def changes(
         free = unassigned(subscribed(state.members), counts, owned_by_topic)
     else:
         free = as_lists(minus(tasks, owned_by_topic))
-        last_owners = _among(last_owners, free)
+        last_owners = _last_owners_of(last_owners, free)
     if state.kind == "share":
         last_owners = without_owned(last_owners, owned_by_topic)
     if state.kind == "streams":
@@ -175,7 +175,7 @@ def changes(
     return Changes(members, free, moved, violations_of(state, owned_by_topic), last_owners, revoked)
 
 
-def _among(last_owners: LastOwners, free: Holding) -> LastOwners:
+def _last_owners_of(last_owners: LastOwners, free: Holding) -> LastOwners:
     return {
         name: {number: last_owners[name][number] for number in numbers if number in last_owners[name]}
         for name, numbers in free.items()
@@ -201,7 +201,7 @@ def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[
     }
 
 
-def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
+def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]:
     departed = state.departed
     if not departed.keys().isdisjoint(decided.before):  # some are back
         departed = {one: names for one, names in departed.items() if one not in decided.before}
@@ -213,7 +213,7 @@ def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
     return dict([*departed.items(), *gone.items()][-_DEPARTED:]) if gone else departed
 
 
-def _named(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
+def _with_names(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
     cause = decided.cause
     if not departed:
         return cause
@@ -233,8 +233,8 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     subscriptions nor counts: only a second owner is a violation.
     """
     if state.kind == "connect" or state.protocol == "streams":
-        return [] if _has_no_repeat(owned_by_topic) else _lines(invariants.single(ownership(state.members)))
-    if _sound(state, owned_by_topic):
+        return [] if _has_no_repeat(owned_by_topic) else _messages(invariants.single(ownership(state.members)))
+    if _has_no_violation(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
     for member in state.members:
@@ -253,10 +253,10 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
         )
         for some in each
     ]
-    return [line for group in groups for line in _lines(invariants.sound(group))]
+    return [line for group in groups for line in _messages(invariants.sound(group))]
 
 
-def _lines(violations: Sequence[invariants.Violation]) -> list[str]:
+def _messages(violations: Sequence[invariants.Violation]) -> list[str]:
     return [violation.message for violation in violations]
 
 
@@ -274,7 +274,7 @@ def _topics(member: MemberState) -> list[str]:
     return member.topics or list(member.owned)
 
 
-def _sound(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
+def _has_no_violation(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
     alone = state.kind != "share"
     for topic, partitions in owned.items():
         twice = alone and len(set(partitions)) != len(partitions)

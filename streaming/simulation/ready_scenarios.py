@@ -41,16 +41,16 @@ def _joins(count: int, at: int = 0, first: int = 1, *, static: bool = False, **c
     ]
 
 
-def _roll(count: int, begin: int = _BEGIN, **config: Any) -> list[Entry]:
+def _rolling_restart(count: int, begin: int = _BEGIN, **config: Any) -> list[Entry]:
     return [{"at": begin + 20_000 * turn, "bounce": f"c{turn + 1}", "down_ms": 8000, **config} for turn in range(count)]
 
 
-def _every(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
+def _repeated(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
     """Return ``count`` entries, one every ``ms``."""
     return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 
 
-def _once(**entry: Any) -> Callable[[int, int], list[Entry]]:
+def _single_event(**entry: Any) -> Callable[[int, int], list[Entry]]:
     return lambda n, _: [*_joins(n), {"at": _BEGIN, **{key: value or f"c{n}" for key, value in entry.items()}}]
 
 
@@ -63,24 +63,28 @@ def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
 
 
 def _scale_out(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _every(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"})
+    return _joins(n) + _repeated(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"})
 
 
 def _scale_in(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda index: {"leave": f"c{n - index}"})
+    return _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda index: {"leave": f"c{n - index}"})
 
 
 def _two_bounces(n: int, _: int) -> list[Entry]:
     both, alone = ["cooperative-sticky", "range"], ["cooperative-sticky"]
-    return [*_joins(n, assignors=["range"]), *_roll(n, assignors=both), *_roll(n, _BEGIN + 20_000 * n, assignors=alone)]
+    return [
+        *_joins(n, assignors=["range"]),
+        *_rolling_restart(n, assignors=both),
+        *_rolling_restart(n, _BEGIN + 20_000 * n, assignors=alone),
+    ]
 
 
 def _deploy(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _roll(n)
+    return _joins(n) + _rolling_restart(n)
 
 
 def _migration(n: int, _: int) -> list[Entry]:
-    return _joins(n, group_protocol="classic") + _roll(n, group_protocol="consumer")
+    return _joins(n, group_protocol="classic") + _rolling_restart(n, group_protocol="consumer")
 
 
 def _growth(n: int, p: int) -> list[Entry]:
@@ -88,23 +92,23 @@ def _growth(n: int, p: int) -> list[Entry]:
 
 
 def _flapping(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _every(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000})
+    return _joins(n) + _repeated(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000})
 
 
 READY_SCENARIOS: dict[str, ReadyScenario] = {
     "rolling-restart": ReadyScenario("every member restarts, one after the other", 6, 12, _deploy),
     "deploy-dynamic": ReadyScenario("a deploy of members without group.instance.id", 4, 12, _deploy),
     "deploy-static": ReadyScenario(
-        "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _roll(n)
+        "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _rolling_restart(n)
     ),
     "surge": ReadyScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
     "blue-green": ReadyScenario("a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")),
     "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
     "scale-out": ReadyScenario("a quarter more members, one every ten seconds", 4, 12, _scale_out),
     "scale-in": ReadyScenario("a quarter of the members leaves, one every ten seconds", 4, 12, _scale_in),
-    "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _once(crash=None)),
+    "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _single_event(crash=None)),
     "long-gc": ReadyScenario(
-        "one member pauses for longer than its session timeout", 3, 9, _once(pause=None, down_ms=70_000)
+        "one member pauses for longer than its session timeout", 3, 9, _single_event(pause=None, down_ms=70_000)
     ),
     "flapping": ReadyScenario("one member restarts every fifteen seconds", 3, 9, _flapping),
     "partition-growth": ReadyScenario("the topic gets half as many partitions again", 3, 8, _growth),

@@ -96,7 +96,7 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
         draft.come_back(name)
     merged: list[PlannedEvent] = []
     for planned in sorted(draft.planned, key=lambda planned: planned.event.at):  # stable
-        if merged and (joint := _joint(merged[-1].event, planned.event)) is not None:
+        if merged and (joint := _combined(merged[-1].event, planned.event)) is not None:
             merged[-1] = PlannedEvent(joint, merged[-1].because)
         else:
             merged.append(planned)
@@ -245,7 +245,7 @@ def _client(happening: ScenarioEvent, before: vocabulary.Client | None, scenario
     )
 
 
-def _joint(first: vocabulary.MachineEvent, second: vocabulary.MachineEvent) -> vocabulary.MachineEvent | None:
+def _combined(first: vocabulary.MachineEvent, second: vocabulary.MachineEvent) -> vocabulary.MachineEvent | None:
     if first.at != second.at or type(first) is not type(second):
         return None
     if isinstance(first, vocabulary.Start) and isinstance(second, vocabulary.Start):
