@@ -149,9 +149,12 @@ def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) ->
         expect(nothing).to_contain_text("No consumer group yet, and no heartbeat of a collector")
         source.put(*records(Group("orders", {"t": 6}, 1).diffs(1)))
         expect(nothing).to_be_hidden()
+        name = watched.page.get_by_label("Filter groups by name or member")
+        expect(name).to_be_visible()
         watched.page.keyboard.press("/")
+        expect(name).to_be_focused()
         watched.page.keyboard.type("none/")
-        expect(watched.page.get_by_label("Filter groups by name or member")).to_have_value("none/")
+        expect(name).to_have_value("none/")
         expect(nothing).to_have_text("No group matches the filters.")
         assert watched.errors == []
         watched.page.context.close()
