@@ -67,7 +67,7 @@ def _assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assign
             share = kept(member.owned, subscribed)
             quota -= sum(map(len, share.values()))
         if quota < 0:
-            share, surplus = _cut(group, member, share, least + one_more)
+            share, surplus = _split_at_quota(group, member, share, least + one_more)
             waiting += surplus
         elif quota and one_more and left > extras:
             quota -= 1
@@ -80,7 +80,7 @@ def _assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assign
     return answer
 
 
-def _cut(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
+def _split_at_quota(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
     """Return the first ``quota`` partitions in Java's order, and the remaining ones in that order.
 
     The topics are keys of a HashMap that was filled in the order of ``owned``, each with a HashSet of Integers.

@@ -39,7 +39,7 @@ class UnknownEpisode(BadInput):
     """The group has no episode of this number."""
 
 
-class Comparison(Struct, frozen=True, kw_only=True, rename="camel"):
+class FigureChange(Struct, frozen=True, kw_only=True, rename="camel"):
     """One figure of two episodes, each ``[at least, at most]``; null: unknown.
 
     ``better``: whether the second one is surely lower; false: surely higher; null: equal, or the bounds overlap.
@@ -97,11 +97,11 @@ def figures(episode: Episode) -> dict[str, Bounds | None]:
     }
 
 
-def comparisons(before: Episode, after: Episode) -> list[Comparison]:
+def comparisons(before: Episode, after: Episode) -> list[FigureChange]:
     """Return both episodes' figures, one by one."""
     first, second = figures(before), figures(after)
     return [
-        Comparison(figure=name, before=first[name], after=second[name], better=_better(first[name], second[name]))
+        FigureChange(figure=name, before=first[name], after=second[name], better=_better(first[name], second[name]))
         for name in _FIGURES
     ]
 
@@ -114,6 +114,6 @@ def _better(before: Bounds | None, after: Bounds | None) -> bool | None:
     return False if before[1] is not None and before[1] < after[0] else None
 
 
-def _verdict(line: Comparison) -> SafeText:
+def _verdict(line: FigureChange) -> SafeText:
     words = {True: ("better", "green"), False: ("worse", "red"), None: ("", "")}
     return SafeText(*words[line.better])

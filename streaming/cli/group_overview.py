@@ -18,7 +18,7 @@ from streaming.records.downtime import midnight, together
 from streaming.records.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, Incident, IncidentRecord
 from streaming.records.events import Holding, Partitions
 from streaming.records.names import called
-from streaming.settings.slo import ServiceLevel, service_level
+from streaming.settings.config import ServiceLevel, service_level
 
 #: Status of the newest episode, or ``empty``.
 GroupState = EpisodeStatus | Literal["empty"]

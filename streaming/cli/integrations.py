@@ -37,8 +37,8 @@ def mcp(
     with _extra("mcp"):
         import mcp as _  # noqa: F401 - so that it is missed before the service is asked
 
-        from streaming.integrations.mcp_tools import Api, run
-    run(Api(url, token_file))
+        from streaming.integrations.mcp_tools import ServiceApi, run
+    run(ServiceApi(url, token_file))
 
 
 @command("rebalance-monitor otlp --endpoint http://otel-collector:4318")
@@ -51,7 +51,7 @@ def otlp(
         option("--endpoint", "URL", "OTLP receiver over HTTP. Default: OTEL_EXPORTER_OTLP_ENDPOINT, as in any SDK."),
     ] = None,
 ) -> None:
-    """Export each settled episode as an OpenTelemetry span, until SIGTERM or Ctrl-C."""
+    """Export each closed episode as an OpenTelemetry span, until SIGTERM or Ctrl-C."""
     stop, settings = session.stop, session.settings
     with _extra("otlp"):
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter

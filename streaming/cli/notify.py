@@ -63,10 +63,11 @@ def notify_test(
     settings: Settings, *, target: Annotated[str | None, option("--target", "NAME", "Only this target.")] = None
 ) -> None:
     """Send an incident that opens and closes to each receiver, or to one. The exit status is 3 if one fails."""
+    from streaming.kafka.topic_follower import Stopped
     from streaming.notify.follower import read_secret
     from streaming.notify.notification import Notification
     from streaming.notify.requests import request
-    from streaming.notify.sender import Refused, Sender, Stopped
+    from streaming.notify.sender import Refused, Sender
     from streaming.process.plain import say
 
     targets = [item for item in _require_targets(settings) if target in (None, item.name)]

@@ -27,7 +27,7 @@ _Partition = Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", help="A pa
 _At = Annotated[int | None, time_option("--at", "As of this time: RFC 3339, or milliseconds since the epoch.")]
 
 
-class Move(Struct, frozen=True, kw_only=True, rename="camel"):
+class OwnerChange(Struct, frozen=True, kw_only=True, rename="camel"):
     """A partition got other owners: in which round, when and why; ``names``: of all members that it names."""
 
     at: int
@@ -46,7 +46,7 @@ class PartitionOwner(Struct, frozen=True, kw_only=True, rename="camel"):
     partition: int
     owners: list[str]
     since: int
-    moves: list[Move]
+    moves: list[OwnerChange]
 
 
 class NoOwner(BadInput):
@@ -87,7 +87,7 @@ def partition_owners(
     records: Iterable[DiffRecord], topic: str, partition: int, until_ms: int = MAX_TIMESTAMP
 ) -> list[PartitionOwner]:
     """Return who owns a partition, by group id, from diffs of which a group's are in order."""
-    moves: dict[str, list[Move]] = {}
+    moves: dict[str, list[OwnerChange]] = {}
     for record in records:
         diff = record.diff
         if diff.timestamp > until_ms:
@@ -105,7 +105,7 @@ def partition_owners(
             names = called(diff.named)
             concerned = {*owners, *before, *diff.cause.member_ids}
             own.append(
-                Move(
+                OwnerChange(
                     at=diff.timestamp,
                     id=record.id,
                     cause=diff.cause,
@@ -135,10 +135,10 @@ def owner_table(owners: Iterable[PartitionOwner]) -> Table:
         last = group.moves[0]
         reasons = dict.fromkeys(item.reason for item in last.cause.evidence if item.reason)
         words, _ = CAUSES.get(last.cause.kind, (last.cause.kind, ""))
-        why = f"{_listed(last.cause.member_ids, last.names)} {words}".strip()
+        cause = f"{_listed(last.cause.member_ids, last.names)} {words}".strip()
         name = SafeText(_listed(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
         before = _listed(last.before, last.names) or "nobody"
-        why = ": ".join([why, *(worded(reason, last.names) for reason in reasons)])
+        why = ": ".join([cause, *(worded(reason, last.names) for reason in reasons)])
         rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
     return table((fold("group"), fold("owner"), whole("since"), fold("before"), rest("why")), rows)
 

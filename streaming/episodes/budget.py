@@ -26,16 +26,13 @@ class ErrorBudget(Struct, frozen=True, kw_only=True, rename="camel"):
     met: bool | None
 
 
-def error_budget(
-    episodes: Sequence[Episode], downtime_day_ms: int | None, worst_delay_ms: int | None, *, days: float = 1.0
-) -> ErrorBudget:
-    """Return the remaining budget of a period in which the group had these episodes.
+def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst_delay_ms: int | None) -> ErrorBudget:
+    """Return the remaining budget of a day in which the group had these episodes.
 
     Args:
-        episodes: all episodes of the group in that period.
+        episodes: all episodes of the group on that day.
         downtime_day_ms: objective for the downtime of a day; None: none.
         worst_delay_ms: objective for the worst delay of a message; None: none.
-        days: length of the period.
     """
     downtime = together(episode.downtime for episode in episodes)
     used: Bounds = (0, 0) if downtime is None else (downtime.lower_ms, downtime.upper_ms)
@@ -47,28 +44,26 @@ def error_budget(
     delay: Bounds = (max((lower for lower, _ in delays), default=0), most)
     verdicts = [
         _within(cost, objective)
-        for cost, objective in (
-            (used, None if downtime_day_ms is None else downtime_day_ms * days),
-            (delay, worst_delay_ms),
-        )
+        for cost, objective in ((used, downtime_day_ms), (delay, worst_delay_ms))
         if objective is not None
     ]
+    met = False not in verdicts
     return ErrorBudget(
         downtime_day_ms=downtime_day_ms,
         worst_delay_ms=worst_delay_ms,
         downtime_ms=used,
         delay_ms=delay,
-        budget_left=None if downtime_day_ms is None else _left(used, downtime_day_ms * days),
-        met=False if False in verdicts else None if None in verdicts else True,
+        budget_left=None if downtime_day_ms is None else _left(used, downtime_day_ms),
+        met=None if met and None in verdicts else met,
     )
 
 
-def _left(used: Bounds, budget: float) -> tuple[float | None, float]:
+def _left(used: Bounds, budget: int) -> tuple[float | None, float]:
     least = None if used[1] is None else round(1 - used[1] / budget, 4)
     return least, round(1 - used[0] / budget, 4)
 
 
-def _within(cost: Bounds, objective: float) -> bool | None:
+def _within(cost: Bounds, objective: int) -> bool | None:
     """Return whether a cost meets its objective; None if the bounds don't decide that."""
     if cost[0] > objective:
         return False

@@ -38,7 +38,7 @@ class ServiceUnavailable(OutsideFailure):
     """The web service does not answer, or not with its API."""
 
 
-class Api:
+class ServiceApi:
     """The API of a running ``serve``.
 
     Args:
@@ -123,7 +123,9 @@ def request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
     return f"{path}?{urlencode(query)}" if query else str(path)
 
 
-def answer(api: Api, operations: dict[str, dict[str, Any]], name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+def answer(
+    api: ServiceApi, operations: dict[str, dict[str, Any]], name: str, arguments: dict[str, Any]
+) -> tuple[bool, str]:
     """Call a tool; return whether it failed, and its answer as JSON or a sentence."""
     if name not in operations:
         return True, f"no tool {name!r}; there are {', '.join(sorted(operations))}"
@@ -136,7 +138,7 @@ def answer(api: Api, operations: dict[str, dict[str, Any]], name: str, arguments
     return status >= 400, body.decode()  # noqa: PLR2004 - HTTP
 
 
-def server(api: Api) -> Server:
+def server(api: ServiceApi) -> Server:
     """Return the MCP server, not started.
 
     Raises:
@@ -173,7 +175,7 @@ def server(api: Api) -> Server:
     )
 
 
-def run(api: Api) -> None:
+def run(api: ServiceApi) -> None:
     """Serve the tools on standard input and output until the client closes them.
 
     Raises:

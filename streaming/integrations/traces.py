@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Status, StatusCode
 
 from assignors import __version__
-from streaming.kafka.clients import confluent_config
-from streaming.records.codec import UNREADABLE, decode
+from streaming.kafka.topic_follower import TopicFollower
+from streaming.records.codec import UNREADABLE, ce_attributes, decode
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Bounds, Episode
 from streaming.settings.config import Settings
@@ -33,7 +33,6 @@ _log = logging.getLogger(__name__)
 
 RESOURCE: Final = Resource.create({"service.name": "kafka-rebalance-monitor", "service.version": __version__})
 _NS_IN_MS: Final = 1_000_000
-_POLL_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 5.0
 #: Rounds of episodes that are not over; those of the longest ago are dropped first.
 _MOST_ROUNDS: Final = 10_000
@@ -155,71 +154,47 @@ def _round_attributes(diff: Diff) -> dict[str, Any]:
 
 
 class TraceFollower:
-    """Follows diffs and episodes, and exports each episode once it is settled; at least once.
+    """Follows diffs and episodes, and exports each episode once it is closed; at least once.
 
     Rounds that this process has not read itself, as it was started later, are no events of their span.
 
     Args:
         settings: the cluster and the topics.
-        traces: where the episodes go.
+        traces: exports the episodes.
         stop: set to end.
     """
 
     def __init__(self, settings: Settings, traces: EpisodeTraces, stop: threading.Event) -> None:
-        self._settings, self._traces, self._stop = settings, traces, stop
+        self._topics, self._traces = settings.topics, traces
+        followed = (self._topics.diffs, self._topics.episodes)
+        self._follower = TopicFollower(settings.kafka, f"{self._topics.prefix}rebalance-monitor-otlp", followed, stop)
         self._rounds: OrderedDict[str, Diff] = OrderedDict()
 
     def run(self) -> None:
         """Follow the topics until the end."""
-        from confluent_kafka import Consumer
+        self._follower.follow(self._handle)
 
-        topics = self._settings.topics
-        config = confluent_config(
-            self._settings.kafka,
-            group_id=f"{topics.prefix}rebalance-monitor-otlp",
-            enable_auto_commit=False,
-            auto_offset_reset="latest",
-        )
-        consumer = Consumer(config)
-        try:
-            consumer.subscribe([topics.diffs, topics.episodes])
-            _log.info("following %s and %s", topics.diffs, topics.episodes)
-            while not self._stop.is_set():
-                message = consumer.poll(_POLL_SECONDS)
-                if message is not None and self._handled(message):
-                    consumer.commit(message=message, asynchronous=False)
-        finally:
-            consumer.close()
-
-    def _handled(self, message: Message) -> bool:
-        """True if the record need not be read again."""
-        error, value = message.error(), message.value()
-        if error is not None:
-            _log.warning("%s", error.str())
-            return False
+    def _handle(self, message: Message) -> None:
+        value = message.value()
         if value is None:
-            return True
+            return
         try:
-            if message.topic() == self._settings.topics.diffs:
-                self._keep(dict(message.headers() or ()).get("ce_id", b""), decode(_diffs, value))
-                return True
+            if message.topic() == self._topics.diffs:
+                self._keep(ce_attributes(message.headers()).get("id", ""), decode(_diffs, value))
+                return
             episode = decode(_episodes, value)
         except UNREADABLE as malformed:
             place = f"{message.topic()} partition {message.partition()} offset {message.offset()}"
             _log.warning("%s: %s", place, malformed)
-            return True
-        return episode.status != "settled" or self._export(episode)
-
-    def _keep(self, ce_id: bytes, diff: Diff) -> None:
-        self._rounds[ce_id.decode(errors="replace")] = diff
-        if len(self._rounds) > _MOST_ROUNDS:
-            self._rounds.popitem(last=False)
-
-    def _export(self, episode: Episode) -> bool:
-        """Export until the receiver has it; false if this process is to end before."""
-        rounds = [self._rounds[one] for one in episode.rounds if one in self._rounds]
+            return
+        if episode.closed_at is None:
+            return
+        rounds = [self._rounds[diff_id] for diff_id in episode.rounds if diff_id in self._rounds]
         while not self._traces.export(episode, rounds):
             _log.warning("%s/%d was not exported; trying again", episode.group_id, episode.episode)
-            if self._stop.wait(_RETRY_SECONDS):
-                return False
-        return True
+            self._follower.wait(_RETRY_SECONDS)
+
+    def _keep(self, diff_id: str, diff: Diff) -> None:
+        self._rounds[diff_id] = diff
+        if len(self._rounds) > _MOST_ROUNDS:
+            self._rounds.popitem(last=False)

@@ -322,7 +322,7 @@ class EpisodeReader(Closing):
     def poll(self, timeout: float) -> list[EpisodeChange]:
         """Return the changes, or none after ``timeout`` seconds."""
         messages = self._reader.poll(timeout, _AT_ONCE)
-        if self.topic_id != self._order_of:  # made again: its episodes are written anew
+        if self.topic_id != self._order_of:  # made again: its episodes are written again
             self._order, self._order_of = RecordOrder(), self.topic_id
         return [change for message in messages for change in self._changes(message)]
 

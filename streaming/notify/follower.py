@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from streaming.kafka.clients import committed_offsets, confluent_config, reader_config
+from streaming.kafka.clients import reader_config
+from streaming.kafka.topic_follower import TopicFollower
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification
 from streaming.notify.requests import UnusableSecret, request
-from streaming.notify.sender import Refused, Sender, Stopped
+from streaming.notify.sender import Refused, Sender
 from streaming.records.codec import ce_attributes
 from streaming.records.episodes import ANNOTATION_TYPE, MalformedEpisode, decode_episode, decode_incident, of_key
 from streaming.settings.config import Settings
 from streaming.settings.notify import NotifyTarget
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, TopicPartition
+    from confluent_kafka import Message, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.5
-_TIMEOUT_SECONDS: Final = 10.0
 
 
 class NotifyMetrics:
@@ -97,55 +97,25 @@ class TargetFollower:
         self._metrics = metrics
         self._secret = read_secret(target)
         self._open = OpenIncidents(target)
-        self._sender = Sender(target.name, self._wait, allow_private=target.allow_private)
-        self._consumer: Consumer
+        topics = settings.topics
+        group_id = f"{topics.prefix}rebalance-monitor-notify-{target.name}"
+        self._follower = TopicFollower(settings.kafka, group_id, (topics.incidents, topics.episodes), stop)
+        self._sender = Sender(target.name, self._follower.wait, allow_private=target.allow_private)
 
     def run(self) -> None:
         """Follow the topics until the end."""
-        from confluent_kafka import Consumer
-
-        topics = self._settings.topics
-        config = confluent_config(
-            self._settings.kafka,
-            group_id=f"{topics.prefix}rebalance-monitor-notify-{self._target.name}",
-            enable_auto_commit=False,
-            auto_offset_reset="latest",
-        )
-        self._consumer = Consumer(config)
-        try:
-            self._consumer.subscribe([topics.incidents, topics.episodes], on_assign=self._restore)
-            _log.info("%s: following %s and %s", self.name, topics.incidents, topics.episodes)
-            while not self._stop.is_set():
-                message = self._consumer.poll(_POLL_SECONDS)
-                if message is not None:
-                    self._handle(message)
-        except Stopped:
-            _log.info(
-                "%s: ended before the receiver took the last notification; it is sent at the next start", self.name
-            )
-        finally:
-            self._consumer.close()
+        self._follower.follow(self._handle, self._restore)
 
     def _handle(self, message: Message) -> None:
-        error = message.error()
-        if error is not None:
-            _log.warning("%s: %s", self.name, error.str())
-            return
         for notification in self._notifications(message):
-            self._deliver(notification)
-        self._consumer.commit(message=message, asynchronous=False)
-
-    def _deliver(self, notification: Notification) -> None:
-        made = request(self._target, notification, self._secret, time.time_ns() // 1_000_000)
-        try:
-            self._sender.send(made)
-        except Refused as error:
-            _log.error("%s: %s was refused and is not sent again: %s", self.name, notification.id, error)
-            self._metrics.refused.labels(self._target.name).inc()
-        else:
-            self._metrics.sent.labels(self._target.name).inc()
-        finally:
-            self._consumer.resume(self._consumer.assignment())
+            made = request(self._target, notification, self._secret, time.time_ns() // 1_000_000)
+            try:
+                self._sender.send(made)
+            except Refused as error:
+                _log.error("%s: %s was refused and is not sent again: %s", self.name, notification.id, error)
+                self._metrics.refused.labels(self._target.name).inc()
+            else:
+                self._metrics.sent.labels(self._target.name).inc()
 
     def _notifications(self, message: Message) -> Sequence[Notification]:
         """Return what a record has the target be sent; none for a record that can't be read, which is logged."""
@@ -165,40 +135,21 @@ class TargetFollower:
             _log.warning("%s: %s: %s", self.name, place, error)
         return []
 
-    def _restore(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Begin at the ends of partitions without an offset, and restore the open incidents of all others.
-
-        Incidents are restored from the records before the committed offset, which earlier processes handled.
-        """
-        from confluent_kafka import TopicPartition
-
-        committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
-        first: list[TopicPartition] = []
-        for place in committed:
-            if place.offset >= 0:
-                if place.topic == self._settings.topics.incidents:
-                    self._restore_incidents(place.partition, place.offset)
-                continue
-            _, end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS)
-            first.append(TopicPartition(place.topic, place.partition, end))
-        if first:  # so that nothing is skipped if this process ends before its first notification
-            consumer.commit(offsets=first, asynchronous=False)
-            committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
-        consumer.assign(committed)
-
-    def _restore_incidents(self, partition: int, end: int) -> None:
-        """Read a partition of incidents from its beginning up to offset ``end``."""
+    def _restore(self, place: TopicPartition) -> None:
+        """Restore the open incidents from the records before the committed offset, which earlier processes handled."""
         from confluent_kafka import Consumer, TopicPartition
 
+        if place.topic != self._settings.topics.incidents:
+            return
         group_id = "rebalance-monitor-reader"  # required by the client, never joined: we assign
         reader = Consumer(reader_config(self._settings.kafka, group_id))
         try:
-            reader.assign([TopicPartition(self._settings.topics.incidents, partition, 0)])
+            reader.assign([TopicPartition(place.topic, place.partition, 0)])
             while not self._stop.is_set():
                 message = reader.poll(_POLL_SECONDS)
                 if message is None:
                     continue
-                if message.error() is not None or (message.offset() or 0) >= end:
+                if message.error() is not None or (message.offset() or 0) >= place.offset:
                     return
                 with suppress(MalformedEpisode):  # logged when it was handled
                     if message.value() is None:
@@ -207,16 +158,3 @@ class TargetFollower:
                         self._open.restore(decode_incident(message.value() or b""))
         finally:
             reader.close()
-
-    def _wait(self, seconds: float) -> None:
-        """Wait before the next attempt; the paused consumer stays in its group meanwhile.
-
-        Raises:
-            Stopped: the process is to end.
-        """
-        self._consumer.pause(self._consumer.assignment())
-        by = time.monotonic() + seconds
-        while time.monotonic() < by:
-            self._consumer.poll(0)
-            if self._stop.wait(min(_POLL_SECONDS, max(0.0, by - time.monotonic()))):
-                raise Stopped

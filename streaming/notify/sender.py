@@ -29,10 +29,6 @@ class Refused(OutsideFailure):
     """The receiver does not take the request, now or later."""
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the process ends
-    """The process is to end before the receiver took the request."""
-
-
 class _Unavailable(OutsideFailure):
     """The receiver does not answer, or asks to be tried again; ``after`` seconds, where it says when."""
 
@@ -46,7 +42,7 @@ class Sender:
 
     Args:
         name: the target's, for log lines.
-        wait: waits that many seconds; raises :class:`Stopped` when the process is to end.
+        wait: waits that many seconds, as :meth:`~streaming.kafka.topic_follower.TopicFollower.wait`.
         allow_private: allow a private, loopback or link-local address.
     """
 

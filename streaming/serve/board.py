@@ -23,7 +23,7 @@ from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import CurrentStories, Sort, StoredStory, names_in
-from streaming.settings.slo import ServiceLevel
+from streaming.settings.config import ServiceLevel
 
 MAX_FRAMES: Final = 8192
 MAX_BYTES: Final = 16 * 1024 * 1024

@@ -125,7 +125,7 @@ class History:
             names = ", ".join(sorted(topics))
         raise historyfile.WrongHistory(
             f"--database {self.path}: holds the rounds of other topics ({names}), this is {self._diffs_topic}; "
-            "name another file, or remove it to build it anew from the topics"
+            "name another file, or remove it to build it again from the topics"
         )
 
     def _load(self) -> None:

@@ -149,7 +149,7 @@ def _examine(path: Path, cluster_id: str) -> bool:
     if stored != (cluster_id,):
         raise wrong(
             f"holds the rounds of cluster {stored[0] if stored else 'unknown'}, this is {cluster_id}; "
-            "name another file, or remove it to build it anew from the topics"
+            "name another file, or remove it to build it again from the topics"
         )
     if version != SCHEMA_VERSION:
         raise wrong(
@@ -237,7 +237,7 @@ class HistoryFile:
             if gone:
                 raise HistoryGone(
                     f"history {gone[0]}: was removed or replaced while in use; "
-                    "the next start builds it anew from the topics, or goes on with what stands there"
+                    "the next start builds it again from the topics, or goes on with what is there"
                 )
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 #: Message for a file that can't be read.
-DAMAGED: Final = "is damaged; restore a copy, or remove it to build it anew from the topics"
+DAMAGED: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
 _LOCKED: Final = "another program holds a lock on it"
 #: By SQLite's primary error code.
 _REASONS: Final = {

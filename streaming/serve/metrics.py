@@ -24,7 +24,7 @@ from streaming.serve.board import STALE_KINDS, Board
 from streaming.serve.connections import SharedBody
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import DowntimeTotals
-from streaming.settings.slo import ServiceLevel, service_level
+from streaming.settings.config import ServiceLevel, service_level
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds for which requests receive the same text.
@@ -209,7 +209,7 @@ class Exposition:
         self._until = 0.0
 
     async def response(self, request: Request) -> Response:
-        """Return the newest text, made anew if it is old."""
+        """Return the newest text, made again if it is old."""
         view = copy(self._board)
         view.groups = dict(view.groups)  # the thread must not meet changes
         text = await to_thread.run_sync(self._current, view, limiter=self._maker)

@@ -31,7 +31,7 @@ from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort
-from streaming.settings.slo import ServiceLevel
+from streaming.settings.config import ServiceLevel
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -17,7 +17,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Pattern, Section, changed, names, validated
-from streaming.settings.slo import ServiceLevel
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
@@ -178,6 +177,22 @@ class SignSettings(Section):
     behind_after_ms: int = Field(default=60_000, ge=100, le=86_400_000)
     #: A component that is gone is forgotten after this time, if another of its kind is alive.
     forget_after_ms: int = Field(default=86_400_000, ge=0)
+
+
+class ServiceLevel(Section):
+    """An objective for groups (``[[slo]]``); the first one that matches a group applies."""
+
+    #: Regular expression for whole group ids.
+    groups: Pattern = ".*"
+    #: Downtime of all partitions together in a day (UTC), ms.
+    downtime_day_ms: int | None = Field(default=None, ge=1)
+    #: Age of the oldest message that a rebalance delayed, ms.
+    worst_delay_ms: int | None = Field(default=None, ge=1, le=LONGEST_INTERVAL_MS)
+
+
+def service_level(levels: Iterable[ServiceLevel], group_id: str) -> ServiceLevel | None:
+    """Return the first objective that matches a group; None: it has none."""
+    return next((level for level in levels if re.fullmatch(level.groups, group_id)), None)
 
 
 class Settings(BaseSettings):

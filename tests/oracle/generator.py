@@ -201,7 +201,7 @@ def rounds(
     """Run ``count`` cases, ``width`` sequences side by side, feeding answers back; return the number of cases.
 
     ``answers`` compares a batch and gives each case's assignment, or None where the sequence ends (an error).
-    A sequence starts anew, on average, every fifth case.
+    A sequence starts again, on average, every fifth case.
     """
     done = 0
     batch = [groups.fresh() for _ in range(min(width, count))]

@@ -313,7 +313,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.later_each(SessionExpired, expiries)
 
     def thawed(self, name: str) -> None:
-        """Resume a member: within its session it continues; afterwards it has lost its partitions and joins anew."""
+        """Resume a member: within its session it continues; afterwards it has lost its partitions and joins again."""
         member = self.members[name]
         if not member.is_member:
             self.send("Heartbeat" if member.generation >= 0 else self.hello)

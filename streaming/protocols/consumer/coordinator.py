@@ -47,7 +47,7 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     _answer(step, [name for name in answered if not step.members[name].classic], 1)
     step.settle()
     same = before == (step.group.group_epoch, step.group.outdated)
-    _beat_on(step, [name for name, _ in event.calls] if same else None)
+    _schedule_heartbeats(step, [name for name, _ in event.calls] if same else None)
 
 
 def _rejoins(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bool:
@@ -200,7 +200,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
     step.set(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
 
 
-def _beat_on(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
+def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
     """Schedule the next heartbeat of those members (all or ``names``) whose heartbeat has an effect."""
     epoch, outdated = step.group.group_epoch, step.group.outdated
     due: dict[str, int] = {}
@@ -231,7 +231,7 @@ def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
     remove(step, left, "member.left")
 
 
-def expired(step: consumer.ConsumerStep, event: consumer.Expired) -> None:
+def fence_expired(step: consumer.ConsumerStep, event: consumer.Expired) -> None:
     """Fence members that sent no heartbeat for the session timeout."""
     remove(step, step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN)), "member.fenced")
 
@@ -260,11 +260,11 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
     elif step.group.first is not None:
         first = {name: share for name, share in step.group.first.items() if name not in gone}
         step.set(first=first)
-    _beat_on(step)
+    _schedule_heartbeats(step)
 
 
 def metadata_changed(step: consumer.ConsumerStep, event: consumer.MetadataChanged) -> None:
     """Let the next heartbeat bump the epoch if a member subscribes to one of the changed topics."""
     if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
         step.set(outdated=True)
-        _beat_on(step)
+        _schedule_heartbeats(step)

@@ -99,7 +99,7 @@ def history_lost(site: Site) -> Iterator[list[Report]]:
 def history_damaged(site: Site) -> Iterator[list[Report]]:
     """Overwrite the history while it is not in use; the remedy is the one in the message."""
     site.end("serve")
-    told = site.ends("serve", str(site.history), "is damaged", "remove it to build it anew")
+    told = site.ends("serve", str(site.history), "is damaged", "remove it to build it again")
     site.history.write_bytes(site.history.read_bytes()[:100] + os.urandom(site.history.stat().st_size - 100))
     site.serve.start(wait=False)
     yield [told]

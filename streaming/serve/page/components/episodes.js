@@ -16,7 +16,7 @@ export class Episodes {
     this.bandsOf = null;
   }
 
-  // An episode as it stands now, unless a newer word of it is known.
+  // An episode as it is now, unless a newer word of it is known.
   take(episode) {
     const known = this.known.get(episode.episode);
     // A group that was forgotten begins at 1 again.

@@ -164,7 +164,7 @@ export class RoundsList {
     if (this.items.has(seq)) return this.items.get(seq);
     const item = this.item(this.model.rounds[index], index);
     this.items.set(seq, item);
-    // The list was loaded anew, or has other colours: what was chosen and open stays so.
+    // The list was loaded again, or has other colours: what was chosen and open stays so.
     if (seq === this.selected) item.setAttribute("data-selected", "");
     if (this.open.delete(seq)) this.unfold(seq);
     return item;

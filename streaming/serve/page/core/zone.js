@@ -1,4 +1,4 @@
-// Times are shown by the local clock or in UTC: the choice is kept, and a change draws the page anew.
+// Times are shown by the local clock or in UTC: the choice is kept, and a change draws the page again.
 const KEY = "times";
 
 function stored() {

@@ -1,6 +1,6 @@
 """Results of kafka-clients 4.3.1 (``oracle-4.3.1.jsonl``).
 
-Made anew by ``python -m tests.oracle.record_producer``.
+Made again by ``python -m tests.oracle.record_producer``.
 """
 
 from __future__ import annotations

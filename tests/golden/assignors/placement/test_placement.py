@@ -1,6 +1,6 @@
 """Results of AdminUtils 4.0.2 and StripedReplicaPlacer 4.3.1 (``oracle.jsonl``).
 
-Made anew by ``python -m tests.oracle.record_producer``.
+Made again by ``python -m tests.oracle.record_producer``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every field of every record, with its bounds and default, as other programs rely on them.
 
-``python -m tests.golden.streaming.records.test_schema`` writes ``schema.json`` anew, when a change is meant.
+``python -m tests.golden.streaming.records.test_schema`` writes ``schema.json`` again, when a change is meant.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every setting, with its bounds and default, so that each release reads its predecessor's files.
 
-``python -m tests.golden.streaming.settings.test_schema`` writes ``schema.json`` anew, when a change is meant.
+``python -m tests.golden.streaming.settings.test_schema`` writes ``schema.json`` again, when a change is meant.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 import pytest
@@ -100,42 +102,61 @@ def write(settings: Settings, *records: tuple[str, bytes, bytes, str]) -> None:
             producer.send_record(topic, name, value, [("ce_id", ce_id.encode())])
 
 
-@pytest.mark.broker
-def test_a_settled_episode_is_exported_from_the_topic(broker: Kafka) -> None:
-    settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('otlp')}.")
-    ensure_topics(settings, settings.topics.made)
-    episode, told = restart()
-    receiver, stop = Receiver(), threading.Event()
+GROUP = "messaging.consumer.group.name"
+
+
+@contextmanager
+def exporting(settings: Settings, receiver: Receiver) -> Iterator[TraceFollower]:
+    """Episodes are exported until the end of the block."""
+    stop = threading.Event()
     follower = TraceFollower(settings, EpisodeTraces(receiver, MeterProvider()), stop)
     thread = threading.Thread(target=follower.run)
     thread.start()
     try:
-        number = 10
-
-        def is_followed() -> bool:
-            nonlocal number
-            number += 1
-            ready = msgspec.structs.replace(episode, group_id="ready", episode=number)
-            write(settings, (settings.topics.episodes, key("ready", number), encode(ready), "r"))
-            return bool(receiver.get_finished_spans())
-
-        eventually(is_followed, every=0.5)
-        unsettled = msgspec.structs.replace(episode, status="settling", closed_at=None)
-        write(settings, *((settings.topics.diffs, b"shop", encode(diff), ce_id) for ce_id, diff in told))
-        eventually(lambda: len(follower._rounds) == len(told))
-        write(settings, (settings.topics.episodes, b"shop/1", b"{", "bad"))
-        for one in (unsettled, episode):
-            write(settings, (settings.topics.episodes, key("shop", one.episode), encode(one), "e"))
-
-        def spans() -> list[int]:
-            finished = receiver.get_finished_spans()
-            return [len(span.events) for span in finished if (span.attributes or {}).get(GROUP) == "shop"]
-
-        eventually(spans)
-        assert spans() == [4]
+        yield follower
     finally:
         stop.set()
         thread.join()
 
 
-GROUP = "messaging.consumer.group.name"
+def rounds_of(receiver: Receiver, group_id: str) -> list[int]:
+    """The number of rounds in each span of a group."""
+    spans = receiver.get_finished_spans()
+    return [len(span.events) for span in spans if (span.attributes or {}).get(GROUP) == group_id]
+
+
+@pytest.mark.broker
+def test_closed_episodes_are_exported_also_over_a_restart(broker: Kafka) -> None:
+    settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('otlp')}.")
+    ensure_topics(settings, settings.topics.made)
+    episode, told = restart()
+    receiver = Receiver()
+
+    def put(*episodes: Episode) -> None:
+        topic = settings.topics.episodes
+        write(settings, *((topic, key(one.group_id, one.episode), encode(one), "e") for one in episodes))
+
+    with exporting(settings, receiver) as follower:
+        number = 10
+
+        def is_followed() -> bool:
+            nonlocal number
+            number += 1
+            put(msgspec.structs.replace(episode, group_id="ready", episode=number))
+            return bool(receiver.get_finished_spans())
+
+        eventually(is_followed, every=0.5)
+        write(settings, *((settings.topics.diffs, b"shop", encode(diff), ce_id) for ce_id, diff in told))
+        eventually(lambda: len(follower._rounds) == len(told))
+        write(settings, (settings.topics.episodes, b"shop/1", b"{", "bad"))
+        # Settled for now: further rounds within the quiet time belong to it.
+        put(msgspec.structs.replace(episode, closed_at=None), episode)
+        eventually(lambda: rounds_of(receiver, "shop"))
+        assert rounds_of(receiver, "shop") == [4]
+        receiver.refusals = 1_000_000
+        put(msgspec.structs.replace(episode, group_id="late"))
+        eventually(lambda: receiver.refusals < 1_000_000)
+    receiver.refusals = 0
+    with exporting(settings, receiver):
+        eventually(lambda: rounds_of(receiver, "late"))
+    assert (rounds_of(receiver, "late"), rounds_of(receiver, "shop")) == ([0], [4])

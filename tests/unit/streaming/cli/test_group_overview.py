@@ -20,7 +20,7 @@ from streaming.cli.group_overview import (
 from streaming.records.codec import encode
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, EpisodeRecord, IncidentRecord
-from streaming.settings.slo import ServiceLevel
+from streaming.settings.config import ServiceLevel
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
 

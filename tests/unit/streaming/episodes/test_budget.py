@@ -35,10 +35,6 @@ def test_downtime_is_taken_from_the_budget(
     assert (budget.downtime_ms, budget.budget_left, budget.met) == (used, left, met)
 
 
-def test_several_days_have_several_budgets() -> None:
-    assert error_budget([episode((700, 700))], 100, None, days=7).budget_left == (0.0, 0.0)
-
-
 @pytest.mark.parametrize(
     ("delays", "delay", "met"),
     [

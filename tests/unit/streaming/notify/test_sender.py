@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.kafka.topic_follower import Stopped
 from streaming.notify.requests import Request
-from streaming.notify.sender import Refused, Sender, Stopped
+from streaming.notify.sender import Refused, Sender
 from tests.support.receiver import Answer, receiver
 
 

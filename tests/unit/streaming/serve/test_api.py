@@ -172,7 +172,7 @@ def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -
     for target in ("/api/v1/rounds", "/api/v1/groups/g/rounds/1", "/api/v1/groups/g/timeline"):
         answer = ask(app, target)
         assert (answer.status, answer.json["type"]) == (503, "/problems#history")
-        assert "is damaged; restore a copy, or remove it to build it anew" in answer.json["detail"]
+        assert "is damaged; restore a copy, or remove it to build it again" in answer.json["detail"]
     history._connection.execute("DROP TABLE rounds")
     answer = ask(service(history), "/api/v1/rounds?view=summary")
     assert (answer.status, answer.headers["retry-after"]) == (503, "10")

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import as_toml, load
+from streaming.settings.config import ServiceLevel, as_toml, load
 from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import InvalidSettings
-from streaming.settings.slo import ServiceLevel
 from tests.support.pem import certificate
 
 

@@ -1,0 +1,110 @@
+"""Handle each record of some topics until it is done, with committed offsets, so that nothing is lost over restarts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from streaming.kafka.clients import committed_offsets, confluent_config
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message, TopicPartition
+
+    from streaming.settings.connection import KafkaSettings
+
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.5
+_TIMEOUT_SECONDS: Final = 10.0
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the process ends
+    """The process is to end before a record is handled; the record is handled again at the next start."""
+
+
+class TopicFollower:
+    """A consumer of topics; at its first start it begins at their ends.
+
+    Args:
+        settings: the cluster.
+        group_id: the consumer group that keeps the offsets.
+        topics: the topics.
+        stop: set to end.
+    """
+
+    def __init__(self, settings: KafkaSettings, group_id: str, topics: Sequence[str], stop: threading.Event) -> None:
+        self._settings = settings
+        self._group_id = group_id
+        self._topics = list(topics)
+        self._stop = stop
+        self._consumer: Consumer
+
+    def follow(
+        self, handle: Callable[[Message], None], restore: Callable[[TopicPartition], None] = lambda _: None
+    ) -> None:
+        """Call ``handle`` with each record, and commit its offset, until the process is to end.
+
+        Args:
+            handle: handles a record; it waits with :meth:`wait`.
+            restore: is called for each assigned partition with a committed offset, before its first record.
+        """
+        from confluent_kafka import Consumer
+
+        config = confluent_config(
+            self._settings, group_id=self._group_id, enable_auto_commit=False, auto_offset_reset="latest"
+        )
+        self._consumer = Consumer(config)
+        try:
+            self._consumer.subscribe(
+                self._topics, on_assign=lambda consumer, places: self._assign(consumer, places, restore)
+            )
+            _log.info("%s: following %s", self._group_id, " and ".join(self._topics))
+            while not self._stop.is_set():
+                message = self._consumer.poll(_POLL_SECONDS)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is not None:
+                    _log.warning("%s: %s", self._group_id, error.str())
+                    continue
+                handle(message)
+                self._consumer.resume(self._consumer.assignment())
+                self._consumer.commit(message=message, asynchronous=False)
+        except Stopped:
+            _log.info("%s: ended before the last record was handled; it is handled at the next start", self._group_id)
+        finally:
+            self._consumer.close()
+
+    def _assign(
+        self, consumer: Consumer, partitions: list[TopicPartition], restore: Callable[[TopicPartition], None]
+    ) -> None:
+        from confluent_kafka import TopicPartition
+
+        committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
+        first: list[TopicPartition] = []
+        for place in committed:
+            if place.offset >= 0:
+                restore(place)
+                continue
+            _, end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS)
+            first.append(TopicPartition(place.topic, place.partition, end))
+        if first:  # so that nothing is skipped if this process ends before its first commit
+            consumer.commit(offsets=first, asynchronous=False)
+            committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
+        consumer.assign(committed)
+
+    def wait(self, seconds: float) -> None:
+        """Wait while a record is handled; the paused consumer stays in its group meanwhile.
+
+        Raises:
+            Stopped: the process is to end.
+        """
+        self._consumer.pause(self._consumer.assignment())
+        by = time.monotonic() + seconds
+        while time.monotonic() < by:
+            self._consumer.poll(0)
+            if self._stop.wait(min(_POLL_SECONDS, max(0.0, by - time.monotonic()))):
+                raise Stopped
