@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 from msgspec import Struct
+from rich.table import Table
 
 from assignors.errors import BadInput
 from streaming.cli.cost import bounds_text
@@ -18,18 +20,18 @@ from streaming.process.terminal import SafeText, console, right, table, whole
 from streaming.records.episodes import Bounds, Episode
 from streaming.settings.config import Settings
 
-#: Where less is better, and whether it is a time (ms).
-_FIGURES: Final[dict[str, bool]] = {
-    "rebalances": False,
-    "rounds": False,
-    "moved": False,
-    "movedAgain": False,
-    "durationMs": True,
-    "longestDowntimeMs": True,
-    "totalDowntimeMs": True,
-    "delayedMessages": False,
-    "worstDelayMs": True,
-    "catchUpMs": True,
+#: Figures of which less is better, with their heading for people; those in ``Ms`` are times.
+_FIGURES: Final = {
+    "rebalances": "rebalances",
+    "rounds": "rounds",
+    "moved": "partitions moved",
+    "movedAgain": "moved more than once",
+    "durationMs": "duration",
+    "longestDowntimeMs": "longest downtime",
+    "totalDowntimeMs": "downtime in all",
+    "delayedMessages": "delayed messages",
+    "worstDelayMs": "worst delay",
+    "catchUpMs": "catch-up",
 }
 _Before = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
 _After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later one.", show_default=False)]
@@ -50,6 +52,10 @@ class FigureChange(Struct, frozen=True, kw_only=True, rename="camel"):
     after: Bounds | None
     better: bool | None
 
+    def text(self, bounds: Bounds | None) -> str:
+        """Return one of the bounds for people."""
+        return bounds_text(bounds, is_time=self.figure.endswith("Ms"))
+
 
 @command("rebalance-monitor compare checkout 12 15")
 @connected
@@ -61,22 +67,15 @@ def compare(settings: Settings, group_id: GroupId, before: _Before, after: _Afte
         if number not in by_number:
             known = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
             raise UnknownEpisode(f"group {group_id}: no episode {number}; known are {known}")
-    first, second = by_number[before], by_number[after]
-    lines = comparisons(first, second)
+    lines = comparisons(by_number[before], by_number[after])
+    heads = [f"{one.episode}: {kind_of(one)}, {utc(one.opened_at)}" for one in (by_number[before], by_number[after])]
+    answer(lines, lambda: console(wide=True).print(change_table(group_id, heads, lines)), as_json=as_json)
 
-    def show() -> None:
-        heads = (f"{one.episode}: {kind_of(one)}, {utc(one.opened_at)}" for one in (first, second))
-        rows = (
-            (
-                line.figure,
-                *(bounds_text(one, is_time=_FIGURES[line.figure]) for one in (line.before, line.after)),
-                _verdict(line),
-            )
-            for line in lines
-        )
-        console(wide=True).print(table((whole(group_id), *map(right, heads), ""), rows))
 
-    answer(lines, show, as_json=as_json)
+def change_table(group_id: str, heads: Sequence[str], lines: Sequence[FigureChange]) -> Table:
+    """Return a table with a row a figure; ``heads``: of the two episodes."""
+    rows = ((_FIGURES[line.figure], *map(line.text, (line.before, line.after)), _verdict(line)) for line in lines)
+    return table((whole(group_id), *map(right, heads), ""), rows)
 
 
 def figures(episode: Episode) -> dict[str, Bounds | None]:

@@ -265,6 +265,10 @@ def play(
         for child in _pipeline(settings, folder, collect, port):
             children.add(child)
         view.stage(f"the page: http://127.0.0.1:{port}/")
+        if keep_running:
+            cluster = f"--bootstrap-servers {settings.kafka.bootstrap_servers}"
+            more = f" --topic-prefix {prefix}" if prefix else ""
+            view.stage(f"until Ctrl-C: rebalance-monitor groups {cluster}{more}")
         stack.enter_context(traffic.Traffic(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
         performance = Play(settings, folder, view, stop, actors)

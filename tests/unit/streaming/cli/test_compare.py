@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from streaming.cli.compare import comparisons
+from streaming.cli.compare import change_table, comparisons
+from streaming.process.terminal import console
 from streaming.records.episodes import Bounds, Cost, Downtime, Episode
 from tests.support.compacted import checkout, updated
 
@@ -41,3 +42,17 @@ def test_every_figure_is_compared() -> None:
     assert found["delayedMessages"] == ((5, 9), (1, 2), True)
     assert found["longestDowntimeMs"] == (None, None, None)
     assert found["durationMs"][2] is None
+
+
+def test_people_read_words_and_durations() -> None:
+    screen = console(wide=True)
+    with screen.capture() as shown:
+        lines = comparisons(episode((5000, 9000)), episode((0, 1000)))
+        screen.print(change_table("shop", ["1: restart", "2: restart"], lines))
+    (line,) = [line for line in shown.get().splitlines() if "downtime in all" in line]
+    assert [cell.strip() for cell in line.split("│")[1:-1]] == [
+        "downtime in all",
+        "5.0 s to 9.0 s",
+        "0 ms to 1.0 s",
+        "better",
+    ]
