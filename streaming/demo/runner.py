@@ -42,6 +42,8 @@ BROKER_PROPERTIES = {
     "group.initial.rebalance.delay.ms": "500",
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "4",
+    # A stall of some seconds on a busy machine must not fence the only broker.
+    "broker.session.timeout.ms": "60000",
 }
 
 

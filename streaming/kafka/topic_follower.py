@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from streaming.kafka.clients import committed_offsets, confluent_config
 
@@ -19,6 +19,11 @@ _log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.5
 _TIMEOUT_SECONDS: Final = 10.0
+_Answer = TypeVar("_Answer")
+#: Errors that no later attempt mends.
+_DENIED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_AUTHENTICATION"})
+#: The group has rebalanced without this member: it joins again at the next poll, and gets its partitions anew.
+_NO_MEMBER: Final = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST"})
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the process ends
@@ -72,7 +77,7 @@ class TopicFollower:
                     continue
                 handle(message)
                 self._consumer.resume(self._consumer.assignment())
-                self._consumer.commit(message=message, asynchronous=False)
+                self._commit(message=message)
         except Stopped:
             _log.info("%s: ended before the last record was handled; it is handled at the next start", self._group_id)
         finally:
@@ -83,18 +88,47 @@ class TopicFollower:
     ) -> None:
         from confluent_kafka import TopicPartition
 
-        committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
-        first: list[TopicPartition] = []
-        for place in committed:
-            if place.offset >= 0:
-                restore(place)
-                continue
-            _, end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS)
-            first.append(TopicPartition(place.topic, place.partition, end))
+        def end_offset(place: TopicPartition) -> int:
+            end: int = self._repeat(lambda: consumer.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS))[1]
+            return end
+
+        kept = self._repeat(lambda: committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set))
+        restored = [place for place in kept if place.offset >= 0]
+        first = [TopicPartition(place.topic, place.partition, end_offset(place)) for place in kept if place.offset < 0]
+        for place in restored:
+            restore(place)
         if first:  # so that nothing is skipped if this process ends before its first commit
-            consumer.commit(offsets=first, asynchronous=False)
-            committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
-        consumer.assign(committed)
+            self._commit(offsets=first)
+        consumer.assign([*restored, *first])
+
+    def _commit(self, **what: object) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            self._repeat(lambda: self._consumer.commit(**what, asynchronous=False))
+        except KafkaException as error:
+            if error.args[0].name() not in _NO_MEMBER:
+                raise
+            _log.warning("%s: not committed, its records are handled again: %s", self._group_id, error.args[0].str())
+
+    def _repeat(self, request: Callable[[], _Answer]) -> _Answer:
+        """Repeat a request until the cluster answers it.
+
+        Raises:
+            Stopped: the process is to end.
+            KafkaException: an error that no later attempt mends.
+        """
+        from confluent_kafka import KafkaException
+
+        while True:
+            try:
+                return request()
+            except KafkaException as error:
+                if error.args[0].name() in _DENIED | _NO_MEMBER:
+                    raise
+                _log.warning("%s: %s; trying again", self._group_id, error.args[0].str())
+            if self._stop.wait(_POLL_SECONDS):
+                raise Stopped
 
     def wait(self, seconds: float) -> None:
         """Wait while a record is handled; the paused consumer stays in its group meanwhile.

@@ -137,7 +137,7 @@ class TargetFollower:
 
     def _restore(self, place: TopicPartition) -> None:
         """Restore the open incidents from the records before the committed offset, which earlier processes handled."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
 
         if place.topic != self._settings.topics.incidents:
             return
@@ -149,7 +149,11 @@ class TargetFollower:
                 message = reader.poll(_POLL_SECONDS)
                 if message is None:
                     continue
-                if message.error() is not None or (message.offset() or 0) >= place.offset:
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                    _log.warning("%s: %s", self.name, error.str())
+                    continue
+                if error is not None or (message.offset() or 0) >= place.offset:
                     return
                 with suppress(MalformedEpisode):  # logged when it was handled
                     if message.value() is None:

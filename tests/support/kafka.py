@@ -29,6 +29,8 @@ PROPERTIES = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
 }
+#: For a broker that no test kills: a stall of some seconds on a busy machine must not fence the only broker.
+NEVER_FENCED = {"broker.session.timeout.ms": "60000"}
 
 
 class Kafka(Protocol):
@@ -60,11 +62,11 @@ def kafka_under_test() -> Iterator[Kafka]:
     if kind == "container":
         from tests.support.container import kafka_container
 
-        with kafka_container(PROPERTIES) as kafka:
+        with kafka_container(PROPERTIES | NEVER_FENCED) as kafka:
             yield kafka
         return
     assert kind == "embedded", f"KAFKA_UNDER_TEST={kind}: choose embedded or container"
-    with EmbeddedBroker(properties=PROPERTIES) as broker:
+    with EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED) as broker:
         yield Embedded(broker)
 
 

@@ -24,7 +24,7 @@ from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
 from tests.support.following import Following
-from tests.support.kafka import PROPERTIES, unique
+from tests.support.kafka import NEVER_FENCED, PROPERTIES, unique
 from tests.support.wait import PATIENCE
 
 #: All kinds of evidence, in the order of the table.
@@ -102,7 +102,7 @@ class Stage:
 def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
     """Run a stage with its own broker, as its log is read."""
     with ExitStack() as stack:
-        given = PROPERTIES | _OTHERS | (properties or {})
+        given = PROPERTIES | NEVER_FENCED | _OTHERS | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=given))
         servers, pattern = broker.bootstrap_servers, ".*"
         views: dict[str, Following] = {}

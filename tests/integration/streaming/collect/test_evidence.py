@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from streaming.kafka.broker import EmbeddedBroker
 from tests.integration.streaming.collect.collecting import Collecting, written_topic
 from tests.support.histories import diffs, play
-from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.kafka import NEVER_FENCED, PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 from tests.support.wait import PATIENCE
 
@@ -109,7 +109,7 @@ def test_kip_848_leave_is_certain_where_sessions_are_bounded() -> None:
     # Sessions are at least 3 s here, and heartbeats at most 500 ms apart.
     bounds = {"group.consumer.min.session.timeout.ms": "3000", "group.consumer.max.heartbeat.interval.ms": "500"}
     with ExitStack() as stack:
-        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | bounds)).bootstrap_servers
+        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED | bounds)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
         collecting = stack.enter_context(Collecting(servers, group))
         stay = stack.enter_context(Member(servers, group, "stay", [topic], **CONSUMER))

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from assignors.java import string_hash
 from streaming.kafka.broker import EmbeddedBroker
 from tests.integration.streaming.collect.collecting import Collecting, consecutive, written_topic
-from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.kafka import NEVER_FENCED, PROPERTIES, Kafka, eventually, unique
 from tests.support.members import EAGER, Member, spread
 from tests.support.offsets_topic import assignment, group_key, subscription
 from tests.support.raw_leader import RawLeader
@@ -28,7 +28,7 @@ def test_truncated_value_is_dead_lettered_and_skipped() -> None:
     key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
     with ExitStack() as stack:
         # A broker of its own: the coordinator stops using a partition with records of another writer.
-        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES)).bootstrap_servers
+        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
         collecting = stack.enter_context(Collecting(servers, f"{group}|bad"))
         own = collecting.settings.topics.prefix + collecting.settings.collect.group_id

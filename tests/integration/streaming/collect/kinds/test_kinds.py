@@ -20,7 +20,7 @@ from streaming.records.events import GroupObserved, Holding
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker
 from tests.support.histories import assignments, diffs, holds, play
-from tests.support.kafka import PROPERTIES, eventually, read, unique
+from tests.support.kafka import NEVER_FENCED, PROPERTIES, eventually, read, unique
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
@@ -39,7 +39,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(properties=PROPERTIES | QUICK) as broker:
+    with EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED | QUICK) as broker:
         yield broker
         if "WRITE_KINDS" in os.environ:
             write_records(broker, Path(os.environ["WRITE_KINDS"]))

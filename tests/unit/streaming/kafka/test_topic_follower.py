@@ -1,0 +1,101 @@
+"""A follower of topics whose broker refuses requests for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from streaming.kafka import topic_follower
+from streaming.kafka.topic_follower import TopicFollower
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import Message
+
+END = 7
+
+
+class RefusingConsumer:
+    """A consumer of one partition with one record; each request gets its next error before its answer."""
+
+    def __init__(self, **errors: list[int]) -> None:
+        self._errors = errors
+        self.commits: list[int] = []
+        self.starts: list[int] = []
+
+    def _refuse(self, request: str) -> None:
+        if codes := self._errors.get(request):
+            raise KafkaException(KafkaError(codes.pop(0)))
+
+    def subscribe(self, topics: list[str], on_assign: Callable[..., None]) -> None:
+        self._topics, self._on_assign = topics, on_assign
+
+    def poll(self, _timeout: float) -> Message | None:
+        if not self.starts:
+            self._on_assign(self, [TopicPartition(self._topics[0], 0)])
+            return Message(self._topics[0], 0, END)
+        return None
+
+    def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        del timeout
+        self._refuse("committed")
+        return [TopicPartition(place.topic, place.partition, -1001) for place in places]
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        del place, timeout
+        self._refuse("end")
+        return 0, END
+
+    def commit(self, *, asynchronous: bool, message: Message | None = None, offsets: Any = None) -> None:
+        assert not asynchronous
+        self._refuse("commit")
+        self.commits.append(END + 1 if message else offsets[0].offset)
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.starts = [place.offset for place in places]
+
+    def assignment(self) -> list[TopicPartition]:
+        return []
+
+    def resume(self, places: list[TopicPartition]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def follow(monkeypatch: pytest.MonkeyPatch, consumer: RefusingConsumer) -> list[int | None]:
+    """Follow a topic until its record is handled, and return the offsets of the handled records."""
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda _: consumer)
+    monkeypatch.setattr(topic_follower, "_POLL_SECONDS", 0.001)
+    stop, handled = threading.Event(), list[int | None]()
+
+    def handle(message: Any) -> None:
+        handled.append(message.offset())
+        stop.set()
+
+    TopicFollower(KafkaSettings(), "g", ["t"], stop).follow(handle)
+    return handled
+
+
+def test_requests_that_fail_for_a_while_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = RefusingConsumer(
+        committed=[KafkaError.NOT_COORDINATOR, KafkaError._TIMED_OUT],
+        end=[KafkaError.LEADER_NOT_AVAILABLE, KafkaError._ALL_BROKERS_DOWN],
+        commit=[KafkaError.INVALID_REPLICATION_FACTOR],
+    )
+    assert follow(monkeypatch, consumer) == [END]
+    assert (consumer.starts, consumer.commits) == ([END], [END, END + 1])
+
+
+def test_a_lost_membership_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = RefusingConsumer(commit=[KafkaError.ILLEGAL_GENERATION])
+    assert follow(monkeypatch, consumer) == [END]
+    assert (consumer.starts, consumer.commits) == ([END], [END + 1])
+
+
+def test_a_missing_permission_ends_the_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = RefusingConsumer(end=[KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        follow(monkeypatch, consumer)
