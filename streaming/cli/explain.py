@@ -20,8 +20,7 @@ from streaming.explain.episodes import LogEpisode, episode_document, round_docum
 from streaming.explain.events import LogEvent
 from streaming.explain.reader import Counts, LogReader
 from streaming.explain.rounds import LogRound
-from streaming.explain.sorting import EventSorter
-from streaming.explain.story import GroupStory, group_stories
+from streaming.explain.story import EventSorter, GroupStory, group_stories
 from streaming.explain.unwrap import KNOWN_LAYOUTS
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
@@ -116,7 +115,6 @@ def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple
 def _add(total: Counts, counts: Counts) -> None:
     total.read += counts.read
     total.understood += counts.understood
-    total.undated += counts.undated
     total.strange += counts.strange
     total.examples = sorted([*total.examples, *counts.examples])[:3]
     total.newest = max(total.newest, counts.newest)

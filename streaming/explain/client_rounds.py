@@ -28,11 +28,9 @@ class _Client:
     """A client between two of its messages.
 
     Attributes:
-        member_id, number: its member id and generation.
         is_new: the coordinator gave it a new member id.
         stopped: when it last gave up partitions, ms.
-        began: when it began to rejoin, ms.
-        reason: why.
+        began: when it began to rejoin, ms; ``reason``: why.
     """
 
     member_id: str | None = None
@@ -68,14 +66,15 @@ class ClientRounds(GroupRounds):
         if member is not None:
             self._name(member, message.client_id, instance=message.instance_id)
         match message.kind:
-            case ClientKind.JOINING | ClientKind.REVOKED | ClientKind.COORDINATOR_LOST:
-                if message.kind is ClientKind.REVOKED and message.partitions != 0:
-                    client.stopped = event.at if client.stopped is None else client.stopped
-                if message.kind is not ClientKind.COORDINATOR_LOST and client.began is None:
-                    client.began = event.at
+            case ClientKind.JOINING:
+                client.began = event.at if client.began is None else client.began
                 client.reason = message.reason or client.reason
-                if message.kind is ClientKind.JOINING and message.reason and not message.reason.startswith(_ROUTINE):
-                    self._request(event, member, message.reason)
+                if message.reason and not message.reason.startswith(_ROUTINE):
+                    self._report(event, message.reason, _requested_kind(message.reason), member)
+            case ClientKind.REVOKED:
+                client.began = event.at if client.began is None else client.began
+                if message.partitions != 0 and client.stopped is None:
+                    client.stopped = event.at
             case ClientKind.NEW_ID:
                 client.is_new = True
             case ClientKind.LEAVING:
@@ -92,8 +91,7 @@ class ClientRounds(GroupRounds):
             case ClientKind.RELEASED if message.number is not None:
                 yield from self._released(event, message, client, message.number)
             case ClientKind.GROWTH:
-                item = Evidence(source=SOURCE, reason=message.reason, kind="topic.partitions_changed")
-                self.reports.append((event.at, item))
+                self._report(event, message.reason, "topic.partitions_changed")
 
     def add_listing(self, event: LogEvent, listing: MemberListing) -> Iterator[LogRound]:
         """Take a full list of members, and yield the rounds that are complete by then."""
@@ -103,20 +101,18 @@ class ClientRounds(GroupRounds):
             return
         self.kind = listing.group_kind
         yield from self.flush()
-        current = LogRound(
-            *(self.group_id, listing.number, event.at, event.at, listing.protocol),
-            kind=self.kind,
-            assignor=listing.assignor,
-            evidence=[*listing.evidence],
-        )
-        current.is_midway = self.size is None and listing.number > 1
-        current.before = len(listing.members) if current.is_midway else len(self.members)
+        is_midway = self.size is None and listing.number > 1
         if self.size is None and listing.number == 1:
             self.size = 0
-        self._done = current
-        self._whole(current, listing.members, listing.shares)
-        current.is_counted = True
         self.number = listing.number
+        self._done = LogRound(
+            *(self.group_id, listing.number, event.at, event.at, listing.protocol, listing.assignor, self.kind),
+            evidence=[*listing.evidence],
+            before=len(listing.members if is_midway else self.members),
+            is_counted=True,
+            is_midway=is_midway,
+        )
+        self._whole(self._done, listing.members, listing.shares)
 
     def finish(self) -> Iterator[LogRound]:
         """Yield the last rounds; one that the logs do not complete has no end."""
@@ -131,13 +127,7 @@ class ClientRounds(GroupRounds):
             self._unused += 1
         return [item for _, item in self.reports[begin : self._unused]]
 
-    def _request(self, event: LogEvent, member: str | None, reason: str) -> None:
-        """Take the reason for which a client itself requests a rebalance."""
-        kind = None
-        if is_metadata_change(reason):
-            kind = "topic.partitions_changed"
-        elif is_subscription_change(reason):
-            kind = "member.subscription_changed"
+    def _report(self, event: LogEvent, reason: str, kind: str | None, member: str | None = None) -> None:
         item = Evidence(source=SOURCE, reason=reason, member_ids=[member] if member else [], kind=kind)
         self.reports.append((event.at, item))
 
@@ -146,8 +136,7 @@ class ClientRounds(GroupRounds):
             return
         unused = [item for _, item in self.reports[self._unused :]]
         if not any(member in item.member_ids and item.kind is not None for item in unused):
-            item = Evidence(source=SOURCE, reason=reason, member_ids=[member], kind=kind)
-            self.reports.append((event.at, item))
+            self._report(event, reason, kind, member)
         self._gone[member] = None
 
     def _joined(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None) -> Iterator[LogRound]:
@@ -159,7 +148,7 @@ class ClientRounds(GroupRounds):
                 self._gone[client.member_id or ""] = None
             client.member_id, client.number = member, number
         if number > 0:
-            if self._done is None or self._done.number is None or number > self._done.number:
+            if self._is_next(number):
                 yield from self.flush()
                 began = event.at if client.began is None else client.began
                 self._done = self._by_clients(message, client, number, began, event.at)
@@ -172,20 +161,22 @@ class ClientRounds(GroupRounds):
 
     def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
         """Take the end of a session (sarama): its generation began after the session before, at an unknown time."""
-        is_new = self._done is None or self._done.number is None or number > self._done.number
-        if client.stopped is not None and number > client.number and is_new:
+        if client.stopped is not None and number > client.number and self._is_next(number):
             yield from self.flush()
             self._done = self._by_clients(message, client, number, client.stopped, None)
         client.member_id, client.number, client.stopped = message.member_id, number, event.at
-        self.members |= {message.member_id: self.names[message.member_id]} if message.member_id else {}
+        if message.member_id:
+            self.members[message.member_id] = self.names[message.member_id]
+
+    def _is_next(self, number: int) -> bool:
+        return self._done is None or self._done.number is None or number > self._done.number
 
     def _by_clients(
         self, message: ClientEvent, client: _Client, number: int, began: int, ended: int | None
     ) -> LogRound:
         if number == 1 or (self.number is not None and number < self.number):
             self._forget(None)
-        current = LogRound(self.group_id, number, began)
-        current.protocol, current.kind, current.is_by_clients = message.protocol, self.kind, True
+        current = LogRound(self.group_id, number, began, protocol=message.protocol, kind=self.kind, is_by_clients=True)
         current.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
         if self.number is not None and number > self.number + 1:
             self.size = None
@@ -197,17 +188,15 @@ class ClientRounds(GroupRounds):
         if done is None or done.number != number:
             return
         done.ended = max(done.ended or 0, event.at)
-        done.began = min(done.began, client.began if client.began is not None else done.began)
+        done.began = done.began if client.began is None else min(done.began, client.began)
         done.assignor = message.assignor or done.assignor
         if member is not None and member not in self.members:
             self.members[member] = self.names[member]
-            is_among = not done.is_midway and message.kind is ClientKind.JOINED and bool(done.gone)
-            if client.is_new or number == 1 or is_among:
+            is_successor = not done.is_midway and message.kind is ClientKind.JOINED and bool(done.gone)
+            if client.is_new or number == 1 or is_successor:
                 done.joined.append(member)
             done.present = [*self.members]
             done.names[member] = self.names[member]
-            if done.gone and len(done.gone) == done.before and done.after < len(self.members):
-                done.after = len(self.members)
         done.after = max(done.after, len(self.members))
         if message.kind is ClientKind.JOINED:
             client.is_new = False
@@ -218,7 +207,7 @@ class ClientRounds(GroupRounds):
             done.after = self.size = message.size
 
     def _whole(self, done: LogRound, members: dict[str, MemberNames], shares: dict[str, Holding]) -> None:
-        """All members of a round are known: who is new and who is gone follows from the round before."""
+        """Set all members of a round; those that joined and departed follow from the round before."""
         if self.size is not None and not done.is_midway:
             before = {*self.members} - {*done.joined} | {*done.gone}
             if not done.is_by_clients or len(before) == done.before:
@@ -229,10 +218,17 @@ class ClientRounds(GroupRounds):
         done.present = [*members]
         for member in (*done.joined, *done.gone):
             done.names.setdefault(member, self.names.get(member, MemberNames()))
-        if shares and self._shares and done.number is not None and self._shares_of == done.number - 1:
-            done.moved = _moved(self._shares, shares)
         if shares:
+            if self._shares and done.number is not None and self._shares_of == done.number - 1:
+                done.moved = _moved(self._shares, shares)
             self._shares, self._shares_of = shares, done.number
+
+
+def _requested_kind(reason: str) -> str | None:
+    """Return the kind of the event for which a client itself requests a rebalance; None: another reason."""
+    if is_metadata_change(reason):
+        return "topic.partitions_changed"
+    return "member.subscription_changed" if is_subscription_change(reason) else None
 
 
 def _moved(before: dict[str, Holding], after: dict[str, Holding]) -> Holding:

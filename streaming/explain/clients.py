@@ -6,7 +6,6 @@ Kafka, ``rdkafka_cgrp.c``, ``kafka/coordinator/base.py``, ``kgo/consumer_group.g
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final, NamedTuple
 
@@ -33,17 +32,11 @@ _STREAMS: Final = re.compile(r"-StreamThread-\d+-")
 POLL_TIMEOUT: Final = "client reason: consumer poll timeout has expired"
 
 
-class Wording(NamedTuple):
-    """A message: what it reports, and its pattern."""
-
-    kind: ClientKind
-    pattern: re.Pattern[str]
+def _table(*rows: tuple[ClientKind, str]) -> tuple[tuple[ClientKind, re.Pattern[str]], ...]:
+    return tuple((kind, re.compile(pattern, re.DOTALL)) for kind, pattern in rows)
 
 
-def _table(*rows: tuple[ClientKind, str]) -> tuple[Wording, ...]:
-    return tuple(Wording(kind, re.compile(pattern, re.DOTALL)) for kind, pattern in rows)
-
-
+#: Reports of Java's clients, and the patterns of their messages.
 _JAVA_WORDINGS: Final = _table(
     (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
     (K.NEW_ID, r"Request joining group due to: need to re-join with the given member-id: (?P<member>\S+)"),
@@ -131,12 +124,11 @@ _KGO_TEXT: Final = re.compile(r"(?:^|\] |\s)(?P<message>[a-z][^;:\[\]]*); (?P<fi
 
 
 class ClientMessage(NamedTuple):
-    """A message that was read.
+    """A client's message and the text before it.
 
     Attributes:
-        group_id: as it names it; None: it names none.
-        event: what it reports; None: it only shows which group the client is in.
-        header: the text before it.
+        group_id: None: the message names no group.
+        event: None: the message only shows which group the client is in.
     """
 
     group_id: str | None
@@ -145,27 +137,21 @@ class ClientMessage(NamedTuple):
 
 
 def read_client(text: Text, source: str) -> ClientMessage | None:
-    """Return the client's message in a text; None: there is none.
-
-    Args:
-        text: of a line.
-        source: the file.
-    """
+    """Return the client's message in a text of the file ``source``; None: there is none."""
     line = text.text
     prefix = _JAVA.search(line)
     if prefix is not None:
         return _java(line, prefix, source)
-    found = _kgo(text, source)
-    if found is not None:
-        return found
-    for wording in _OTHER_WORDINGS:
-        match = wording.pattern.search(line)
+    message = _kgo(text, source)
+    if message is not None:
+        return message
+    for kind, pattern in _OTHER_WORDINGS:
+        match = pattern.search(line)
         if match is not None:
-            named = _RDKAFKA.search(line, 0, match.start())
-            client = named["client"] if named else None
+            prefix = _RDKAFKA.search(line, 0, match.start())
             part = match.groupdict()
             group = part.get("group") or part.get("plain_group")
-            event = _event(wording.kind, match, f"{source} {client or ''}", client, None)
+            event = _event(kind, match, source, prefix["client"] if prefix else None)
             return ClientMessage(group and group.rstrip(",.;:"), event, line[: match.start()])
     match = _RDKAFKA_GROUP.search(line)
     return None if match is None else ClientMessage(match["group"], None, line[: match.start()])
@@ -173,27 +159,24 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
 
 def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
     message = _TRAILER.sub("", line[prefix.end() :])
-    client, group = prefix["client"] or None, prefix["group"]
-    for wording in _JAVA_WORDINGS:
-        match = wording.pattern.match(message)
+    client, event = prefix["client"], None
+    for kind, pattern in _JAVA_WORDINGS:
+        match = pattern.match(message)
         if match is not None:
-            actor = f"{source} {client or ''}"
-            kind = (
-                "connect" if prefix["what"] == "Worker" else "streams" if _STREAMS.search(client or "") else "consumer"
-            )
-            event = _event(wording.kind, match, actor, client, prefix["instance"], kind)
-            return ClientMessage(group, event, line[: prefix.start()])
-    return ClientMessage(group, None, line[: prefix.start()])
+            is_connect, is_streams = prefix["what"] == "Worker", _STREAMS.search(client)
+            group_kind = "connect" if is_connect else "streams" if is_streams else "consumer"
+            event = _event(kind, match, source, client or None, prefix["instance"], group_kind)
+            break
+    return ClientMessage(prefix["group"], event, line[: prefix.start()])
 
 
 def _kgo(text: Text, source: str) -> ClientMessage | None:
-    fields: dict[str, object] = text.fields
-    message, header = text.text, ""
+    fields, message, header = text.fields, text.text, ""
     if "group" not in fields:
-        match = _KGO_TEXT.search(text.text)
+        match = _KGO_TEXT.search(message)
         if match is None:
             return None
-        message, header = match["message"].strip(), text.text[: match.start()]
+        message, header = match["message"].strip(), message[: match.start()]
         fields = dict(_FIELD.findall(match["fields"]))
     kind = _KGO.get(message)
     if message == "heartbeat errored":
@@ -216,21 +199,20 @@ def _kgo(text: Text, source: str) -> ClientMessage | None:
 def _event(  # noqa: PLR0917 - all of one message
     kind: ClientKind,
     match: re.Match[str],
-    actor: str,
+    source: str,
     client: str | None,
-    instance: str | None,
+    instance: str | None = None,
     group_kind: str = "consumer",
 ) -> ClientEvent:
     part = match.groupdict()
     number = part.get("number") or part.get("plain") or part.get("epoch")
-    count = part.get("count")
-    if count is None and part.get("partitions") is not None:
-        count = str(_listed(part["partitions"]))
-    shares = read_shares(part.get("shares") or "")
-    size = part.get("size")
+    count, listed, size = part.get("count"), part.get("partitions"), part.get("size")
+    if listed is not None:
+        count = len(re.findall(r"partition=\d+", listed)) or len(_PARTITION.findall(listed))
+    shares = _shares(part.get("shares") or "")
     return ClientEvent(
         kind=kind,
-        actor=actor,
+        actor=f"{source} {client or ''}",
         client_id=client,
         instance_id=instance,
         number=None if number is None else int(number),
@@ -245,25 +227,11 @@ def _event(  # noqa: PLR0917 - all of one message
     )
 
 
-def _listed(text: str) -> int:
-    return len(re.findall(r"partition=\d+", text)) or len(_PARTITION.findall(text))
-
-
-def read_shares(text: str) -> dict[str, Holding]:
+def _shares(text: str) -> dict[str, Holding]:
     """Return the partitions of each member in ``{m=Assignment(partitions=[t-0, t-1]), …}``; empty: none is listed."""
     shares: dict[str, Holding] = {}
     for member, listed in re.findall(r"(?:^\{|, )([^={}]+)=Assignment\(partitions=\[([^\]]*)\]", text):
-        share: Holding = {}
+        share = shares.setdefault(member, {})
         for topic, partition in _PARTITION.findall(listed):
             share.setdefault(topic, []).append(int(partition))
-        shares[member] = share
     return shares
-
-
-def read_json(text: str) -> dict[str, object]:
-    """Return the JSON object that a text begins with; empty: there is none."""
-    try:
-        value, _ = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

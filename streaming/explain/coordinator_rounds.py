@@ -6,7 +6,7 @@ its cause to "Computed a new target assignment".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
 from streaming.collect.broker_log.group_reasons import GroupReasons
@@ -33,10 +33,8 @@ class CoordinatorRounds(GroupRounds):
             yield from self.flush()
         self._reasons.add(message)
         for member_id in message.member_ids:
-            instance = (
-                message.instance_id if len(message.member_ids) == 1 or kind is MessageKind.STATIC_REPLACED else None
-            )
-            self._name(member_id, message.client_id, message.host, instance)
+            is_owner = len(message.member_ids) == 1 or kind is MessageKind.STATIC_REPLACED
+            self._name(member_id, message.client_id, message.host, message.instance_id if is_owner else None)
         if message.protocol == "consumer" and kind in (MessageKind.UPGRADED, MessageKind.GROUP_LOADED):
             self._has_epochs = True
         match kind:
@@ -45,9 +43,7 @@ class CoordinatorRounds(GroupRounds):
             case MessageKind.MEMBER_JOINING | MessageKind.MEMBER_JOINED:
                 if event.is_empty and not self._pending and self._open is None:
                     self._forget(0)
-                self._pending.update(
-                    dict.fromkeys(member for member in message.member_ids if member not in self.members)
-                )
+                self._join(message.member_ids)
                 self._begin(event)
             case MessageKind.PENDING_GONE:
                 for member in message.member_ids:
@@ -83,6 +79,9 @@ class CoordinatorRounds(GroupRounds):
             self._open = LogRound(self.group_id, self.number, event.at)
         return self._open
 
+    def _join(self, member_ids: Iterable[str]) -> None:
+        self._pending.update((member, None) for member in member_ids if member not in self.members)
+
     def _prepare(self, event: LogEvent, message: CoordinatorEvent) -> None:
         if self.number is not None and message.number not in (self.number, None):
             self._forget(None)  # generations between are in no log
@@ -94,33 +93,30 @@ class CoordinatorRounds(GroupRounds):
             current.began = event.at
         current.number = message.number
         current.evidence = [Evidence(source="coordinator-log", reason=message.reason, member_ids=[*message.member_ids])]
-        ids = dict.fromkeys(message.member_ids)
         if message.reason_kind is ReasonKind.JOINED:
-            self._pending.update(dict.fromkeys(member for member in ids if member not in self.members))
+            self._join(message.member_ids)
         elif message.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
-            self._gone.update(ids)
-            for member in ids:
+            for member in message.member_ids:
+                self._gone[member] = None
                 self._pending.pop(member, None)
         elif message.reason_kind in (ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED):
-            for member in ids:
+            for member in message.member_ids:
                 self.members.setdefault(member, self.names[member])
             current.is_follow_up = (message.client_reason or "").startswith(FOLLOW_UPS)
 
     def _leave(self, event: LogEvent, message: CoordinatorEvent) -> None:
-        ids = dict.fromkeys(message.member_ids)
         if message.late and self._open is None and self._done is not None:
             return  # its round names it already
-        self._gone.update(dict.fromkeys(member for member in ids if member not in self._pending))
-        for member in ids:
-            self._pending.pop(member, None)
+        for member in message.member_ids:
+            if member in self._pending:
+                del self._pending[member]
+            else:
+                self._gone[member] = None
         self._begin(event)
 
     def _bounced(self, event: LogEvent, message: CoordinatorEvent) -> Bounce:
-        old = message.member_ids[-1]
-        new = message.member_ids[0]
+        new, old = message.member_ids[0], message.member_ids[-1]
         self.members.pop(old, None)
-        self._name(old, instance=message.instance_id)
-        self._name(new, instance=message.instance_id)
         self.members[new] = self.names[new]
         size = max(self.size or 0, len(self.members))
         protocol = "consumer" if self._has_epochs else "classic"
@@ -132,9 +128,7 @@ class CoordinatorRounds(GroupRounds):
         has_epochs = message.kind is MessageKind.EPOCH_BUMPED
         self._has_epochs = has_epochs
         current.protocol = (message.protocol or "consumer") if has_epochs else "classic"
-        current.kind = (
-            "streams" if message.protocol == "streams" else "share" if message.protocol == "share" else self.kind
-        )
+        current.kind = message.protocol if message.protocol in ("streams", "share") else self.kind
         size = 0 if message.kind is MessageKind.GROUP_EMPTY else event.size
         if has_epochs and message.number == 1 and not self.members and not self._gone:
             self.size = 0

@@ -27,13 +27,11 @@ _UNCOUNTED: Final = "the logs do not show how many members the group has"
 
 
 class LogEpisode(NamedTuple):
-    """An episode, its rounds, and what the logs show of it.
+    """An episode and its rounds.
 
     Attributes:
-        episode: the record.
-        rounds: its rounds.
         is_counted: the numbers of members are exact.
-        has_moves: the logs show who owned what in every round.
+        has_moves: the logs show the owners of partitions in every round.
     """
 
     episode: Episode
@@ -49,7 +47,6 @@ class EpisodeBuilder:
         self._group_id = group_id
         self._state: EpisodeState | None = None
         self._rounds: list[LogRound] = []
-        self._seen: list[LogRound] = []
         self._last: LogRound | None = None
 
     def add(self, item: LogRound | Bounce) -> Iterator[LogEpisode]:
@@ -86,7 +83,7 @@ class EpisodeBuilder:
             requesters=[
                 member
                 for member in (requesters(item.cause) if number == 1 else ())
-                if member not in item.joined and member not in item.gone
+                if member not in (*item.joined, *item.gone)
             ],
             before=item.before,
             after=item.after,

@@ -41,13 +41,9 @@ class ClientEvent(Struct, frozen=True, kw_only=True):
     """One message of a client.
 
     Attributes:
-        kind: what happened.
         actor: the client: its file and its client id.
-        client_id, instance_id: of the client.
         number: the generation or epoch.
-        member_id: of the client at that time.
         protocol: ``classic`` or ``consumer``.
-        assignor: as the group chose it.
         reason: the client's own words.
         size: number of members, where the client is the leader.
         shares: partitions of every member (``computed``).
@@ -71,18 +67,14 @@ class ClientEvent(Struct, frozen=True, kw_only=True):
 
 
 class MemberListing(Struct, frozen=True, kw_only=True):
-    """The members of a group, as a tool lists them.
+    """The members of a group by member id, as a tool lists them.
 
     Attributes:
-        source: the tool.
-        members: the members by id.
         shares: what each owns; empty where the tool does not list it.
-        number: the generation; None: the listing has no number, so it is no round.
-        protocol, assignor, group_kind: as of a client event.
-        evidence: what the tool does not show of members that departed.
+        number: the generation or epoch; None: the listing has no number, so it is no round.
+        evidence: reports about departed members.
     """
 
-    source: str
     members: dict[str, MemberNames]
     shares: dict[str, Holding] = field(default_factory=dict)
     number: int | None = None
@@ -93,16 +85,14 @@ class MemberListing(Struct, frozen=True, kw_only=True):
 
 
 class LogEvent(Struct, frozen=True, kw_only=True):
-    """One event of a group in a log.
+    """One event of a group in a log: of a coordinator, of a client, or a listing.
 
     Attributes:
-        group_id: the group.
         at: ms since the epoch; -1: the log has no time that can be read.
         precision_ms: 1, or 1000 where the log has no fraction of a second.
         place: file and line, for the order of events of one moment.
-        coordinator, client, listing: the event, in one of the three.
-        size: number of members that the line has.
-        is_empty: the line says that the group was empty before.
+        size: number of members in a coordinator's line.
+        is_empty: the line reports that the group was empty before.
     """
 
     group_id: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +15,7 @@ from streaming.collect.broker_log.log import LineScanner
 from streaming.explain.clients import read_client
 from streaming.explain.events import LogEvent
 from streaming.explain.tools import DumpReader, MemberTable
-from streaming.explain.unwrap import Text, moment_of, texts
+from streaming.explain.unwrap import Text, texts, timestamp_in
 
 #: One of these is in each line that is read here. Almost all have ``roup``: "group", "Group", "groupId".
 _NEEDLES: Final = (
@@ -38,7 +39,7 @@ _COORDINATOR: Final = re.compile(
     r"Loaded \w+ group|"
     r"Group .* (?:is dead|removed? dynamic|transitioned to Dead)|could not complete rebalance"
 )
-#: Lines that speak of rebalances and should have been understood.
+#: Lines about rebalances, which should have been understood.
 _STRANGE: Final = re.compile(r"ebalanc|LeaveGroup|[Jj]oin.* group")
 #: Events that are kept until a line names the group.
 _WAITING: Final = 100
@@ -48,20 +49,16 @@ _EXAMPLE_LENGTH: Final = 200
 
 @dataclass(slots=True)
 class Counts:
-    """Messages read from logs.
+    """Lines of logs, counted.
 
     Attributes:
-        read: lines.
         understood: lines that reported something of a group.
-        undated: lines of those without a timestamp that can be read.
-        strange: lines that speak of rebalances and are not understood.
-        examples: the first of those, or of any lines where there are none.
+        strange: lines about rebalances that are not understood; ``examples`` has the first of them.
         newest: the newest timestamp, ms; -1: there is none.
     """
 
     read: int = 0
     understood: int = 0
-    undated: int = 0
     strange: int = 0
     examples: list[str] = field(default_factory=list)
     newest: int = -1
@@ -86,22 +83,23 @@ class LogReader:
         self._last_group: str | None = None
         self._is_named = False
         self._header = ""
-        self._waiting: list[LogEvent] = []
+        self._waiting: deque[LogEvent] = deque(maxlen=_WAITING)
 
     def read(self, chunk: bytes) -> Iterator[LogEvent]:
         """Yield what the lines that end in this chunk report."""
-        for number, line in self._scanner.scan(chunk):
-            yield from self._line(number, line)
-        self.counts.read = self._scanner.read
+        yield from self._events(self._scanner.scan(chunk))
 
     def finish(self) -> Iterator[LogEvent]:
         """Yield what the last line reports, if no end of line follows it."""
-        for number, line in self._scanner.finish():
+        yield from self._events(self._scanner.finish())
+        last = next(texts(self._scanner.last))
+        timestamp = timestamp_in(last.text, last.outside, self._newest_ms)
+        self.counts.newest = max(self.counts.newest, timestamp.ms)
+
+    def _events(self, lines: Iterable[tuple[int, str]]) -> Iterator[LogEvent]:
+        for number, line in lines:
             yield from self._line(number, line)
         self.counts.read = self._scanner.read
-        last = next(texts(self._scanner.last))
-        moment = moment_of(last.text, last.outside, self._newest_ms)
-        self.counts.newest = max(self.counts.newest, moment.ms if moment else -1)
 
     def _line(self, number: int, line: str) -> Iterator[LogEvent]:
         if self._table.is_open:
@@ -119,23 +117,22 @@ class LogReader:
             return
         event = self._event(line)
         self._header = ""
-        if event is not None and not event.group_id:
-            self._waiting = [*self._waiting[-_WAITING:], self._counted(event, number)]
-            return
-        if event is not None:
-            if self._waiting and self._last_group is not None:
+        if event is None:
+            if _STRANGE.search(line) and not self._is_named:
+                self.counts.strange += 1
+                if len(self.counts.examples) < _EXAMPLES:
+                    self.counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
+        elif not event.group_id:
+            self._waiting.append(self._counted(event, number))
+        else:
+            if self._last_group is not None:
                 yield from (structs.replace(waiting, group_id=self._last_group) for waiting in self._waiting)
-                self._waiting = []
+                self._waiting.clear()
             yield self._counted(event, number)
-        elif _STRANGE.search(line) and not self._is_named:
-            self.counts.strange += 1
-            if len(self.counts.examples) < _EXAMPLES:
-                self.counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
 
     def _event(self, line: str) -> LogEvent | None:
-        self._is_named = False
-        if "payload: " in line:
-            self._is_named = True
+        self._is_named = "payload: " in line
+        if self._is_named:
             return self._dump.read(line)
         for text in texts(line):
             event = self._coordinator(text) if _COORDINATOR.search(text.text) else None
@@ -150,12 +147,12 @@ class LogReader:
         event = read_line(text.text)
         if event is None:
             return None
-        moment = event.timestamp or moment_of(text.text, text.outside, self._newest_ms)
+        timestamp = event.timestamp or timestamp_in(text.text, text.outside, self._newest_ms)
         size = _SIZE.search(text.text)
         return LogEvent(
             group_id=event.group_id,
-            at=-1 if moment is None else moment.ms,
-            precision_ms=1 if moment is None else moment.precision_ms,
+            at=timestamp.ms,
+            precision_ms=timestamp.precision_ms,
             coordinator=event,
             size=None if size is None else int(size[1]),
             is_empty=" in Empty state" in text.text or " in state Empty" in text.text,
@@ -167,25 +164,16 @@ class LogReader:
             return None
         event, group = message.event, message.group_id
         self._is_named = event is None  # a client's message about something else
-        if group is not None:
-            self._last_group = group
-            if event is not None:
-                self._groups[event.actor] = group
+        self._last_group = group or self._last_group
         if event is None:
             return None
+        if group is not None:
+            self._groups[event.actor] = group
         group = group or self._groups.get(event.actor) or self._last_group or ""
-        moment = moment_of(self._header + message.header, text.outside, self._newest_ms)
-        return LogEvent(
-            group_id=group,
-            at=-1 if moment is None else moment.ms,
-            precision_ms=1 if moment is None else moment.precision_ms,
-            client=event,
-            size=event.size,
-        )
+        timestamp = timestamp_in(self._header + message.header, text.outside, self._newest_ms)
+        return LogEvent(group_id=group, at=timestamp.ms, precision_ms=timestamp.precision_ms, client=event)
 
     def _counted(self, event: LogEvent, number: int) -> LogEvent:
-        counts = self.counts
-        counts.understood += 1
-        counts.undated += event.at < 0 and event.listing is None
-        counts.newest = max(counts.newest, event.at)
+        self.counts.understood += 1
+        self.counts.newest = max(self.counts.newest, event.at)
         return structs.replace(event, place=(self._name, number))

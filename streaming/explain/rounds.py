@@ -24,19 +24,17 @@ class LogRound:
     """One round, as logs show it.
 
     Attributes:
-        group_id, number, protocol, assignor, kind: of the group; number None: not known.
+        number: the generation or epoch; None: unknown.
         began, ended: ms; ``ended`` None: no line shows its end.
         evidence: why it began.
-        joined, gone: member ids.
+        joined, gone, present: member ids; ``present``: of members known to be in the group after it.
         before, after: number of members, at least.
         is_counted: both are exact.
         is_midway: nothing is known of the group before it.
         is_follow_up: it completes the cooperative rebalance before it.
-        names: identities of members.
-        moved: partitions that changed their owner; None: not known.
+        moved: partitions that changed their owner; None: unknown.
         pauses: by member: when it stopped, and when it had its assignment.
         is_by_clients: no coordinator's log shows it.
-        present: members that are known to be in the group after it.
     """
 
     group_id: str
@@ -79,7 +77,7 @@ class LogRound:
 
 @dataclass(slots=True)
 class Bounce:
-    """A static member came back without a round. ``new`` is ``old`` where the log does not name the new id."""
+    """A static member rejoined without a round. ``new`` is ``old`` where the log does not name the new id."""
 
     group_id: str
     at: int
@@ -94,10 +92,9 @@ class GroupRounds:
     """Makes rounds of one group's events; one class for each kind of log.
 
     Attributes:
-        group_id: the group.
         kind: ``consumer``, ``connect``, ``streams`` or ``share``.
-        members: members that are known to be in the group.
-        size: number of members; None: not known.
+        members: members known to be in the group.
+        size: number of members; None: unknown.
         number: the newest generation or epoch.
         names: identities of all members so far.
     """
@@ -109,7 +106,7 @@ class GroupRounds:
         self.size: int | None = None
         self.number: int | None = None
         self.names: dict[str, MemberNames] = {}
-        #: Members that joined and departed since the newest round.
+        #: Members that joined and departed since the newest round. The order is kept.
         self._pending: dict[str, None] = {}
         self._gone: dict[str, None] = {}
         self._done: LogRound | None = None
@@ -127,27 +124,26 @@ class GroupRounds:
     def _name(
         self, member_id: str, client: str | None = None, host: str | None = None, instance: str | None = None
     ) -> None:
-        known = self.names.get(member_id, MemberNames())
-        guess = member_id[:-_UUID_LENGTH] if _UUID.search(member_id) else None
-        if instance is None and known.group_instance_id is None:
-            client = client or known.client_id or guess
-        self.names[member_id] = MemberNames(
-            client or known.client_id, host or known.client_host, instance or known.group_instance_id
-        )
+        before = self.names.get(member_id, MemberNames())
+        client, instance = client or before.client_id, instance or before.group_instance_id
+        if client is None and instance is None and _UUID.search(member_id):
+            client = member_id[:-_UUID_LENGTH]
+        self.names[member_id] = MemberNames(client, host or before.client_host, instance)
 
     def _complete(
         self, current: LogRound, ended: int | None, size: int | None = None, reports: Sequence[Evidence] = ()
     ) -> LogRound:
-        """Apply who joined and who departed to the members; ``reports``: of clients since the round before."""
-        current.ended = ended
+        """Apply joins and departures to the members, and set the members of the round.
+
+        ``size``: number of members by the log. ``reports``: of clients since the round before.
+        """
         has_epochs = current.protocol != "classic"
         joined = [member for member in self._pending if member not in self.members]
         gone = [*self._gone]
         if size == 0:
             gone += [member for member in self.members if member not in self._gone]
             joined = []
-        known = len(self.members)
-        before = self.size
+        members, before = len(self.members), self.size
         if before is None and size is not None:
             before = max(0, size - len(joined) + len(gone))
         expected = None if before is None else before + len(joined) - len(gone)
@@ -157,14 +153,13 @@ class GroupRounds:
             self.members.pop(member, None)
         self.members.update((member, self.names.get(member, MemberNames())) for member in joined)
         current.is_counted = before is not None and size is not None and expected == size
-        current.is_midway = before is None and not known and not gone and current.number not in (0, 1)
+        current.is_midway = before is None and not members and not gone and current.number not in (0, 1)
         # Only empty groups have the first generation. Epochs begin at 1 or, from 4.3 on, at 2.
         had_others = ended is not None and size != 0 and (current.number or 0) > (1 + has_epochs)
-        current.before = before if before is not None else max(known, len(gone) + had_others)
+        current.before = before if before is not None else max(members, len(gone) + had_others)
         current.after = size if size is not None else max(not has_epochs, len(self.members))
-        self.size = size
-        current.joined, current.gone = joined, gone
-        current.present = [*self.members]
+        self.size, current.ended = size, ended
+        current.joined, current.gone, current.present = joined, gone, [*self.members]
         current.add_reports(reports)
         ids = [*gone, *joined, *(member for item in current.evidence for member in item.member_ids)]
         current.names = {member: self.names[member] for member in ids if member in self.names}

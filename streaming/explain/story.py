@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
+
+import msgspec
 
 from streaming.explain.client_rounds import ClientRounds
 from streaming.explain.coordinator_rounds import CoordinatorRounds
@@ -14,8 +17,47 @@ from streaming.explain.events import LogEvent
 from streaming.explain.rounds import Bounce, LogRound
 from streaming.records.diffs import MemberNames
 
+#: Events that are kept in memory.
+_RUN: Final = 50_000
 #: Rounds of one moment are ordered by their numbers, as clocks differ.
 _SKEW_MS: Final = 60_000
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(LogEvent)
+
+
+def _order(event: LogEvent) -> tuple[str, int, tuple[str, int]]:
+    return event.group_id, event.at, event.place
+
+
+class EventSorter:
+    """Sorts events of any number in constant memory: runs in temporary files, merged.
+
+    Args:
+        temporary: opens a file that is gone when it is closed.
+    """
+
+    def __init__(self, temporary: Callable[[], BinaryIO]) -> None:
+        self._temporary = temporary
+        self._events: list[LogEvent] = []
+        self._runs: list[BinaryIO] = []
+
+    def add(self, event: LogEvent) -> None:
+        """Take an event."""
+        self._events.append(event)
+        if len(self._events) >= _RUN:
+            run = self._temporary()
+            run.writelines(_encoder.encode(event) + b"\n" for event in sorted(self._events, key=_order))
+            run.seek(0)
+            self._runs.append(run)
+            self._events = []
+
+    def sorted(self) -> Iterator[LogEvent]:
+        """Yield the events by group, time, file and line, once."""
+        runs = [map(_decoder.decode, run) for run in self._runs]
+        yield from heapq.merge(*runs, sorted(self._events, key=_order), key=_order)
+        for run in self._runs:
+            run.close()
 
 
 class GroupStory(NamedTuple):
@@ -38,13 +80,13 @@ def group_stories(
 
     Args:
         events: by group and time.
-        coordinated: groups of which a coordinator's log is there.
+        coordinated: groups in the logs of coordinators.
         newest: last time of the logs, ms.
         start_ms: rounds before are left out.
         end_ms: rounds after are left out.
     """
-    for group_id, found in groupby(events, key=lambda event: event.group_id):
-        yield _story(group_id, found, group_id in coordinated, newest, start_ms, end_ms)
+    for group_id, of_group in groupby(events, key=lambda event: event.group_id):
+        yield _story(group_id, of_group, group_id in coordinated, newest, start_ms, end_ms)
 
 
 def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
@@ -82,13 +124,13 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
             episodes.extend(builder.add(item))
     episodes.extend(builder.finish(newest))
     unknown = []
-    if episodes and not all(episode.has_moves for episode in episodes):
+    if not all(episode.has_moves for episode in episodes):
         unknown.append("which partitions moved, and how long they had no consumer")
     if not has_coordinator and episodes:
         unknown.append("rounds and members that no client's log shows: add the coordinator's log (the broker's)")
     elif not has_clients and episodes:
         unknown.append("what clients did meanwhile: add their logs")
-    if any(not episode.is_counted for episode in episodes):
+    if not all(episode.is_counted for episode in episodes):
         unknown.append("how many members the group had all the time")
     if is_undated:
         unknown.append("when lines without a timestamp were written")
@@ -102,7 +144,7 @@ def _merged(
 ) -> Iterator[LogRound | Bounce]:
     """Yield the coordinator's rounds with what clients add, and clients' rounds of generations that its log lacks.
 
-    The coordinator's log decides what a round was. Clocks of clients may differ from the coordinator's by minutes.
+    Clocks of clients may differ from the coordinator's by minutes.
     """
     numbers = {item.number: item for item in coordinated if isinstance(item, LogRound)}
     by_number = {item.number: item for item in seen if item.number is not None}

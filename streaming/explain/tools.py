@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from streaming.explain.clients import read_json
 from streaming.explain.events import LogEvent, MemberListing
+from streaming.explain.unwrap import read_json
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 
@@ -15,7 +15,6 @@ _RECORD: Final = re.compile(
     r"CreateTime: (?P<ms>\d+) .*?key: (?:(?P<key>\{.*?\}\})|group_metadata::group=(?P<group>\S+)) "
     r"payload: (?P<payload>\{.*|<DELETE>)"
 )
-DUMP: Final = "kafka-dump-log"
 #: Types of records: a classic group, the epoch and a member of a group of the consumer protocol (KIP-848).
 _GROUP_METADATA: Final = "2"
 _EPOCH: Final = "3"
@@ -30,13 +29,13 @@ class MemberTable:
         self._columns: list[str] = []
 
     def header(self, line: str) -> bool:
-        """Return whether a line is the header of a table of members; its rows follow."""
+        """Return True if a line is the header of a table of members; its rows follow."""
         columns = line.split()
         self._columns = columns if {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*columns} else []
         return bool(self._columns)
 
     def row(self, line: str) -> LogEvent | None:
-        """Return the member in a row; None: the table has ended, or nobody has the partition of this row."""
+        """Return the member in a row; None: the table has ended, or no member owns the partition of this row."""
         cells = line.split()
         if len(cells) < self._columns.index("CLIENT-ID") + 1:
             self._columns = []
@@ -47,8 +46,7 @@ class MemberTable:
             return None
         instance = value.get("GROUP-INSTANCE-ID")
         who = MemberNames(value["CLIENT-ID"], value["HOST"], None if instance in (None, "-") else instance)
-        listing = MemberListing(source="kafka-consumer-groups", members={member: who})
-        return LogEvent(group_id=value["GROUP"], at=-1, listing=listing)
+        return LogEvent(group_id=value["GROUP"], at=-1, listing=MemberListing(members={member: who}))
 
     @property
     def is_open(self) -> bool:
@@ -65,17 +63,17 @@ class DumpReader:
 
     def __init__(self) -> None:
         self._members: dict[str, dict[str, MemberNames]] = {}
-        self._gone: dict[str, list[str]] = {}
+        self._departed: dict[str, list[str]] = {}
 
     def read(self, line: str) -> LogEvent | None:
         """Return the generation or epoch in a line; None: it has none."""
         match = _RECORD.search(line)
         if match is None:
             return None
-        value: dict[str, Any] = read_json(match["payload"])
+        value = read_json(match["payload"])
         if not match["key"]:
             return _generation(match["group"], value, int(match["ms"]))
-        record: dict[str, Any] = read_json(match["key"])
+        record = read_json(match["key"])
         key, value = record.get("data", {}), value.get("data", {})
         kind, group = record.get("type"), key.get("groupId", key.get("group"))
         if kind == _GROUP_METADATA:
@@ -89,19 +87,20 @@ class DumpReader:
     def _set_member(self, group: str, member_id: str, value: dict[str, Any]) -> None:
         members = self._members.setdefault(group, {})
         if value:
-            members[member_id] = MemberNames(value.get("clientId"), value.get("clientHost"), value.get("instanceId"))
+            members[member_id] = _names(value, "instanceId")
         elif members.pop(member_id, None) is not None:
-            self._gone.setdefault(group, []).append(member_id)
+            self._departed.setdefault(group, []).append(member_id)
 
     def _epoch(self, group: str, epoch: object, at: int) -> LogEvent | None:
-        gone = self._gone.pop(group, [])
+        departed = self._departed.pop(group, [])
         if not isinstance(epoch, int):  # the group was deleted
             self._members.pop(group, None)
             return None
-        evidence = [Evidence(source=DUMP, reason=_DELETED, member_ids=gone, kind="group.observed")] if gone else []
+        item = Evidence(source="kafka-dump-log", reason=_DELETED, member_ids=departed, kind="group.observed")
         members = {**self._members.get(group, {})}
-        listing = MemberListing(source=DUMP, members=members, number=epoch, protocol="consumer", evidence=evidence)
-        return LogEvent(group_id=group, at=at, listing=listing, size=len(members))
+        evidence = [item] if departed else []
+        listing = MemberListing(members=members, number=epoch, protocol="consumer", evidence=evidence)
+        return LogEvent(group_id=group, at=at, listing=listing)
 
 
 def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | None:
@@ -110,13 +109,7 @@ def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | Non
     if not isinstance(group, str) or not isinstance(number, int) or not isinstance(members, list):
         return None
     listing = MemberListing(
-        source=DUMP,
-        members={
-            member["memberId"]: MemberNames(
-                member.get("clientId"), member.get("clientHost"), member.get("groupInstanceId")
-            )
-            for member in members
-        },
+        members={member["memberId"]: _names(member, "groupInstanceId") for member in members},
         shares={
             member["memberId"]: share for member in members if (share := _share(member.get("assignment"))) is not None
         },
@@ -124,10 +117,14 @@ def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | Non
         assignor=value.get("protocol"),
         group_kind="connect" if value.get("protocolType") == "connect" else "consumer",
     )
-    return LogEvent(group_id=group, at=at, listing=listing, size=len(members))
+    return LogEvent(group_id=group, at=at, listing=listing)
+
+
+def _names(member: dict[str, Any], instance: str) -> MemberNames:
+    return MemberNames(member.get("clientId"), member.get("clientHost"), member.get(instance))
 
 
 def _share(assignment: object) -> Holding | None:
     if not isinstance(assignment, dict):
         return None  # bytes that the tool did not decode
-    return {one["topic"]: one["partitions"] for one in assignment.get("assignedPartitions", ())}
+    return {entry["topic"]: entry["partitions"] for entry in assignment.get("assignedPartitions", ())}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -22,7 +22,7 @@ _CLOCK: Final = (
     r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[,.](?P<fraction>\d{1,9}))?"
     r"(?:\s?(?P<zone>Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)(?![\w:]))?"
 )
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 #: Dates with their time: ISO 8601 (log4j's default, ``%d{ISO8601}``, CRI, docker), its basic form
 #: (``%d{ISO8601_BASIC}``), and ``%d{DATE}`` or a web server's.
 _FORMATS: Final = (
@@ -33,7 +33,7 @@ _FORMATS: Final = (
         re.ASCII,
     ),
     re.compile(
-        rf"(?<!\d)(?P<day>\d{{1,2}})[ /-](?P<month>{'|'.join(_MONTHS)})[ /-](?P<year>\d{{4}})[ :]{_CLOCK}", re.ASCII
+        rf"(?<!\d)(?P<day>\d{{1,2}})[ /-](?P<month>{'|'.join(MONTHS)})[ /-](?P<year>\d{{4}})[ :]{_CLOCK}", re.ASCII
     ),
 )
 #: Seconds or milliseconds since the epoch (``%d{UNIX}``, ``%d{UNIX_MILLIS}``), from 2001 to 2286.
@@ -44,11 +44,11 @@ _EPOCH: Final = re.compile(r"(?<![\w.:-])(?P<ms>\d{13}|(?P<s>\d{10})(?:\.(?P<fra
 def last_timestamp(text: str) -> LogTimestamp | None:
     """Return the last timestamp in a text; None: it has no readable one."""
     for pattern in _FORMATS:
-        found = [timestamp for match in pattern.finditer(text) if (timestamp := _dated(match)) is not None]
-        if found:
-            return found[-1]
-    found = [_epoch(match) for match in _EPOCH.finditer(text)]
-    return found[-1] if found else None
+        timestamps = [*filter(None, (timestamp_of(match.groupdict()) for match in pattern.finditer(text)))]
+        if timestamps:
+            return timestamps[-1]
+    timestamps = [_epoch(match) for match in _EPOCH.finditer(text)]
+    return timestamps[-1] if timestamps else None
 
 
 def epoch_timestamp(number: float) -> LogTimestamp | None:
@@ -60,18 +60,18 @@ def epoch_timestamp(number: float) -> LogTimestamp | None:
     return None
 
 
-def _dated(match: re.Match[str]) -> LogTimestamp | None:
-    part = match.groupdict()
+def timestamp_of(part: Mapping[str, str | Any]) -> LogTimestamp | None:
+    """Return the timestamp of a date and time by the groups of :data:`_FORMATS`; None: there is no such date."""
     month = part["month"]
     try:
         second = datetime(
             int(part["year"]),
-            int(month) if month.isdigit() else _MONTHS.index(month) + 1,
+            int(month) if month.isdigit() else MONTHS.index(month) + 1,
             int(part["day"]),
             int(part["hour"]),
             int(part["minute"]),
             int(part["second"]),
-            tzinfo=_zone(part["zone"]),
+            tzinfo=_zone(part.get("zone")),
         )
     except ValueError:
         return None
@@ -118,7 +118,7 @@ _PREFIX: Final = re.compile(
     r"GroupMetadataManager brokerId=[0-9]+)\]:? ?"
 )
 _OPENING: Final = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(OPENINGS, key=len, reverse=True)))})")
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _JSON: Final = re.compile(r"\{\s*\"")
 #: A coordinator's logger, as log4j writes it: ``%c``, ``%c{1}``, ``%logger{36}``, with ``%L`` or ``%M`` or ``%F``.
 _LOGGER: Final = (
@@ -144,7 +144,7 @@ _QUOTED: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
 def read_line(line: str, depth: int = 0) -> CoordinatorEvent | None:
     """Return the event that a line reports; None: it has no known message."""
     if "\x1b" in line:
-        line = _COLOURS.sub("", line)
+        line = COLOURS.sub("", line)
     opened = _JSON.search(line) if depth < _DEPTH else None
     if opened is not None:
         event = _read_json(line[opened.start() :], last_timestamp(line[: opened.start()]), depth)
@@ -217,7 +217,7 @@ def _strings(value: object, outside: LogTimestamp | None, depth: int) -> Iterato
     if isinstance(value, str):
         yield value, outside
     elif isinstance(value, dict) and depth < _DEPTH:
-        timestamp = _field_timestamp(value) or outside
+        timestamp = field_timestamp(value) or outside
         for inner in value.values():
             yield from _strings(inner, timestamp, depth + 1)
     elif isinstance(value, list) and depth < _DEPTH:
@@ -225,7 +225,8 @@ def _strings(value: object, outside: LogTimestamp | None, depth: int) -> Iterato
             yield from _strings(inner, outside, depth + 1)
 
 
-def _field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
+def field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
+    """Return the first timestamp in the fields of a JSON object; None: it has none."""
     for name, value in fields.items():
         if isinstance(value, dict) and isinstance(seconds := value.get("epochSecond"), int):
             nanos = value.get("nanoOfSecond")

@@ -11,8 +11,7 @@ import pytest
 
 from streaming.explain.episodes import episode_document, round_document
 from streaming.explain.reader import LogReader
-from streaming.explain.sorting import EventSorter
-from streaming.explain.story import group_stories
+from streaming.explain.story import EventSorter, group_stories
 
 LOGS = Path(__file__).parent / "logs"
 EXPECTED = Path(__file__).parent / "expected.json"
@@ -76,7 +75,7 @@ def test_layouts_show_the_same_crash(name: str) -> None:
 def test_sorting_on_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [LOGS / f"{name}.log" for name in NAMES]
     whole = explained(*paths)
-    monkeypatch.setattr("streaming.explain.sorting._RUN", 7)
+    monkeypatch.setattr("streaming.explain.story._RUN", 7)
     assert explained(*paths) == whole
 
 
