@@ -547,6 +547,10 @@ def test_axe_finds_no_violations(shown: Shown, theme: str, width: int) -> None:
     assert page.evaluate(TOO_WIDE) == []
 
 
+#: The value of the date-and-time field for a moment, by the browser's clock.
+FIELD = "at => new Date(at - new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 19)"
+
+
 def members_after(diff: Diff) -> int:
     return sum(one.present is not False for one in diff.members.values())
 
@@ -578,6 +582,35 @@ def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> 
     travel.get_by_role("button", name="Now").click()
     expect(travel).to_be_hidden()
     expect(members).to_have_count(members_after(last))
+    assert "at=" not in page.url
+
+
+def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
+    shop = checkout("shop")
+    first = shop.told[0][1]
+    shown.tell(shop)
+    page = shown.open("/")
+    row = page.locator(".grid-row").filter(has_text="shop")
+    rounds, members = (row.locator(f"[data-column={name}]") for name in ("rounds", "members"))
+    expect(rounds).to_have_text(str(len(shop.told)))
+    page.get_by_label("As of", exact=True).fill(page.evaluate(FIELD, first.timestamp))
+    travel = page.get_by_role("group", name="As of a moment")
+    expect(travel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
+    page.wait_for_url(re.compile(f"at={first.timestamp}"))
+    expect(members).to_have_text(str(members_after(first)))
+    expect(rounds).to_have_text("–")
+    assert violations(page) == []
+    page.reload()
+    expect(rounds).to_have_text("–")
+    row.get_by_role("link").click()
+    page.wait_for_url(re.compile(f"/groups/shop.*at={first.timestamp}"))
+    expect(page.locator("[data-member]")).to_have_count(members_after(first))
+    page.get_by_role("navigation").get_by_role("link", name="Groups").click()
+    page.wait_for_url(re.compile(f"/[?]at={first.timestamp}"))
+    page.get_by_label("As of", exact=True).fill(page.evaluate(FIELD, 1_000))
+    expect(page.get_by_text("No group existed at that moment")).to_be_visible()
+    travel.get_by_role("button", name="Now").click()
+    expect(rounds).to_have_text(str(len(shop.told)))
     assert "at=" not in page.url
 
 

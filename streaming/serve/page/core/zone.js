@@ -17,6 +17,10 @@ export const offsetMs = (timestamp) => (isUtc ? 0 : new Date(timestamp).getTimez
 // A date whose local fields are those to show.
 export const fields = (timestamp) => new Date(isUtc ? timestamp + new Date(timestamp).getTimezoneOffset() * 60_000 : timestamp);
 
+// The value of a date-and-time field for a moment, ms, and back; NaN where the field is incomplete.
+export const toField = (timestamp) => new Date(timestamp - offsetMs(timestamp)).toISOString().slice(0, 19);
+export const fromField = (value) => Date.parse(isUtc ? `${value}Z` : value);
+
 export function zoneName(minutes = isUtc ? 0 : -new Date().getTimezoneOffset()) {
   if (!minutes) return "UTC";
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];

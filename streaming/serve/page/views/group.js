@@ -229,6 +229,7 @@ class GroupView {
 
   showMoment() {
     this.travels.hidden = this.at === null;
+    document.querySelector("#crumbs a").setAttribute("href", this.at ? `/?at=${this.at}` : "/");
     this.timeline.at = this.at;
     if (this.at !== null) setText(this.when, moment(this.at));
     this.timeline.reach(this.at);

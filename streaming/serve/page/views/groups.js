@@ -7,9 +7,10 @@ import { VirtualTable } from "../components/virtual-table.js";
 import { get } from "../core/api.js";
 import { attention, unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
-import { ago, counting, kindText, number, STATUSES, visible } from "../core/format.js";
+import { ago, counting, kindText, moment, number, STATUSES, visible } from "../core/format.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
+import { fromField, toField } from "../core/zone.js";
 
 const FRESH_MS = 2400;
 // The statuses that the tile counts as not stable.
@@ -23,7 +24,9 @@ function counted(key) {
   };
 }
 
-const episodeOf = (group) => store.episodes.get(group.groupId);
+const asOf = () => Number(query().get("at")) || null; // the moment that is shown; null: now
+const episodeOf = (group) => (asOf() ? null : store.episodes.get(group.groupId));
+const groupLink = (id) => `/groups/${encodeURIComponent(id)}${asOf() ? `?at=${asOf()}` : ""}`;
 
 // Connect, Kafka Streams and share groups have a kind of their own.
 const kindOf = (group) => group.kind ?? "consumer";
@@ -34,7 +37,7 @@ const columns = [
     render(cell, group, row) {
       cell.held ??= cell.appendChild(h("a", { "data-link": true }));
       setText(cell.held, visible(group.groupId));
-      setAttribute(cell.held, "href", `/groups/${encodeURIComponent(group.groupId)}`);
+      setAttribute(cell.held, "href", groupLink(group.groupId));
       setAttribute(cell.held, "title", group.groupId);
       row.classList.toggle("fresh", Date.now() - (group.seenAt ?? 0) < FRESH_MS);
     },
@@ -81,7 +84,7 @@ const columns = [
       cell.held.bar.style.width = `${Math.ceil((30 * Math.min(group.moved, group.partitions)) / Math.max(1, group.partitions))}px`;
       setText(cell.held.text, group.moved ? number(group.moved) : "–");
       setAttribute(cell, "class", `end ${group.moved ? "" : "quiet"}`);
-      setAttribute(cell, "title", `${number(group.moved)} of ${number(group.partitions)} partitions moved in the last round, ${number(group.movedTotal ?? 0)} in all recorded rounds`);
+      setAttribute(cell, "title", `${number(group.moved)} of ${number(group.partitions)} partitions moved in the last round${group.movedTotal === null ? "" : `, ${number(group.movedTotal ?? 0)} in all recorded rounds`}`);
     },
   },
   { key: "rounds", title: "Rounds", value: (group) => group.rounds, className: "end", number: true, render: counted("rounds") },
@@ -110,15 +113,19 @@ class GroupsView {
     this.table = new VirtualTable({ columns, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
     this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
     this.selects = Object.fromEntries(["status", "kind", "protocol", "cause"].map((name) => [name, this.select(name)]));
+    this.moment = h("input", { class: "field", type: "datetime-local", step: "1", title: "Show all groups as of a moment", onchange: () => this.travel(fromField(this.moment.value)) });
     this.count = h("span", { class: "count", role: "status" });
     this.nothing = h("p", { class: "nothing", hidden: true });
     this.onKey = (event) => this.key(event);
     document.addEventListener("keydown", this.onKey);
     const table = h("div", { class: "card table" },
-      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.nothing, this.table.element);
-    const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element),
-      h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), h("dd", {}, this.hour, this.pulse.element)));
-    this.page = h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.attention.element, tiles, table), h("aside", {}, this.activity.element));
+      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), h("label", { class: "as-of" }, "As of ", this.moment), this.count), this.nothing, this.table.element);
+    this.when = h("b");
+    this.travels = h("div", { class: "card travel", role: "group", "aria-label": "As of a moment", hidden: true }, h("span", { role: "status" }, "As of ", this.when),
+      h("button", { class: "button", type: "button", onclick: () => this.travel(null) }, "Now"));
+    this.lastHour = h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), h("dd", {}, this.hour, this.pulse.element));
+    const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element), this.lastHour);
+    this.page = h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.travels, this.attention.element, tiles, table), h("aside", {}, this.activity.element));
     outlet.append(this.page);
     reveal(this.page, store.isReady);
     this.hasEpisodes = false;
@@ -127,7 +134,17 @@ class GroupsView {
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.clock = setInterval(this.refresh, 5000);
     this.restore();
-    if (store.seq) this.load();
+    if (store.seq || this.at) this.load();
+    this.update();
+  }
+
+  // All groups as of a moment, by the history; null: now again. A link carries it.
+  travel(at) {
+    if (Number.isNaN(at)) return;
+    setQuery({ at });
+    this.restore();
+    this.then = null;
+    this.load();
     this.update();
   }
 
@@ -146,8 +163,9 @@ class GroupsView {
 
   // What to do where no row is shown.
   missing(all, shown) {
-    this.nothing.hidden = shown > 0 || store.state === "connecting";
+    this.nothing.hidden = shown > 0 || (this.at ? !this.then : store.state === "connecting");
     if (this.nothing.hidden) return;
+    if (this.at && !all) return setText(this.nothing, "No group existed at that moment, as far as the history reaches.");
     if (all) setText(this.nothing, "No group matches the filters.");
     else if (store.parts.length) setText(this.nothing, "No consumer group yet. A group appears here with its first rebalance.");
     else setText(this.nothing, "No consumer group yet, and no heartbeat of a collector or the stream: start `rebalance-monitor collect` and `rebalance-monitor stream`, or `rebalance-monitor run`.");
@@ -169,6 +187,11 @@ class GroupsView {
 
   restore() {
     const params = query();
+    this.at = asOf();
+    this.travels.hidden = this.at === null;
+    this.lastHour.hidden = this.at !== null;
+    this.moment.value = this.at ? toField(this.at) : "";
+    if (this.at) setText(this.when, moment(this.at));
     const sort = params.get("sort") ?? "-when";
     this.descending = sort.startsWith("-");
     this.sort = sort.replace(/^-/, "");
@@ -193,9 +216,19 @@ class GroupsView {
   }
 
   async load() {
+    const { at } = this;
+    if (at) {
+      const [{ groups }, { rounds }] = await Promise.all([get("groups", { at }), get("rounds", { view: "summary", limit: 60, to: at + 1 })]);
+      if (at !== this.at) return;
+      this.then = groups.map((group) => ({ ...group, rounds: null, movedTotal: null })); // these are today's
+      this.activity.fill(rounds);
+      this.update();
+      return;
+    }
     const since = Date.now() - 3_600_000;
     const { rounds } = await get("rounds", { view: "summary", limit: 2000, from: since });
     const newest = rounds.length ? rounds : (await get("rounds", { view: "summary", limit: 60 })).rounds;
+    if (this.at) return;
     this.pulse.rounds = rounds.map(({ summary }) => ({ timestamp: summary.timestamp, kind: summary.cause.kind }));
     this.pulse.paint();
     this.activity.fill(newest);
@@ -203,6 +236,7 @@ class GroupsView {
   }
 
   round(round) {
+    if (this.at) return;
     const group = store.groups.get(round.summary.groupId);
     group.seenAt = Date.now();
     this.activity.add(round);
@@ -223,7 +257,7 @@ class GroupsView {
   }
 
   update() {
-    const all = [...store.groups.values()];
+    const all = this.at ? (this.then ?? []) : [...store.groups.values()];
     this.options(all);
     const { value } = columns.find((column) => column.key === this.sort);
     const direction = this.descending ? -1 : 1;
@@ -248,7 +282,7 @@ class GroupsView {
 
   // Without episodes and incidents the card is hidden.
   stories() {
-    this.attention.element.hidden = !store.episodes.size && !store.incidents.size;
+    this.attention.element.hidden = this.at !== null || (!store.episodes.size && !store.incidents.size);
     this.attention.show(attention(store));
     if (this.table.element.toggleAttribute("data-episodes", store.episodes.size > 0) !== this.hasEpisodes) {
       this.hasEpisodes = store.episodes.size > 0;
