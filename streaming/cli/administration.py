@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, command, connected, example, flag, offline, option
+from streaming.cli.options import AsJson, connected, example, flag, offline, option
 from streaming.cli.output import answer, camel_case
-from streaming.process.plain import say, say_lines
-from streaming.process.terminal import console, table, whole
+from streaming.process.plain import say
+from streaming.process.terminal import table, whole
 
 if TYPE_CHECKING:
     from streaming.kafka.dead_letters import DeadLetter
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
-@command(
+@offline(
     "rebalance-monitor broker --port 9092",
     "rebalance-monitor broker --data-dir ./kafka --property offsets.topic.num.partitions=50",
 )
-@offline
 def broker(
     *,
     port: Annotated[
@@ -53,7 +52,7 @@ def broker(
     with EmbeddedBroker(port=port, data_dir=data_dir, version=version or DEFAULT_VERSION, properties=extra) as embedded:
         place = {"bootstrapServers": embedded.bootstrap_servers, "log": str(embedded.log_path), "pid": embedded.pid}
         text = f"Kafka {version or DEFAULT_VERSION} at {embedded.bootstrap_servers}, log {embedded.log_path}"
-        answer([place], lambda: say(text), as_json=as_json)
+        answer([place], [text], as_json=as_json)
         while not stop.wait(0.2):
             if not embedded.running:
                 raise BrokerDied(f"the broker ended with status {embedded.wait()}; see {embedded.log_path}")
@@ -67,17 +66,17 @@ config = typer.Typer(
 
 
 @config.command(epilog=example("rebalance-monitor config show --config monitor.toml"))
-@connected
+@connected()
 def show(settings: Settings, *, as_json: AsJson = False) -> None:
     """Print all settings in force as TOML; secrets are masked."""
     from streaming.settings.config import as_toml
 
     document = settings.model_dump(mode="json", exclude_none=True)
-    answer([document], lambda: say_lines(as_toml(settings)), as_json=as_json)
+    answer([document], as_toml(settings), as_json=as_json)
 
 
 @config.command(epilog=example("rebalance-monitor config check --config monitor.toml"))
-@connected
+@connected()
 def check(settings: Settings) -> None:
     """Read the settings and connect with them; print the first error."""
     from streaming.kafka.clients import check_reachable
@@ -98,17 +97,17 @@ class NothingToResubmit(BadInput):
 
 
 @dlt.command("list", epilog=example("rebalance-monitor dlt list --bootstrap-servers kafka:9092"))
-@connected
+@connected()
 def list_(settings: Settings, *, as_json: AsJson = False) -> None:
     """List dead letters with their places and reasons."""
     from streaming.kafka.dead_letters import read
 
     letters = read(settings)
-    answer(letters, lambda: console().print(dead_letter_table(letters)), as_json=as_json)
+    answer(letters, map(dead_letter_table, [letters]), as_json=as_json)  # `letters` can be read once
 
 
 @dlt.command(epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all"))
-@connected
+@connected()
 def resubmit(
     settings: Settings,
     places: Annotated[
@@ -127,8 +126,7 @@ def resubmit(
     say(f"{sent} published to {settings.topics.membership}")
 
 
-@command("rebalance-monitor topics --create --bootstrap-servers kafka:9092")
-@connected
+@connected("rebalance-monitor topics --create --bootstrap-servers kafka:9092")
 def topics(
     settings: Settings,
     *,
@@ -142,12 +140,8 @@ def topics(
     from streaming.kafka.topics import describe_topics, ensure_topics
 
     states = (ensure_topics if create else describe_topics)(settings, settings.topics.made)
-
-    def show() -> None:
-        console().print(topic_table(states))
-        say_lines(state.problem for state in states if state.problem)
-
-    answer(map(camel_case, states), show, as_json=as_json)
+    problems = (state.problem for state in states if state.problem)
+    answer(map(camel_case, states), [topic_table(states), *problems], as_json=as_json)
     if not all(state.exists and state.problem is None for state in states):
         raise typer.Exit(1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,13 +15,13 @@ from streaming.advice.history import GroupHistory
 from streaming.advice.model import SEVERITIES, Advice
 from streaming.advice.replay import Budget
 from streaming.advice.rules import advise_all, episodes_to_read, fails
-from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, command, flag, now_ms, offline, option
+from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, flag, now_ms, offline, option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.episodes.story import count
 from streaming.kafka.compacted_topics import read_groups
 from streaming.kafka.group_reader import read_live, read_rounds
 from streaming.process.service import configure_logging
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings, load
@@ -40,12 +40,11 @@ FLEET_WORK: Final = 100_000
 _COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-@command(
+@offline(
     "rebalance-monitor advise checkout",
     "rebalance-monitor advise --all --fail-on warning",
     "rebalance-monitor advise --config consumer.properties",
 )
-@offline
 def advise(
     group_id: _Group = None,
     *,
@@ -75,7 +74,7 @@ def advise(
             GroupHistory("" if file is None else file.values.get("group.id", ""), now_ms(), configuration=file)
         ]
     advices = advise_all(histories, Budget(FLEET_WORK) if every else None)
-    answer(advices, lambda: _show(advices, len(histories)), as_json=as_json)
+    answer(advices, _lines(advices, len(histories)), as_json=as_json)
     if fail_on is not None and fails(advices, fail_on):
         raise typer.Exit(1)
 
@@ -111,19 +110,17 @@ def read_histories(settings: Settings, group_id: str | None, file: ClientConfigu
     ]
 
 
-def _show(advices: Sequence[Advice], groups: int) -> None:
-    screen = console(wide=True)
+def _lines(advices: Sequence[Advice], groups: int) -> Iterator[SafeText]:
     if not advices:
-        screen.print(f"no advice for {count(groups, 'group')}")
+        yield SafeText(f"no advice for {count(groups, 'group')}")
     for advice in advices:
         head = SafeText(f"{advice.severity:<9}", _COLOURS[advice.severity])
         head.append(f"{advice.group_id}  " if advice.group_id else "", "bold")
-        screen.print(head.append(f"{advice.rule}: {advice.title}"), soft_wrap=True)
+        yield head.append(f"{advice.rule}: {advice.title}")
         lines = [("why", evidence.text) for evidence in advice.evidence]
         lines.append(("change", advice.change))
         lines += [("", f"{name}={value}") for name, value in advice.settings.items()]
         lines += [("saves", advice.saving.text)] if advice.saving is not None else []
         lines.append(("sure", "; ".join((advice.confidence, *advice.unsure))))
         lines.append(("docs", advice.docs))
-        for label, text in lines:
-            screen.print(SafeText(f"  {label:<7}", "dim").append(text), soft_wrap=True)
+        yield from (SafeText(f"  {label:<7}", "dim").append(text) for label, text in lines)

@@ -26,7 +26,7 @@ from streaming.cli.json_lines import (
     read_object,
     standard_input,
 )
-from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, flag, offline
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline
 from streaming.cli.output import writer
 
 #: More than any cluster or group has: a larger line is a mistake, and would take long to answer.
@@ -264,11 +264,10 @@ def _with_sorted_partitions(share: Mapping[str, Sequence[int]]) -> dict[str, lis
     return {topic: sorted(partitions) for topic, partitions in share.items()}
 
 
-@command(
+@offline(
     """echo '{"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": """
     """[{"memberId": "c1", "topics": ["t0"]}, {"memberId": "c2", "topics": ["t0"]}]}' | rebalance-monitor assign"""
 )
-@offline
 def assign(
     *,
     explain_: Annotated[

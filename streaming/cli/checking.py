@@ -29,7 +29,7 @@ from streaming.cli.json_lines import (
     read_object,
     standard_input,
 )
-from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, flag, offline, option
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline, option
 from streaming.cli.output import writer
 
 Placer = Literal["admin-utils", "striped"]
@@ -220,10 +220,9 @@ def _placement_violations(result: Evenness) -> list[str]:
     return violations
 
 
-@command(
+@offline(
     """echo '{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}' | rebalance-monitor check --table"""
 )
-@offline
 def check(
     *,
     exact: Annotated[bool, flag("--exact", "The assignment must equal the one that the assignor computes.")] = False,
@@ -242,8 +241,7 @@ def check(
     raise typer.Exit(check_lines(standard_input(), write, exact=exact, limit=max_line_bytes))
 
 
-@command("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")
-@offline
+@offline("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")
 def place(
     *,
     brokers: Annotated[str, option("--brokers", "ID[:RACK],…", "Brokers; striped also takes ID:RACK:fenced.")],

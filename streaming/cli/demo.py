@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -13,7 +12,7 @@ import typer
 from rich.table import Table
 
 from streaming.cli.diff_lines import CAUSES, diff_lines
-from streaming.cli.options import Session, command, flag, long_running, option
+from streaming.cli.options import Session, flag, long_running, option
 from streaming.cli.output import json_lines, raw_json
 from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console, right, table
@@ -29,8 +28,11 @@ _OtherCluster = Annotated[
 ]
 
 
-@command("rebalance-monitor demo --keep-running", "rebalance-monitor demo --duration 60 --json | jq -c .cause")
-@partial(long_running, bootstrap_servers=_OtherCluster)
+@long_running(
+    "rebalance-monitor demo --keep-running",
+    "rebalance-monitor demo --duration 60 --json | jq -c .cause",
+    bootstrap_servers=_OtherCluster,
+)
 def demo(
     session: Session,
     *,

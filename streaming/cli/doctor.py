@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ import typer
 
 from assignors.errors import MonitorError
 from assignors.registry import NATIVE_FUNCTIONS
-from streaming.cli.options import AsJson, CoordinatorLogs, command, connected, option
+from streaming.cli.options import AsJson, CoordinatorLogs, connected, option
 from streaming.cli.output import answer
 from streaming.collect.broker_log.log import BrokerLog
 from streaming.collect.broker_reasons import LogTail, LogUnreadable
@@ -24,7 +23,6 @@ from streaming.kafka import access
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import java
 from streaming.kafka.topics import describe_topics
-from streaming.process.plain import say
 from streaming.settings.config import Settings
 from streaming.spark.checkpoint import settle
 from streaming.spark.resize import outgrown
@@ -164,8 +162,7 @@ def _checkpoint(folder: Path) -> CheckResult:
 _MARKS: Final = {True: "ok", False: "!!", None: "--"}
 
 
-@command("rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
-@connected
+@connected("rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
 def doctor(
     settings: Settings,
     *,
@@ -178,9 +175,9 @@ def doctor(
     The exit status is 3 if a check fails.
     """
     is_healthy = True
-    for finding in run_checks(settings, checkpoint, coordinator_log or ()):
-        is_healthy = is_healthy and finding.ok is True
-        line = f"{_MARKS[finding.ok]}  {finding.check:<12} {finding.text}"
-        answer([finding], partial(say, line), as_json=as_json)
+    for result in run_checks(settings, checkpoint, coordinator_log or ()):
+        is_healthy = is_healthy and result.ok is True
+        line = f"{_MARKS[result.ok]}  {result.check:<12} {result.text}"
+        answer([result], [line], as_json=as_json)
     if not is_healthy:
         raise typer.Exit(3)

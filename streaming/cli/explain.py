@@ -13,7 +13,7 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, OnlyGroup, command, now_ms, offline, option, time_option
+from streaming.cli.options import AsJson, OnlyGroup, now_ms, offline, option, time_option
 from streaming.cli.output import Progress, json_lines
 from streaming.episodes.story import count, duration
 from streaming.explain.episodes import LogEpisode, episode_document, round_document
@@ -46,11 +46,10 @@ _To = Annotated[int | None, time_option("--to", "Only what happened until then."
 _Html = Annotated[Path | None, option("--html", "FILE", "Write the report into one HTML file.")]
 
 
-@command(
+@offline(
     "kubectl logs kafka-0 | rebalance-monitor explain -",
     "rebalance-monitor explain server.log* app.log.gz --group checkout --html report.html",
 )
-@offline
 def explain(
     files: _Files,
     *,

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from rich.table import Column, Table
 
-from streaming.cli.options import AsOneDocument, GroupId, command, connected, duration_ms, flag, option
+from streaming.cli.options import AsOneDocument, GroupId, connected, duration_ms, flag, option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
 from streaming.kafka.group_reader import read_change, read_live, read_rounds
-from streaming.process.terminal import SafeText, console, fold, right, table, whole
+from streaming.process.terminal import SafeText, fold, right, table, whole
 from streaming.records.codec import rfc3339
 from streaming.settings.config import Settings
 from streaming.simulation import changes
@@ -48,8 +48,7 @@ Heartbeat = Annotated[
 Processing = Annotated[str, option("--processing", "TIME", "Time that a member takes to process one poll.")]
 
 
-@command("rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s")
-@connected
+@connected("rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s")
 def forecast(
     settings: Settings,
     group_id: GroupId,
@@ -81,7 +80,7 @@ def forecast(
         request = read_change(settings, group_id, change, times, each=progress.step)
     with Progress("events simulated") as progress:
         result = forecast_change(request, rounds=as_json, each=progress.step)
-    answer([forecast_document(group_id, result)], lambda: show_forecast(group_id, result), as_json=as_json)
+    answer([forecast_document(group_id, result)], forecast_lines(group_id, result), as_json=as_json)
 
 
 def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | changes.Deploy:
@@ -108,8 +107,7 @@ _To = Annotated[
 ]
 
 
-@command("rebalance-monitor migrate checkout --to consumer")
-@connected
+@connected("rebalance-monitor migrate checkout --to consumer")
 def migrate(
     settings: Settings,
     group_id: GroupId,
@@ -141,19 +139,18 @@ def migrate(
             for episode, rounds in zip(past, diffs, strict=True)
         ]
         plan = plan_migration(group, targets, restart=restart, times=times, happened=happened, each=progress.step)
-    answer([plan], lambda: show_migration(plan, len(group.members)), as_json=as_json)
+    answer([plan], migration_lines(plan, len(group.members)), as_json=as_json)
 
 
-def show_forecast(group_id: str, forecast: Forecast) -> None:
-    """Print the cost of a change under each protocol."""
-    screen, plan = console(wide=True), forecast.plan
+def forecast_lines(group_id: str, forecast: Forecast) -> Iterator[Table | SafeText]:
+    """Yield the cost of a change under each protocol."""
+    plan = forecast.plan
     partitions = sum(topic.partitions for topic in plan.topics.values())
     now = f"{len(plan.members)} members, {partitions} partitions, now {_WAY_NAMES[forecast.own]}"
-    screen.print(SafeText().append(group_id, "bold").append(f"  {now}"), soft_wrap=True)
-    screen.print(SafeText(forecast.sentence, "bold"), soft_wrap=True)
-    screen.print(forecast_table(forecast))
-    for line in _unsure(forecast.unsure):
-        screen.print(line, soft_wrap=True)
+    yield SafeText().append(group_id, "bold").append(f"  {now}")
+    yield SafeText(forecast.sentence, "bold")
+    yield forecast_table(forecast)
+    yield from _unsure(forecast.unsure)
 
 
 def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
@@ -179,23 +176,20 @@ def forecast_table(forecast: Forecast) -> Table:
 _MAX_NAMED = 20
 
 
-def show_migration(plan: Mapping[str, Any], members: int) -> None:
-    """Print the group's protocol, the way to each target, and the steps that were taken."""
-    screen = console(wide=True)
+def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | SafeText]:
+    """Yield the group's protocol, the way to each target, and the steps that were taken."""
     by = f", {plan['assignor']}" if plan["assignor"] else ""
     now = f"{members} members, now {_WAY_NAMES[plan['now']]}{by}"
-    screen.print(SafeText().append(plan["groupId"], "bold").append(f"  {now}"), soft_wrap=True)
+    yield SafeText().append(plan["groupId"], "bold").append(f"  {now}")
     for target, path in plan["targets"].items():
-        for line in _migration_lines(target, path):
-            screen.print(line, soft_wrap=True)
+        yield from _target_lines(target, path)
     if plan["happened"]:
-        screen.print(SafeText("happened", "bold"))
-        screen.print(_past_step_table(plan["happened"]))
-    for line in _unsure(plan["unsure"]):
-        screen.print(line, soft_wrap=True)
+        yield SafeText("happened", "bold")
+        yield _past_step_table(plan["happened"])
+    yield from _unsure(plan["unsure"])
 
 
-def _migration_lines(target: str, path: Mapping[str, Any]) -> Iterator[SafeText]:
+def _target_lines(target: str, path: Mapping[str, Any]) -> Iterator[SafeText]:
     colour = {"done": "green", "ready": "cyan", "blocked": "bold red"}[path["state"]]
     yield SafeText().append(f"{_WAY_NAMES[target]}: ", "bold").append(path["state"], colour)
     reasons: dict[tuple[str, int | None], list[str]] = {}

@@ -1,11 +1,15 @@
-"""The commands ``groups`` and ``group``: all groups, or one with its members, incidents and episodes."""
+"""The commands ``groups``, ``top`` and ``group``: all groups, or one with its members, incidents and episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Annotated, Final, get_args
 
 from msgspec import UNSET
+from rich.live import Live
 from rich.table import Table
 
 from streaming.cli.diff_lines import kind_of, removal_times, share_text, short_member, status_text, status_word, utc
@@ -19,9 +23,10 @@ from streaming.cli.group_overview import (
     newest_first,
     owner_lines,
 )
-from streaming.cli.options import AsJson, GroupId, command, connected, now_ms, time_option
-from streaming.cli.output import Progress, answer, read_records
+from streaming.cli.options import AsJson, GroupId, connected, now_ms, option, time_option
+from streaming.cli.output import Progress, answer, read_records, warn_skipped
 from streaming.episodes.budget import ErrorBudget
+from streaming.episodes.status import StatusName
 from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_history
@@ -34,8 +39,7 @@ _AT = "As of this time: RFC 3339, or milliseconds since the epoch. Plays the mem
 _AsOf = Annotated[int | None, time_option("--at", _AT, show_default="now")]
 
 
-@command("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
-@connected
+@connected("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
 def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> None:
     """List all groups: kind, status, members, downtime today (UTC), open incidents and the last episode.
 
@@ -44,25 +48,62 @@ def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> 
     records = _read(settings, None, at)
     overviews = group_overviews(*records, now_ms=now_ms() if at is None else at, levels=settings.slo)
 
-    def show() -> None:
-        screen = console(wide=True)
+    def lines() -> Iterator[Table | SafeText]:
         for record in newest_first(records.incidents):
             if record.incident.scope == "cluster":
-                screen.print(incident_line(record.incident), soft_wrap=True)
-        screen.print(group_table(overviews))
+                yield incident_line(record.incident)
+        yield group_table(overviews)
 
-    answer(map(group_line, overviews), show, as_json=as_json)
+    answer(map(group_line, overviews), lines(), as_json=as_json)
 
 
-@command("rebalance-monitor group checkout", "rebalance-monitor group checkout --at 2026-01-31T09:14:00Z")
-@connected
+#: The worst status first.
+_RANKS: Final = {status: rank for rank, status in enumerate(get_args(StatusName))}
+
+
+@connected("rebalance-monitor top", "rebalance-monitor top --count 1 --json | jq -r .groupId")
+def top(
+    settings: Settings,
+    *,
+    interval: Annotated[float, option("--interval", "S", "Seconds between two readings.", min=1)] = 5.0,
+    readings: Annotated[
+        int | None, option("--count", "N", "End after N readings.", min=1, show_default="Ctrl-C ends")
+    ] = None,
+    limit: Annotated[int, option("--limit", "N", "Most groups shown.", min=1)] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Show the groups in the worst status first, refreshed in place. Into a pipe: one reading after the other."""
+    screen = console(wide=True)
+    with Live(console=screen, auto_refresh=False, transient=True) as live:
+        for number in islice(itertools.count(), readings):
+            if number:
+                time.sleep(interval)
+            records = read_groups(settings, on_malformed=warn_skipped)
+            overviews = worst_first(group_overviews(*records, now_ms=now_ms()))[:limit]
+            if screen.is_terminal and not as_json:
+                live.update(group_table(overviews), refresh=True)
+            else:
+                answer(map(group_line, overviews), [group_table(overviews)], as_json=as_json)
+
+
+def worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
+    """Return the overviews by status, those with open incidents first, then the newest change first."""
+
+    def rank(overview: GroupOverview) -> tuple[int, int, int, str]:
+        status = overview.status
+        return _RANKS[status.status], -len(overview.incidents), -status.since, overview.latest.group_id
+
+    return sorted(overviews, key=rank)
+
+
+@connected("rebalance-monitor group checkout", "rebalance-monitor group checkout --at 2026-01-31T09:14:00Z")
 def group(settings: Settings, group_id: GroupId, *, at: _AsOf = None, as_json: AsJson = False) -> None:
     """Show one group: its members and their partitions, its open incidents and its last ten episodes.
 
     The exit status is 2 if there is no such group.
     """
     overview = group_overview(group_id, *_read(settings, group_id, at))
-    answer([group_document(overview)], lambda: show_group(overview, now_ms() if at is None else at), as_json=as_json)
+    answer([group_document(overview)], group_lines(overview, now_ms() if at is None else at), as_json=as_json)
 
 
 def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupRecords:
@@ -123,23 +164,21 @@ def incident_line(incident: Incident) -> SafeText:
     return line.append(f"  {incident.story}")
 
 
-def show_group(overview: GroupOverview, now_ms: int) -> None:
-    """Print a group's open incidents, its members with their partitions, and its last episodes."""
-    screen, latest, lines = console(wide=True), overview.latest, owner_lines(overview.latest)
+def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeText]:
+    """Yield a group's status, open incidents, members with their partitions, and last episodes."""
+    latest, lines = overview.latest, owner_lines(overview.latest)
     names, newest = called(latest.names), overview.newest
     head = SafeText().append(latest.group_id, "bold").append(f"  {overview.kind}, ")
     head.append(status_text(overview.status, names, removal_times(newest), now_ms))
     head.append(f", {count(len(lines), 'member')}")
     number = f"epoch {latest.group_epoch}" if latest.generation is None else f"generation {latest.generation}"
     assignor = f", {latest.assignor}" if latest.assignor else ""
-    head.append(f"  {latest.protocol}{assignor}, {number} since {utc(latest.timestamp)}", "dim")
-    screen.print(head, soft_wrap=True)
-    for record in overview.incidents:
-        screen.print(incident_line(record.incident), soft_wrap=True)
+    yield head.append(f"  {latest.protocol}{assignor}, {number} since {utc(latest.timestamp)}", "dim")
+    yield from (incident_line(record.incident) for record in overview.incidents)
     if lines:
-        screen.print(owner_table(lines))
+        yield owner_table(lines)
     if overview.episodes:
-        screen.print(episode_table(record.episode for record in overview.episodes))
+        yield episode_table(record.episode for record in overview.episodes)
 
 
 def episode_table(episodes: Iterable[Episode]) -> Table:

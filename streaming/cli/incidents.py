@@ -18,7 +18,7 @@ from streaming.cli.output import answer, raw_records, read_records
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process.plain import say
-from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
+from streaming.process.terminal import SafeText, fold, rest, right, table, whole
 from streaming.records.episodes import Incident, IncidentRecord
 from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings
@@ -33,7 +33,7 @@ incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAN
 
 
 @incidents.callback(epilog=example("rebalance-monitor incidents", "rebalance-monitor incidents --json | jq -r .story"))
-@connected
+@connected()
 def list_incidents(
     settings: Settings,
     context: typer.Context,
@@ -49,14 +49,12 @@ def list_incidents(
     if context.invoked_subcommand is not None:
         return
     listed = newest_first(_read(settings, group_id), closed=all_of_them)
-
-    def show() -> None:
-        if listed:
-            console(wide=True).print(incident_table([record.incident for record in listed]))
-        else:
-            console().print("no incidents" if all_of_them else "no open incidents")
-
-    answer(raw_records(listed), show, as_json=as_json)
+    shown = (
+        incident_table([record.incident for record in listed])
+        if listed
+        else f"no {'' if all_of_them else 'open '}incidents"
+    )
+    answer(raw_records(listed), [shown], as_json=as_json)
 
 
 def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
@@ -69,14 +67,14 @@ class UnknownIncident(BadInput):
 
 
 @incidents.command(epilog=example("rebalance-monitor incidents ack checkout 3 --text 'rolled back'"))
-@connected
+@connected()
 def ack(settings: Settings, group_id: GroupId, number: _Number, *, text: _Text = None, by: _By = None) -> None:
     """Acknowledge an open incident, until it closes."""
     _publish(settings, IncidentAcknowledged(**_common(group_id, number, text, by)))
 
 
 @incidents.command(epilog=example("rebalance-monitor incidents mute checkout 3 --for 2h"))
-@connected
+@connected()
 def mute(
     settings: Settings,
     group_id: GroupId,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from assignors.errors import BadInput
-from streaming.cli.options import Session, command, long_running, offline, option
+from streaming.cli.options import Session, long_running, offline, option
 
 
 class ExtraMissing(BadInput):
@@ -26,8 +26,7 @@ def _extra(name: str) -> Iterator[None]:
         ) from error
 
 
-@command("rebalance-monitor mcp --url http://127.0.0.1:8686")
-@offline
+@offline("rebalance-monitor mcp --url http://127.0.0.1:8686")
 def mcp(
     *,
     url: Annotated[str, option("--url", "URL", "Address of a running `serve`.")] = "http://127.0.0.1:8686",
@@ -41,8 +40,7 @@ def mcp(
     run(ServiceApi(url, token_file))
 
 
-@command("rebalance-monitor otlp --endpoint http://otel-collector:4318")
-@long_running
+@long_running("rebalance-monitor otlp --endpoint http://otel-collector:4318")
 def otlp(
     session: Session,
     *,

@@ -20,7 +20,7 @@ from streaming.process.plain import warn
 if TYPE_CHECKING:
     import typer
 
-    from streaming.cli.options import SingleCommand
+    from streaming.cli.options import Command
 
 
 class CommandEntry(NamedTuple):
@@ -44,12 +44,12 @@ COMMANDS: dict[str, CommandEntry] = {
     "groups": CommandEntry("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
     "group": CommandEntry("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
     "owner": CommandEntry("Ask", "owner", "Show who owns a partition, since when and why."),
-    "why": CommandEntry("Ask", "why", "Explain why a group rebalanced, with evidence and downtime."),
+    "why": CommandEntry("Ask", "episodes", "Explain why a group rebalanced, with evidence and downtime."),
     "incidents": CommandEntry("Ask", "incidents", "List open incidents: storms, stuck groups and more."),
-    "cost": CommandEntry("Ask", "cost", "Show what rebalances cost: downtime, delayed messages, lag."),
-    "compare": CommandEntry("Ask", "compare", "Compare two episodes, such as a deploy before and after a change."),
+    "cost": CommandEntry("Ask", "episodes", "Show what rebalances cost: downtime, delayed messages, lag."),
+    "compare": CommandEntry("Ask", "episodes", "Compare two episodes, such as a deploy before and after a change."),
     "report": CommandEntry("Ask", "report", "Write a report of an episode or the cluster into one file."),
-    "top": CommandEntry("Ask", "top", "Follow the groups in the worst status first."),
+    "top": CommandEntry("Ask", "groups", "Follow the groups in the worst status first."),
     "watch": CommandEntry("Ask", "watch", "Follow the diffs of all groups, or of one."),
     "advise": CommandEntry("Plan", "advise", "Advise what to change in a group, by its own history."),
     "what-if": CommandEntry("Plan", "what_if", "Compute which partitions would move if a group changed."),
@@ -118,11 +118,11 @@ def build(called: str | None) -> typer.Typer:
             app.command(name, help=entry.line, rich_help_panel=entry.panel)(not_imported)
             continue
         module = import_module(f"streaming.cli.{entry.module}")
-        command: typer.Typer | SingleCommand = getattr(module, name.replace("-", "_"))
+        command: typer.Typer | Command = getattr(module, name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name, epilog=command.epilog)(command.function)
+            app.command(name, epilog=command.epilog)(command)
     return app
 
 

@@ -33,7 +33,7 @@ notify = typer.Typer(
 
 
 @notify.callback()
-@long_running
+@long_running()
 def notify_command(
     session: Session,
     context: typer.Context,
@@ -58,7 +58,7 @@ def notify_command(
 
 
 @notify.command("test", epilog=example("rebalance-monitor notify test --config monitor.toml --target ops-slack"))
-@connected
+@connected()
 def notify_test(
     settings: Settings, *, target: Annotated[str | None, option("--target", "NAME", "Only this target.")] = None
 ) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast, get_type_hints
 
 import typer
 
@@ -73,22 +73,22 @@ def checkpoint_option(help_text: str) -> Any:
 _CLUSTER: Mapping[str, Any] = {"bootstrap_servers": BootstrapServers, "config": Config, "topic_prefix": TopicPrefix}
 
 
-@dataclass(frozen=True, slots=True)
-class SingleCommand:
-    """A command without subcommands, and the last lines of its help."""
+class Command(Protocol):
+    """A command as typer runs it."""
 
-    function: Callable[..., None]
+    #: The last lines of its help.
     epilog: str
+
+    def __call__(self, *arguments: Any, **options: Any) -> None:
+        """Run the command."""
+
+
+_Function = Callable[..., None]
 
 
 def example(*lines: str) -> str:
     """Return the epilog of a command's help: lines that a person can paste into a shell."""
     return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
-
-
-def command(*examples: str) -> Callable[[Callable[..., None]], SingleCommand]:
-    """Decorate a function as a command without subcommands; the examples end its help."""
-    return lambda function: SingleCommand(function, example(*examples))
 
 
 @dataclass(frozen=True)
@@ -128,64 +128,64 @@ class Session:
         return [*words, *(["--verbose"] if self.verbose else [])]
 
 
-def offline(command: Callable[..., None]) -> Callable[..., None]:
+def offline(*examples: str) -> Callable[[_Function], Command]:
     """Decorate a command that needs no cluster. ``--verbose`` is read in ``main``, for tracebacks."""
-    return _with_options(command, {"verbose": Verbose}, lambda **_: ())
+    return lambda function: _with_options(function, examples, {"verbose": Verbose})
 
 
-def connected(command: Callable[..., None]) -> Callable[..., None]:
+def connected(*examples: str) -> Callable[[_Function], Command]:
     """Decorate a command that reads from the cluster and ends; its first parameter is the settings."""
 
-    def first(*, config: Path | None, verbose: bool, **cluster: str | None) -> tuple[Settings]:
+    def settings(*, config: Path | None, verbose: bool, **cluster: str | None) -> Settings:
         from streaming.process.service import configure_logging
         from streaming.settings.config import load
 
         configure_logging(quiet=True, verbose=verbose)
-        return (load(config, **cluster),)
+        return load(config, **cluster)
 
-    return _with_options(command, {**_CLUSTER, "verbose": Verbose}, first, passed=1)
+    return lambda function: _with_options(function, examples, {**_CLUSTER, "verbose": Verbose}, settings)
 
 
-def long_running(command: Callable[..., None], *, bootstrap_servers: Any = BootstrapServers) -> Callable[..., None]:
+def long_running(*examples: str, bootstrap_servers: Any = BootstrapServers) -> Callable[[_Function], Command]:
     """Decorate a command that runs until it is stopped; its first parameter is the :class:`Session`.
 
     ``bootstrap_servers`` replaces the common option of that name.
     """
 
-    def first(**options: Any) -> tuple[Session]:
+    def session(**options: Any) -> Session:
         from streaming.process.service import configure_logging
 
-        session = Session(**options)
-        configure_logging(session.log_format, verbose=session.verbose)
-        return (session,)
+        configure_logging(options["log_format"], verbose=options["verbose"])
+        return Session(**options)
 
     common = {**_CLUSTER, "bootstrap_servers": bootstrap_servers, "log_format": LogFormat, "verbose": Verbose}
-    return _with_options(command, common, first, passed=1)
+    return lambda function: _with_options(function, examples, common, session)
 
 
 _DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
 
 
 def _with_options(
-    command: Callable[..., None], options: Mapping[str, Any], first: Callable[..., tuple[Any, ...]], *, passed: int = 0
-) -> Callable[..., None]:
-    """Add options to the command's signature; ``first`` makes its ``passed`` first arguments of them."""
+    function: _Function, examples: tuple[str, ...], options: Mapping[str, Any], first: Callable[..., Any] | None = None
+) -> Command:
+    """Add options to a command; ``first`` makes the function's first argument of their values."""
 
-    def run(*arguments: Any, **given: Any) -> None:
-        common = {name: given.pop(name) for name in options}
-        command(*first(**common), *arguments, **given)
+    def run(*arguments: Any, **values: Any) -> None:
+        common = {name: values.pop(name) for name in options}
+        function(*([first(**common)] if first else ()), *arguments, **values)
 
-    hints = get_type_hints(command, localns={"Settings": object}, include_extras=True)
-    own = list(signature(command).parameters.values())[passed:]
+    hints = get_type_hints(function, localns={"Settings": object}, include_extras=True)
+    own = list(signature(function).parameters.values())[first is not None :]
     parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
     parameters += [
         Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=_DEFAULTS.get(name))
         for name, annotation in options.items()
     ]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = signature(command).replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined] # what typer reads
-    return run
+    # Typer reads the signature.
+    vars(run).update(epilog=example(*examples), __signature__=Signature(parameters))
+    return cast("Command", run)
 
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}

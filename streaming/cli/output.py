@@ -69,14 +69,16 @@ def json_lines() -> Callable[[Any], None]:
     return write
 
 
-def answer(values: Iterable[Any], show: Callable[[], None], *, as_json: bool) -> None:
-    """Write the values as JSON Lines for programs, or ``show`` them to people."""
-    if not as_json:
-        show()
+def answer(values: Iterable[Any], lines: Iterable[Any], *, as_json: bool) -> None:
+    """Write the values as JSON Lines for programs, or print ``lines``, texts and tables, for people."""
+    if as_json:
+        write = json_lines()
+        for value in values:
+            write(value)
         return
-    write = json_lines()
-    for value in values:
-        write(value)
+    from streaming.process.terminal import show
+
+    show(lines)
 
 
 def raw_records(records: Iterable[Any]) -> Iterator[msgspec.Raw]:

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import CAUSES, short_member, utc
-from streaming.cli.options import AsJson, OnlyGroup, command, connected, time_option
+from streaming.cli.options import AsJson, OnlyGroup, connected, time_option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.kafka.diff_reader import DiffRecord, read_diffs
-from streaming.process.terminal import SafeText, console, fold, rest, table, whole
+from streaming.process.terminal import SafeText, fold, rest, table, whole
 from streaming.records.diffs import Cause
 from streaming.records.events import MAX_TIMESTAMP
 from streaming.records.names import called, worded
@@ -53,8 +53,7 @@ class NoOwner(BadInput):
     """No diff has the partition."""
 
 
-@command("rebalance-monitor owner orders-17", "rebalance-monitor owner orders-17 --at 2026-01-31T09:14:00Z")
-@connected
+@connected("rebalance-monitor owner orders-17", "rebalance-monitor owner orders-17 --at 2026-01-31T09:14:00Z")
 def owner(
     settings: Settings, partition: _Partition, *, group: OnlyGroup = None, at: _At = None, as_json: AsJson = False
 ) -> None:
@@ -72,7 +71,7 @@ def owner(
         owners = partition_owners(counted(), topic, number, MAX_TIMESTAMP if at is None else at)
     if not owners:
         raise NoOwner(f"{partition}: no diff has it; `rebalance-monitor groups` lists all groups")
-    answer(owners, lambda: console(wide=True).print(owner_table(owners)), as_json=as_json)
+    answer(owners, [owner_table(owners)], as_json=as_json)
 
 
 def topic_partition(text: str) -> tuple[str, int]:

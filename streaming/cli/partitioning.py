@@ -13,7 +13,7 @@ from assignors.errors import BadInput
 from assignors.java import JavaRandom
 from assignors.partitioner import BuiltInPartitioner, partition_for_key, round_robin
 from streaming.cli.json_lines import answer_lines, standard_input
-from streaming.cli.options import MaxLineBytes, command, flag, offline, option
+from streaming.cli.options import MaxLineBytes, flag, offline, option
 from streaming.cli.output import json_lines
 
 Partitioner = Literal["murmur2", "round-robin", "sticky"]
@@ -71,8 +71,7 @@ def parse_key(line: bytes, keys: KeyFormat) -> bytes:
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-@command("printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")
-@offline
+@offline("printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")
 def partition(
     *,
     partitions: Annotated[int, option("--partitions", "N", "Partitions of the topic.")],

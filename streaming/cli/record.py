@@ -9,7 +9,7 @@ import typer
 
 from assignors import __version__
 from assignors.errors import BadInput
-from streaming.cli.options import GroupId, command, connected, flag, now_ms, time_option
+from streaming.cli.options import GroupId, connected, flag, now_ms, time_option
 from streaming.cli.output import Progress
 from streaming.cli.replay import UnreadableFile, differences
 from streaming.kafka.group_reader import read_log, replay_sinks
@@ -31,11 +31,10 @@ class NothingToRecord(BadInput):
     """The membership topic has no event of the group in that time."""
 
 
-@command(
+@connected(
     "rebalance-monitor record checkout --from 2026-01-31T09:00:00Z --to 2026-01-31T10:00:00Z -o incident.rmlog",
     "rebalance-monitor record checkout --anonymise -o incident.rmlog",
 )
-@connected
 def record(
     settings: Settings,
     group_id: GroupId,

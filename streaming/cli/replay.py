@@ -14,9 +14,9 @@ from msgspec import UNSET, structs
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import diff_lines, print_diffs
-from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running, option
+from streaming.cli.episodes import story_line
+from streaming.cli.options import AsJson, OnlyGroup, Session, flag, long_running, option
 from streaming.cli.output import json_lines, raw_json
-from streaming.cli.why import story_line
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.group_reader import read_log, replay_sinks
 from streaming.kafka.producer import EventProducer
@@ -110,12 +110,11 @@ _File = Annotated[
 ]
 
 
-@command(
+@long_running(
     "rebalance-monitor replay --group orders --check",
     "rebalance-monitor replay incident.rmlog",
     "rebalance-monitor replay incident.rmlog --page",
 )
-@long_running
 def replay(
     session: Session,
     file: _File = None,

@@ -13,15 +13,14 @@ from assignors import __version__
 from assignors.errors import BadInput
 from streaming.advice.rules import advise_all
 from streaming.cli.advise import read_histories
-from streaming.cli.cost import cost_lines, cost_table
 from streaming.cli.diff_lines import kind_of, utc
+from streaming.cli.episodes import cost_lines, cost_table, episode_lines
 from streaming.cli.group_overview import concerns, group_overview, group_overviews, in_order, newest_first, owner_lines
 from streaming.cli.groups import episode_table, group_table, owner_table
 from streaming.cli.incidents import incident_table
-from streaming.cli.options import command, connected, duration_ms, flag, now_ms, option
+from streaming.cli.options import connected, duration_ms, flag, now_ms, option
 from streaming.cli.output import read_records
 from streaming.cli.replay import UnreadableFile
-from streaming.cli.why import episode_lines
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_rounds
 from streaming.process.children import open_private
@@ -39,12 +38,11 @@ _Format = Annotated[Literal["html", "md"], flag("--format", "html: one page that
 _Since = Annotated[str, option("--since", "TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.")]
 
 
-@command(
+@connected(
     "rebalance-monitor report checkout -o report.html",
     "rebalance-monitor report checkout --episode 17 --format md -o report.md",
     "rebalance-monitor report --cluster --since 24h -o report.html",
 )
-@connected
 def report(
     settings: Settings,
     group_id: _Group = None,

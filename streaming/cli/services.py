@@ -11,7 +11,6 @@ from streaming.cli.options import (
     MetricsPort,
     Session,
     checkpoint_option,
-    command,
     flag,
     long_running,
     option,
@@ -25,11 +24,10 @@ _BY = "offsets: read __consumer_offsets. polling: use the Admin API, for managed
 _MATCHING = "groups whose id matches REGEX (full match). Repeatable."
 
 
-@command(
+@long_running(
     "rebalance-monitor collect --bootstrap-servers kafka:9092 --include-group 'orders.*'",
     "rebalance-monitor collect --config monitor.toml --by polling",
 )
-@long_running
 def collect(
     session: Session,
     *,
@@ -65,8 +63,7 @@ def collect(
     collector.run()
 
 
-@command("rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")
-@long_running
+@long_running("rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")
 def run(
     session: Session,
     *,
@@ -125,8 +122,7 @@ KeepMib = Annotated[int, option("--keep-mib", "MIB", "Drop the oldest rounds whe
 MaxClients = Annotated[int, option("--max-clients", "N", "Most clients of the feed at once.", min=1)]
 
 
-@command("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
-@long_running
+@long_running("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
 def serve(
     session: Session,
     *,

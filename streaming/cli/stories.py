@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from streaming.cli.diff_lines import clock
+from streaming.cli.episodes import story_line
 from streaming.cli.output import json_lines, raw_json, warn_skipped
-from streaming.cli.why import story_line
 from streaming.freshness import Freshness
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import Closing

@@ -85,7 +85,7 @@ stream = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]"
 @stream.callback(
     epilog=example("rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
 )
-@long_running
+@long_running()
 def run_stream(
     session: Session,
     context: typer.Context,
@@ -142,7 +142,7 @@ def run_stream(
 
 
 @stream.command("inspect-state", epilog=example("rebalance-monitor stream inspect-state --checkpoint ./state"))
-@offline
+@offline()
 def inspect_state(
     *,
     checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job, or a copy.")],
@@ -153,20 +153,19 @@ def inspect_state(
     import msgspec
 
     from streaming.cli.output import answer
-    from streaming.process.terminal import console
     from streaming.spark.state import NoState, inspect
 
     states = list(inspect(checkpoint, group))
     if group is not None and not states:
         raise NoState(f"--group {group!r}: not in the checkpoint")
     documents = (msgspec.Raw(state.as_json()) for state in states)
-    answer(documents, lambda: console().print(state_table(states)), as_json=as_json)
+    answer(documents, [state_table(states)], as_json=as_json)
 
 
 @stream.command(
     "resize", epilog=example("rebalance-monitor stream resize --checkpoint ./state --buckets 256 --dry-run")
 )
-@offline
+@offline()
 def resize(
     *,
     checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job.")],
@@ -181,15 +180,14 @@ def resize(
 ) -> None:
     """Change the numbers of buckets and shuffle partitions of a stopped checkpoint. No cluster is needed."""
     from streaming.cli.output import answer
-    from streaming.process.plain import say_lines
     from streaming.spark.resize import resize
 
     done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
-    answer([done.as_json()], lambda: say_lines(done.lines()), as_json=as_json)
+    answer([done.as_json()], done.lines(), as_json=as_json)
 
 
 @stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))
-@offline
+@offline()
 def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the archive; ends in .tar.gz.")]) -> None:
     """Write this package and its dependencies as an archive, for Spark executors that lack them."""
     from streaming.process.plain import say
@@ -201,7 +199,7 @@ def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the a
 
 
 @stream.command("prepare", epilog=example("rebalance-monitor stream prepare"))
-@offline
+@offline()
 def prepare() -> None:
     """Archive the classes that Spark loads (170 MB in the cache): it then starts with a third less CPU time."""
     from streaming.process.plain import say

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running, time_option
+from streaming.cli.options import AsJson, OnlyGroup, Session, flag, long_running, time_option
 from streaming.records.events import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -21,12 +21,11 @@ _From = Annotated[int | None, time_option("--from", "Replay the diffs from this 
 _To = Annotated[int | None, time_option("--to", "Replay the diffs until this time; then exit.")]
 
 
-@command(
+@long_running(
     "rebalance-monitor watch",
     "rebalance-monitor watch --group orders --from-beginning --json | jq .moved",
     "rebalance-monitor watch --from 2026-01-31T09:00:00Z --to 2026-01-31T09:30:00Z --stories",
 )
-@long_running
 def watch(
     session: Session,
     *,

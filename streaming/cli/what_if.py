@@ -11,10 +11,10 @@ from rich.table import Table
 from assignors.assignment import diff, size
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import share_text, short_member
-from streaming.cli.options import AsOneDocument, GroupId, command, connected, option
+from streaming.cli.options import AsOneDocument, GroupId, connected, option
 from streaming.cli.output import Progress, answer
 from streaming.kafka.group_reader import read_live
-from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
+from streaming.process.terminal import SafeText, fold, rest, right, table, whole
 from streaming.settings.config import Settings
 from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
 from streaming.simulation.what_if_query import parse_query, what_if_document
@@ -39,11 +39,10 @@ _Most = Annotated[
 ]
 
 
-@command(
+@connected(
     "rebalance-monitor what-if checkout --add 2 --partitions orders=24",
     "rebalance-monitor what-if checkout --remove pay-3 --fail-if-moved-more-than 20",
 )
-@connected
 def what_if(
     settings: Settings,
     group_id: GroupId,
@@ -81,7 +80,7 @@ def what_if(
             progress.step()
     chosen = question.chosen(group, results)
     document = what_if_document(change, results, chosen)
-    answer([document], lambda: show_what_if(change, results, chosen), as_json=as_json)
+    answer([document], what_if_lines(change, results, chosen), as_json=as_json)
     if most is not None:
         _fail_if_moved_more(most, group.assignor, chosen)
 
@@ -99,22 +98,20 @@ def _fail_if_moved_more(most: int, assignor: str | None, chosen: Outlook | None)
 _MAX_MEMBERS = 20
 
 
-def show_what_if(change: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None) -> None:
-    """Print the outlooks, the changes of members under the chosen one, and what is uncertain."""
-    screen = console(wide=True)
+def what_if_lines(
+    change: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None
+) -> Iterator[Table | SafeText]:
+    """Yield the outlooks, the changes of members under the chosen one, and what is uncertain."""
     before, after = change.before, change.after
     head = SafeText().append(before.group_id, "bold")
     head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")
     partitions, later = (sum(topic.partitions for topic in group.topics.values()) for group in (before, after))
     head.append(f"  {_change_text(len(before.members), len(after.members))} members")
-    screen.print(head.append(f", {_change_text(partitions, later)} partitions"), soft_wrap=True)
-    screen.print(_outlook_table(results, chosen))
-    if chosen is not None and chosen.problem is None:
-        changes = _member_change_table(change, chosen)
-        if changes.row_count:
-            screen.print(changes)
-    for line in _uncertainties(change, results):
-        screen.print(SafeText(line, "dim"), soft_wrap=True)
+    yield head.append(f", {_change_text(partitions, later)} partitions")
+    yield _outlook_table(results, chosen)
+    if chosen is not None and chosen.problem is None and (changes := _member_change_table(change, chosen)).row_count:
+        yield changes
+    yield from (SafeText(line, "dim") for line in _uncertainties(change, results))
 
 
 def _change_text(now: int, later: int) -> str:

@@ -61,3 +61,10 @@ def table(heads: Iterable[Column | str], rows: Iterable[Iterable[object]], **lay
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else SafeText("" if cell is None else str(cell)) for cell in row))
     return made
+
+
+def show(parts: Iterable[Table | Text | str]) -> None:
+    """Print tables and lines on standard output; lines are not wrapped, tables have 200 columns in a pipe."""
+    screen = console(wide=True)
+    for part in parts:
+        screen.print(part, soft_wrap=not isinstance(part, Table))

@@ -69,7 +69,6 @@ def run_scenario(
     assignor: str | None = None,
     *,
     setup: vocabulary.Setup | None = None,
-    stretches: bool = False,
     rounds: bool = True,
     view_lag_ms: int = 0,
     seed: int = 0,
@@ -77,9 +76,9 @@ def run_scenario(
 ) -> Simulation:
     """Run a scenario under a protocol until the group is stable.
 
-    ``setup`` replaces the scenario's timeouts and plain member ids. ``stretches``: keep the intervals in which each
-    member consumed a partition (for timelines); ``rounds``: keep every round, not only their number. ``view_lag_ms``:
-    the largest random lag of a ZooKeeper view, by ``seed``. ``each`` is called with 1 after each scenario event.
+    ``setup`` replaces the scenario's timeouts and plain member ids. ``rounds``: keep every round, not only their
+    number. ``view_lag_ms``: the largest random lag of a ZooKeeper view, by ``seed``. ``each`` is called with 1 after
+    each scenario event.
 
     Raises:
         ImpossiblePair: the protocol does not support the assignor.
@@ -89,11 +88,9 @@ def run_scenario(
     assignor = carried(protocol, assignor)
     if setup is None:
         setup = vocabulary.Setup(timing_of(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
-    result = SimulationResult(scenario.topics, stretches=stretches, rounds=rounds)
+    result = SimulationResult(scenario.topics, rounds=rounds)
     end = _play(machine(protocol, setup), scenario, result, each)
-    simulation = Simulation(protocol, assignor, result, end)
-    result.gaps.end(simulation.shown_until)
-    return simulation
+    return Simulation(protocol, assignor, result, end)
 
 
 def _applied(

@@ -22,16 +22,6 @@ class SimulatedRound(NamedTuple):
     after: Mapping[str, TopicPartitions]
 
 
-class OwnershipInterval(NamedTuple):
-    """An interval (ms) in which one member consumed one partition."""
-
-    topic: str
-    partition: int
-    member: str
-    start: int
-    end: int
-
-
 #: Marks a partition with an owner, in place of the time since when it has had none.
 _OWNED = -1
 
@@ -39,16 +29,13 @@ _OWNED = -1
 class _UnavailableTime:
     """Time without a consumer: from the loss of the consumer (or the first subscription) until the next one starts."""
 
-    def __init__(self, *, stretches: bool) -> None:
+    def __init__(self) -> None:
         #: ``{topic: partition count}``; for topics ever subscribed to, ms without an owner by partition.
         self.topics: dict[str, int] = {}
         self.total: dict[str, list[int]] = {}
         self.longest = 0
         self._since: dict[str, list[int]] = {}
         self._shares: dict[str, TopicPartitions] = {}
-        #: None when stretches are not kept.
-        self.stretches: list[OwnershipInterval] | None = [] if stretches else None
-        self._begun: dict[tuple[str, int], tuple[str, int]] = {}
 
     def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
         for name, topic in topics.items():
@@ -72,14 +59,11 @@ class _UnavailableTime:
                 since = self._since[topic]
                 for partition in partitions:
                     since[partition] = at
-                self._end(topic, partitions, at)
-            gained.append((name, minus(share, had)))
+            gained.append(minus(share, had))
             self._shares[name] = share
-        for name, more in gained:
+        for more in gained:
             for topic, partitions in more.items():
                 self._gained(topic, partitions, at)
-                if self.stretches is not None:
-                    self._begun.update({(topic, partition): (name, at) for partition in partitions})
 
     def _gained(self, topic: str, partitions: Sequence[int], at: int) -> None:
         if topic not in self._since:  # assigned without a subscription, as ``sticky`` may
@@ -93,24 +77,11 @@ class _UnavailableTime:
                 total[partition] += gap
                 self.longest = max(self.longest, gap)
 
-    def _end(self, topic: str, partitions: Iterable[int], at: int) -> None:
-        if self.stretches is None:
-            return
-        for partition in partitions:
-            name, begun = self._begun.pop((topic, partition))
-            if at > begun:
-                self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
-
-    def end(self, at: int) -> None:
-        if self.stretches is not None:
-            for (topic, partition), (name, begun) in self._begun.items():
-                self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
-
 
 class SimulationResult:
     """Collects a machine's outputs: rounds, requests, moves and unavailable time."""
 
-    def __init__(self, topics: Mapping[str, Topic], *, stretches: bool, rounds: bool = True) -> None:
+    def __init__(self, topics: Mapping[str, Topic], *, rounds: bool = True) -> None:
         #: Empty if rounds are only counted.
         self.rounds: list[SimulatedRound] = []
         self.round_count = 0
@@ -118,7 +89,7 @@ class SimulationResult:
         self._keeps = rounds
         self.requests: Counter[str] = Counter()
         self.moved = 0
-        self.gaps = _UnavailableTime(stretches=stretches)
+        self.gaps = _UnavailableTime()
         self._wanted: frozenset[str] = frozenset()
         #: Each member's partitions after the last round.
         self.held: Mapping[str, TopicPartitions] = {}
@@ -194,11 +165,6 @@ class Simulation(NamedTuple):
     def unavailable_ms(self) -> int:
         """Return the total time without a consumer of all partitions."""
         return sum(map(sum, self.result.gaps.total.values()))
-
-    @property
-    def shown_until(self) -> int:
-        """Return a time shortly after the end, so that a timeline shows the final assignment."""
-        return self.end + max(self.end // 20, 1000)
 
 
 def simulations_document(simulations: Iterable[Simulation]) -> dict[str, Any]:

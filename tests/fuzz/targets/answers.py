@@ -229,7 +229,7 @@ def _scenario(case: Case) -> None:
         return
     for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer"):
         try:
-            found = run_scenario(plan, protocol, stretches=True)
+            found = run_scenario(plan, protocol)
         except BadInput:
             continue
         json.dumps(simulations_document([found]))

@@ -12,7 +12,18 @@ import pytest
 from msgspec import structs
 
 import streaming
-from streaming.cli import administration, assignment, checking, demo, diff_lines, groups, output, simulate, stream, why
+from streaming.cli import (
+    administration,
+    assignment,
+    checking,
+    demo,
+    diff_lines,
+    episodes,
+    groups,
+    output,
+    simulate,
+    stream,
+)
 from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
@@ -23,7 +34,7 @@ from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.state import GroupState
 from streaming.process.plain import printable, warn
 from streaming.process.service import configure_logging
-from streaming.process.terminal import console
+from streaming.process.terminal import console, show
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
 from streaming.records.events import Evidence
@@ -71,7 +82,7 @@ def tables(shape: output.TableShape, answer: Callable[[bytes], object], line: by
 def forecasts(name: str) -> None:
     document = {"topics": {name: 2}, "events": [{"at": 0, "join": "a", "topics": [name], "rack_id": name}]}
     plan = load_scenario(json.dumps(document))
-    simulate.show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 3)
+    show(simulate.simulation_lines([run_scenario(plan, "eager")], 3))
 
 
 def hostile_episode(name: str) -> Episode:
@@ -131,17 +142,15 @@ RENDERERS: dict[str, Callable[[str], None]] = {
         {"error": {"type": n, "message": n}}
     ),
     "watch": lambda n: diff_lines.print_diffs([DiffRecord("1", diff(n), b"", 0, 0)], as_json=False),
-    "groups": lambda n: console(wide=True).print(groups.group_table([hostile_group(n)])),
-    "group": lambda n: groups.show_group(hostile_group(n), 0),
-    "why": lambda n: why.show_episode(hostile_episode(n), 0),
+    "groups": lambda n: show([groups.group_table([hostile_group(n)])]),
+    "group": lambda n: show(groups.group_lines(hostile_group(n), 0)),
+    "why": lambda n: show(episodes.episode_lines(hostile_episode(n), 0)),
     "a record that is skipped": lambda n: output.warn_skipped(MalformedDiff(n)),
-    "dlt list": lambda n: console(wide=True).print(
-        administration.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
+    "dlt list": lambda n: show(
+        [administration.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])]
     ),
-    "topics": lambda n: console(wide=True).print(administration.topic_table([MonitorTopic(n, n, n, 1, 1, n)])),
-    "stream inspect-state": lambda n: console(wide=True).print(
-        stream.state_table([InspectedGroup(0, n, 9, tracked(n))])
-    ),
+    "topics": lambda n: show([administration.topic_table([MonitorTopic(n, n, n, 1, 1, n)])]),
+    "stream inspect-state": lambda n: show([stream.state_table([InspectedGroup(0, n, 9, tracked(n))])]),
     "simulate": forecasts,
     "demo": terminal_view,
     "the log": log_line,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from streaming.cli.compare import change_table, comparisons
+from streaming.cli.episodes import change_table, figure_changes
 from streaming.process.terminal import console
 from streaming.records.episodes import Bounds, Cost, Downtime, Episode
 from tests.support.compacted import checkout, updated
@@ -30,12 +30,12 @@ def episode(total: Bounds | None, delayed: Bounds | None = None, **fields: int) 
     ],
 )
 def test_only_what_the_bounds_prove_is_better(before: Bounds, after: Bounds | None, better: bool | None) -> None:
-    (line,) = [one for one in comparisons(episode(before), episode(after)) if one.figure == "totalDowntimeMs"]
+    (line,) = [one for one in figure_changes(episode(before), episode(after)) if one.figure == "totalDowntimeMs"]
     assert (line.before, line.after, line.better) == (before, after, better)
 
 
 def test_every_figure_is_compared() -> None:
-    lines = comparisons(episode(None, (5, 9), moved=7, rebalances=4), episode(None, (1, 2), moved=8, rebalances=2))
+    lines = figure_changes(episode(None, (5, 9), moved=7, rebalances=4), episode(None, (1, 2), moved=8, rebalances=2))
     found = {line.figure: (line.before, line.after, line.better) for line in lines}
     assert found["moved"] == ((7, 7), (8, 8), False)
     assert found["rebalances"] == ((4, 4), (2, 2), True)
@@ -47,7 +47,7 @@ def test_every_figure_is_compared() -> None:
 def test_people_read_words_and_durations() -> None:
     screen = console(wide=True)
     with screen.capture() as shown:
-        lines = comparisons(episode((5000, 9000)), episode((0, 1000)))
+        lines = figure_changes(episode((5000, 9000)), episode((0, 1000)))
         screen.print(change_table("shop", ["1: restart", "2: restart"], lines))
     (line,) = [line for line in shown.get().splitlines() if "downtime in all" in line]
     assert [cell.strip() for cell in line.split("│")[1:-1]] == [

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from streaming.cli.episodes import episode_lines
 from streaming.cli.group_overview import group_overview, group_overviews
-from streaming.cli.groups import group_table, show_group
-from streaming.cli.why import show_episode
-from streaming.process.terminal import console
+from streaming.cli.groups import group_lines, group_table
+from streaming.process.terminal import console, show
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced
@@ -24,7 +24,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(episode: Episode, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    show_episode(episode, NOW)
+    show(episode_lines(episode, NOW))
     return capsys.readouterr().out.splitlines()
 
 
@@ -94,13 +94,13 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_group_without_members_or_episodes(capsys: pytest.CaptureFixture[str]) -> None:
     empty = DiffBuilder().join("a").leave("a")
-    show_group(group_overview("g", [latest(empty)], [], []), NOW)
+    show(group_lines(group_overview("g", [latest(empty)], [], []), NOW))
     assert capsys.readouterr().out == (
         "g  consumer, empty since 2023-11-14 22:13:22 UTC, 0 members"
         "  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
     )
     unknown = structs.replace(latest(DiffBuilder().join("a")), assignor=None, generation=None, group_epoch=4)
-    show_group(group_overview("g", [unknown], [], []), NOW)
+    show(group_lines(group_overview("g", [unknown], [], []), NOW))
     assert capsys.readouterr().out.splitlines()[0] == (
         "g  consumer, stable since 2023-11-14 22:13:21 UTC, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
     )
@@ -110,7 +110,7 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
     known = structs.replace(
         latest(DiffBuilder(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
     )
-    show_group(group_overview("g", [known], [], []), NOW)
+    show(group_lines(group_overview("g", [known], [], []), NOW))
     rows = [line.split("│")[3].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
     assert rows == ["t:0  standby 0:1", "t:1  warm-up 1:2"]
 
@@ -146,8 +146,8 @@ def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixtu
     newest = told(builder, over=False)[-1]
     episode = structs.replace(newest.episode, status="rebalancing", rebalancing=now)
     text = f"rebalancing since {rfc3339(since)[11:19]} UTC (member b joined), waiting for a (2 min 10 s left)"
-    show_group(group_overview("g", [latest(builder)], [newest._replace(episode=episode)], []), since + 2000)
+    show(group_lines(group_overview("g", [latest(builder)], [newest._replace(episode=episode)], []), since + 2000))
     assert capsys.readouterr().out.startswith(f"g  consumer, {text}, 2 members  ")
     members = structs.replace(episode.members, names=latest(builder).names)
-    show_episode(structs.replace(episode, members=members), since + 2000)
+    show(episode_lines(structs.replace(episode, members=members), since + 2000))
     assert capsys.readouterr().out.splitlines()[2] == f"  {text}"

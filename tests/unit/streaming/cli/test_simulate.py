@@ -98,7 +98,7 @@ def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
     assert first != other
 
 
-def test_tables_are_printed_above_the_timelines(simulate: Simulate) -> None:
+def test_the_comparison_is_printed_above_the_rounds(simulate: Simulate) -> None:
     status, out, errors = simulate("-", "--protocol", "eager", "--protocol", "consumer", stdin=TEXT)
     assert (status, errors) == (0, "")
     assert [line.split()[0] for line in out.splitlines()[:3]] == ["protocol", "eager", "consumer"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from streaming.cli.group_overview import GroupOverview
-from streaming.cli.top import worst_first
+from streaming.cli.groups import worst_first
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, latest, told
 from tests.support.memory_kafka import MemoryKafka

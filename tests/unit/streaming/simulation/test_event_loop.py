@@ -109,9 +109,3 @@ def test_lag_varies_by_consumer_change_and_seed_within_bounds() -> None:
     assert set(lags) == {0, 1, 2, 3}
     assert lags[:50] != lags[50:100] != lags[100:150]
     assert {seeded_lag(1, 0)("a", change) for change in range(9)} == {0}
-
-
-@pytest.mark.parametrize(("end", "until"), [(0, 1000), (20_000, 21_000), (20_019, 21_019), (20_020, 21_021)])
-def test_timeline_extends_a_little_beyond_the_end(end: int, until: int) -> None:
-    found = run_scenario(load_scenario(TEXT), "eager")
-    assert event_loop.Simulation(found.protocol, found.assignor, found.result, end).shown_until == until

@@ -1,0 +1,333 @@
+"""The commands ``why``, ``compare`` and ``cost``: what episodes were, and what they cost."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from msgspec import Struct
+from rich.table import Column, Table
+
+from assignors.errors import BadInput
+from streaming.cli.diff_lines import clock, kind_of, removal_times, short_member, status_text, status_word, utc
+from streaming.cli.group_overview import episode_open_at, in_order, newest_episode
+from streaming.cli.options import AsJson, GroupId, connected, duration_ms, flag, now_ms, option, time_option
+from streaming.cli.output import answer, raw_records, read_records, standard_output
+from streaming.episodes.status import group_status
+from streaming.episodes.story import count, duration
+from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes
+from streaming.process.terminal import SafeText, fold, right, table, whole
+from streaming.records.cost import TotalCost, total_cost
+from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers
+from streaming.records.events import Evidence
+from streaming.records.names import called, who, worded
+from streaming.settings.config import Settings
+
+#: Members of one sort that ``why`` lists.
+_MAX_LISTED: Final = 20
+
+_AT = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
+_At = Annotated[int | None, time_option("--at", _AT, show_default="the newest episode")]
+
+
+@connected("rebalance-monitor why checkout", "rebalance-monitor why checkout --at 2026-01-31T09:14:00Z")
+def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJson = False) -> None:
+    """Explain why a group rebalanced: an episode with its evidence, members, rounds and downtime.
+
+    The exit status is 1 if no episode was open at that time, and 2 if the group has no episode.
+    """
+    episodes = read_records(read_explained_episodes, settings, group_id)
+    if at is None:
+        record = newest_episode(group_id, episodes)
+    else:
+        record = episode_open_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
+    now = now_ms() if at is None else at
+    answer(raw_records([record]), episode_lines(record.episode, now), as_json=as_json)
+
+
+def story_line(episode: Episode) -> SafeText:
+    """Return an episode as a line: ``09:14:07 checkout  settling  Rolling restart of …``."""
+    line = SafeText().append(f"{clock(episode.updated_at or episode.opened_at)} ", "dim")
+    line.append(episode.group_id, "bold").append("  ").append(status_word(episode.status))
+    return line.append(f"  {episode.story}")
+
+
+def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
+    """Yield the lines that ``why`` prints of an episode."""
+    head = SafeText().append(episode.group_id, "bold")
+    yield head.append(f", episode {episode.episode}: {kind_of(episode)}, ").append(status_word(episode.status))
+    yield SafeText(f"  {episode.story}")
+    names = _names(episode.members)
+    if episode.rebalancing is not None:
+        status = status_text(group_status(None, episode), names, removal_times(episode), now_ms)
+        yield SafeText("  ").append(status)
+    yield SafeText("evidence", "bold")
+    for reason, source in dict.fromkeys(_reason(item, names) for item in episode.evidence):
+        yield SafeText("  ").append(reason).append(f" ({source})", "dim")
+    if not episode.evidence:
+        yield SafeText("  none", "dim")
+    counts = f"  {episode.members.before} before, {episode.members.after} after"
+    yield SafeText().append("members", "bold").append(counts)
+    yield from _member_lines(episode.members, names)
+    yield SafeText().append("rounds", "bold").append(f"  {_rounds(episode)}")
+    if episode.downtime is not None:
+        yield SafeText().append("downtime", "bold").append(f"  {_downtime(episode.downtime)}")
+
+
+def _names(members: EpisodeMembers) -> dict[str, str]:
+    """Return names by member id. Replaced members are named apart: their successors may have the same names."""
+    former = {pair.left for pair in members.replaced} - {pair.joined for pair in members.replaced}
+    return {
+        **called({member: names for member, names in members.names.items() if member in former}),
+        **called({member: names for member, names in members.names.items() if member not in former}),
+    }
+
+
+def _reason(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
+    """Return the reason, with the member it is about unless it names that itself; and its source."""
+    reason = short_member(worded(item.reason, names))
+    subject = short_member(who(item.member_ids, names))
+    is_named = any(short_member(names[member]) in reason for member in item.member_ids if member in names)
+    return (f"{subject}: {reason}" if subject and not is_named else reason), item.source
+
+
+def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator[SafeText]:
+    for pair in members.replaced[:_MAX_LISTED]:
+        left, joined = (names.get(member, short_member(member)) for member in (pair.left, pair.joined))
+        text = f"{joined} rejoined" if left == joined else f"{left} → {joined}"
+        yield SafeText(f"  {'replaced':<9}", "cyan").append(text).append(f"  by {pair.by}", "dim")
+    yield from _more(len(members.replaced))
+    for word, ids, colour in (
+        ("joined", members.joined, "green"),
+        ("left", members.left, "yellow"),
+        ("crashed", members.lost, "red"),
+        ("gone", members.gone, "yellow"),
+    ):
+        for member_id in ids[:_MAX_LISTED]:
+            yield SafeText(f"  {word:<9}", colour).append(names.get(member_id, short_member(member_id)))
+        yield from _more(len(ids))
+    if members.omitted:
+        yield SafeText(f"  and {members.omitted} more that the episode does not list", "dim")
+
+
+def _more(number: int) -> Iterator[SafeText]:
+    if number > _MAX_LISTED:
+        yield SafeText(f"  {'':<9}and {number - _MAX_LISTED} more, see --json", "dim")
+
+
+def _rounds(episode: Episode) -> str:
+    text = f"{episode.round_count} in {count(episode.rebalances, 'rebalance')}"
+    text += f", {utc(episode.opened_at)} to {utc(episode.updated_at)}"
+    text += f"; {count(episode.moved, 'partition')} moved"
+    return text + (f", {episode.moved_again} of them more than once" if episode.moved_again else "")
+
+
+def _downtime(downtime: Downtime) -> str:
+    counts = f"{count(downtime.partitions, 'partition')}, {_range(downtime.stops, 'stops')}"
+    text = f"longest {_range(downtime.longest_ms, 'ms')}; in all {_range(downtime.total_ms, 'ms')} ({counts})"
+    if downtime.unbounded:
+        text += f"; no upper limit known for {count(downtime.unbounded, 'partition')}"
+    return f"{text}; by {', '.join(downtime.evidence)}" if downtime.evidence else text
+
+
+def _range(bounds: Bounds, unit: str) -> str:
+    lower, upper = bounds
+    if upper is None:
+        return f"≥ {lower} {unit}"
+    return f"{lower} {unit}" if lower == upper else f"{lower} to {upper} {unit}"
+
+
+#: Figure of which less is better → its heading, and its bounds in an episode. Figures in ``Ms`` are times.
+_FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = {
+    "rebalances": ("rebalances", lambda e: (e.rebalances,) * 2),
+    "rounds": ("rounds", lambda e: (e.round_count,) * 2),
+    "moved": ("partitions moved", lambda e: (e.moved,) * 2),
+    "movedAgain": ("moved more than once", lambda e: (e.moved_again,) * 2),
+    "durationMs": ("duration", lambda e: ((e.closed_at or e.updated_at) - e.opened_at,) * 2),
+    "longestDowntimeMs": ("longest downtime", lambda e: e.downtime.longest_ms if e.downtime else None),
+    "totalDowntimeMs": ("downtime in all", lambda e: e.downtime.total_ms if e.downtime else None),
+    "delayedMessages": ("delayed messages", lambda e: e.cost.delayed_messages if e.cost else None),
+    "worstDelayMs": ("worst delay", lambda e: e.cost.worst_delay_ms if e.cost else None),
+    "catchUpMs": ("catch-up", lambda e: e.cost.catch_up_ms if e.cost else None),
+}
+_Before = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
+_After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later one.", show_default=False)]
+
+
+class UnknownEpisode(BadInput):
+    """The group has no episode of this number."""
+
+
+class FigureChange(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One figure of two episodes, each ``[at least, at most]``; null: unknown.
+
+    ``better``: whether the second one is surely lower; false: surely higher; null: equal, or the bounds overlap.
+    """
+
+    figure: str
+    before: Bounds | None
+    after: Bounds | None
+    better: bool | None
+
+
+@connected("rebalance-monitor compare checkout 12 15")
+def compare(settings: Settings, group_id: GroupId, before: _Before, after: _After, *, as_json: AsJson = False) -> None:
+    """Compare two episodes of a group: rebalances, moves, downtime, delayed messages."""
+    records = in_order(read_records(read_explained_episodes, settings, group_id))
+    by_number = {record.episode.episode: record.episode for record in records if record.episode.group_id == group_id}
+    for number in (before, after):
+        if number not in by_number:
+            known = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
+            raise UnknownEpisode(f"group {group_id}: no episode {number}; known are {known}")
+    episodes = (by_number[before], by_number[after])
+    changes = figure_changes(*episodes)
+    heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]
+    answer(changes, [change_table(group_id, heads, changes)], as_json=as_json)
+
+
+def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
+    """Return the figures of both episodes, one by one."""
+    changes = []
+    for name, (_, bounds_of) in _FIGURES.items():
+        first, second = bounds_of(before), bounds_of(after)
+        changes.append(FigureChange(figure=name, before=first, after=second, better=_is_better(first, second)))
+    return changes
+
+
+def _is_better(before: Bounds | None, after: Bounds | None) -> bool | None:
+    """Return whether the second figure is surely lower (True) or higher (False)."""
+    if before is None or after is None:
+        return None
+    if after[1] is not None and after[1] < before[0]:
+        return True
+    return False if before[1] is not None and before[1] < after[0] else None
+
+
+#: Whether a figure is better → the word and its colour.
+_VERDICTS: Final = {True: ("better", "green"), False: ("worse", "red"), None: ("", "")}
+
+
+def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureChange]) -> Table:
+    """Return a table with a row a figure; ``heads``: of the two episodes."""
+    rows = []
+    for change in changes:
+        values = (bounds_text(bounds, is_time=change.figure.endswith("Ms")) for bounds in (change.before, change.after))
+        rows.append((_FIGURES[change.figure][0], *values, SafeText(*_VERDICTS[change.better])))
+    return table((whole(group_id), *map(right, heads), ""), rows)
+
+
+_Group = Annotated[
+    str | None, typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False)
+]
+_Since = Annotated[str, option("--since", "TIME", "Episodes with a round in this time: 12h, 7d or 4w.")]
+_AsCsv = Annotated[bool, flag("--csv", "Print CSV.")]
+
+#: Bounds of a cost → their heading.
+_BOUNDS: Final[Mapping[str, str]] = {
+    "delayed_messages": "delayed messages",
+    "worst_delay_ms": "worst delay",
+    "peak_lag": "peak lag",
+    "catch_up_ms": "catch-up",
+}
+
+
+class CostLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A line of ``cost --json``: a group, or one of its episodes."""
+
+    group_id: str
+    since: int
+    cost: TotalCost
+    episode: int | None = None
+    kind: str | None = None
+
+
+@connected("rebalance-monitor cost --since 7d", "rebalance-monitor cost checkout --since 30d --csv > checkout.csv")
+def cost(
+    settings: Settings,
+    group_id: _Group = None,
+    *,
+    since: _Since = "7d",
+    as_json: AsJson = False,
+    as_csv: _AsCsv = False,
+) -> None:
+    """Show what rebalances cost: downtime, delayed messages, lag. A line a group, or an episode of one group.
+
+    Bounds are "at least to at most"; "unknown" is not zero.
+    """
+    if as_json and as_csv:
+        raise BadInput("--json and --csv: give one of them")
+    begin = now_ms() - duration_ms(since, "--since")
+    records = read_records(read_episode_records, settings, group_id)
+    recent = [r.episode for r in records if max(r.episode.opened_at, r.episode.updated_at) >= begin]
+    lines = cost_lines(recent, by_episode=group_id is not None)
+
+    if as_csv:
+        standard_output().write(_csv(lines).encode())
+    else:
+        answer(lines, [cost_table(lines, by_episode=group_id is not None)], as_json=as_json)
+
+
+def cost_lines(episodes: list[Episode], *, by_episode: bool) -> list[CostLine]:
+    """Return a line an episode, in order; or a line a group, the longest downtime first."""
+    groups: dict[object, list[Episode]] = {}
+    for episode in sorted(episodes, key=lambda episode: (episode.group_id, episode.opened_at)):
+        groups.setdefault((episode.group_id, episode.episode if by_episode else None), []).append(episode)
+    lines = [
+        CostLine(
+            group_id=own[0].group_id,
+            since=own[0].opened_at,
+            cost=total_cost(own),
+            episode=own[0].episode if by_episode else None,
+            kind=kind_of(own[0]) if by_episode else None,
+        )
+        for own in groups.values()
+    ]
+    if not by_episode:
+        lines.sort(key=lambda line: -(line.cost.downtime.lower_ms if line.cost.downtime else 0))
+    return lines
+
+
+def _cost_cells(line: CostLine) -> list[str]:
+    """Return a line as cells: the group or the episode, then its cost."""
+    costs, downtime = line.cost, line.cost.downtime
+    name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
+    stopped = None if downtime is None else (downtime.lower_ms, downtime.upper_ms)
+    bounds = [bounds_text(getattr(costs, name), is_time=name.endswith("_ms")) for name in _BOUNDS]
+    counts = map(str, (costs.episodes, costs.rebalances, costs.moved))
+    return [name, *counts, bounds_text(stopped, is_time=True), *bounds]
+
+
+def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
+    """Return a table with a row a line."""
+    first = fold("episode" if by_episode else "group")
+    counts = map(right, ("episodes", "rebalances", "moved"))
+    return table([first, *counts, *map(Column, ("downtime", *_BOUNDS.values()))], map(_cost_cells, lines))
+
+
+def bounds_text(bounds: Bounds | None, *, is_time: bool) -> str:
+    """Return ``3 s to 5 s``, ``≥ 3 s`` or ``unknown``."""
+    if bounds is None:
+        return "unknown"
+    lower, upper = ("" if value is None else duration(value) if is_time else f"{value:,}" for value in bounds)
+    if not upper:
+        return f"≥ {lower}" if bounds[0] else "unknown"
+    return lower if lower == upper else f"{lower} to {upper}"
+
+
+def _csv(lines: list[CostLine]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ("groupId", "episode", "kind", "since", "episodes", "rebalances", "moved", "measured")
+    bounds = ("downtime", *_BOUNDS)
+    writer.writerow((*names, *(f"{name.removesuffix('_ms')} {end}" for name in bounds for end in ("min", "max"))))
+    for line in lines:
+        values: dict[str, Any] = msgspec.to_builtins(line) | msgspec.to_builtins(line.cost)
+        downtime = line.cost.downtime
+        ends: list[Bounds | None] = [None if downtime is None else (downtime.lower_ms, downtime.upper_ms)]
+        ends += [getattr(line.cost, name) for name in _BOUNDS]
+        writer.writerow([values.get(name, "") for name in names] + [end for pair in ends for end in pair or ("", "")])
+    return text.getvalue()
