@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, Client, recognise
-from streaming.advice.configuration import ClientConfiguration
+from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, Client, ClientConfiguration, recognise
 from streaming.advice.model import AdviceEvidence, Severity
-from streaming.episodes.story import called_in
 from streaming.records.diffs import Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, Incident, Replaced
-from streaming.records.names import shortened
-from streaming.simulation.live_group import LiveGroup
+from streaming.simulation.live_group import LiveGroup, LiveMember
 
 DAY_MS: Final = 86_400_000
 #: Period of the history that advice uses.
@@ -49,14 +46,11 @@ class GroupHistory:
     """Input of the rules about one group.
 
     Args:
-        group_id: the group.
         now_ms: the end of the window.
-        episodes: its episodes, in any order.
-        latest: its latest assignment.
-        incidents: its incidents.
-        live: its members with subscriptions and timeouts, if the membership log was read.
+        episodes: in any order.
+        live: members with subscriptions and timeouts, if the membership log was read.
         rounds: diffs by number of the episode; needed for replays and measured restarts.
-        configuration: configuration file of its clients.
+        configuration: of its clients.
     """
 
     group_id: str
@@ -90,16 +84,18 @@ class GroupHistory:
         return "consumer" if self.latest is None or self.latest.kind is UNSET else self.latest.kind
 
     @cached_property
+    def _newest(self) -> LatestAssignment | Episode | None:
+        return self.latest or next(iter(self.recent), None)
+
+    @property
     def protocol(self) -> str | None:
         """The group's protocol; None if unknown."""
-        newest = self.latest or next(iter(self.recent), None)
-        return None if newest is None else newest.protocol
+        return None if self._newest is None else self._newest.protocol
 
-    @cached_property
+    @property
     def assignor(self) -> str | None:
         """The group's assignor; None if unknown."""
-        newest = self.latest or next(iter(self.recent), None)
-        return None if newest is None else newest.assignor
+        return None if self._newest is None else self._newest.assignor
 
     @property
     def is_classic(self) -> bool:
@@ -131,18 +127,17 @@ class GroupHistory:
     @cached_property
     def session_timeout_ms(self) -> int | None:
         """The longest session timeout of the members; None if no record or file has it."""
-        members = () if self.live is None else self.live.members
-        return self._longest("session.timeout.ms", [member.session_timeout_ms for member in members])
+        return self._longest("session.timeout.ms", lambda member: member.session_timeout_ms)
 
     @cached_property
     def poll_interval_ms(self) -> int | None:
         """``max.poll.interval.ms``, which is the members' rebalance timeout; None if unknown."""
-        members = () if self.live is None else self.live.members
-        return self._longest("max.poll.interval.ms", [member.rebalance_timeout_ms for member in members])
+        return self._longest("max.poll.interval.ms", lambda member: member.rebalance_timeout_ms)
 
-    def _longest(self, option: str, recorded: Sequence[int | None]) -> int | None:
+    def _longest(self, option: str, of_member: Callable[[LiveMember], int | None]) -> int | None:
         set_ms = self.configuration and self.configuration.milliseconds(option)
-        return set_ms or max((ms or 0 for ms in recorded), default=0) or None
+        members = () if self.live is None else self.live.members
+        return set_ms or max((of_member(member) or 0 for member in members), default=0) or None
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:
@@ -170,12 +165,6 @@ def _is_back(diff: Diff, pair: Replaced, left: Diff) -> bool:
     return bool(_is_there(diff, pair.joined)) and (pair.left != pair.joined or diff.timestamp > left.timestamp)
 
 
-def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
-    """Return evidence from a sentence, its episodes and its figures."""
-    numbers = sorted({episode.episode for episode in episodes}, reverse=True)
-    return AdviceEvidence(text=text, episodes=numbers, figures=figures)
-
-
 def incident_fact(incident: Incident, more: str = "") -> AdviceEvidence:
     """Return an incident as evidence."""
     episodes = [] if incident.episode is None else [incident.episode]
@@ -186,20 +175,6 @@ def incident_fact(incident: Incident, more: str = "") -> AdviceEvidence:
 def severity_of(incidents: Iterable[Incident]) -> Severity:
     """Return ``critical`` if one of the incidents is open, else ``warning``."""
     return "critical" if any(incident.closed_at is None for incident in incidents) else "warning"
-
-
-def listed(episodes: Sequence[Episode]) -> str:
-    """Return episodes by number: ``episode 17``, ``episodes 17, 12, 9 and 4 more``."""
-    few = 5
-    numbers = ", ".join(str(episode.episode) for episode in episodes[:few])
-    more = f" and {len(episodes) - few} more" if len(episodes) > few else ""
-    return f"episode{'s' if len(episodes) > 1 else ''} {numbers}{more}"
-
-
-def back_in(episode: Episode) -> list[str]:
-    """Return the names of the members of an episode that returned or were replaced."""
-    names = called_in(episode.members)
-    return [names.get(pair.joined) or shortened(pair.joined) for pair in episode.members.replaced]
 
 
 def longest_stops_ms(episodes: Iterable[Episode]) -> int:

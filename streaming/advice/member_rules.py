@@ -1,25 +1,22 @@
-"""Rules about members and partitions: shared instance ids, idle members, uneven load, topic churn, known faults."""
+"""Rules about members and partitions: shared instance ids, idle members, uneven load, churn, known faults."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from assignors.assignment import size
-from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY
-from streaming.advice.history import (
-    PATTERN,
-    WORTH_MS,
-    GroupHistory,
-    fact,
-    incident_fact,
-    listed,
-    longest_stops_ms,
-    severity_of,
-)
-from streaming.advice.model import Finding
+from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY, ClientConfiguration
+from streaming.advice.history import PATTERN, WORTH_MS, GroupHistory, incident_fact, longest_stops_ms, severity_of
+from streaming.advice.model import Finding, fact, listed
 from streaming.episodes.story import count, member_list
 from streaming.records.diffs import LatestAssignment
+from streaming.records.episodes import Episode
+from streaming.records.events import PROBING
 from streaming.records.names import called
+
+#: Parts of a value that are filled in when the process starts.
+_PLACEHOLDER: Final = re.compile(r"[$%{<]|@\w+@")
 
 
 def duplicate_instance_id(history: GroupHistory) -> Finding | None:
@@ -36,6 +33,20 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
         unsure=() if is_sure else ("one process that restarts again and again looks the same",),
     )
     return finding if evidence else None
+
+
+def shared_instance_id(config: ClientConfiguration) -> Finding | None:
+    """A literal instance id is shared by all processes that read the file."""
+    value = config.values.get("group.instance.id", "")
+    if not value or _PLACEHOLDER.search(value):
+        return None
+    return Finding(
+        "warning",
+        [fact(f"{config.quote('group.instance.id')} is the same for every process that reads the file")],
+        "Fill it in for each process, with its host's or its StatefulSet pod's name",
+        {"group.instance.id": "${HOSTNAME}"},
+        unsure=("a file that one process alone reads is right",),
+    )
 
 
 def idle_members(history: GroupHistory) -> Finding | None:
@@ -105,6 +116,28 @@ def metadata_rebalances(history: GroupHistory) -> Finding | None:
         [fact(text + listed(episodes), episodes, longestStopsMs=stops)],
         "Create topics and partitions together, ahead of their use, and narrow the pattern that is subscribed to",
     )
+
+
+def probing_rebalances(history: GroupHistory) -> Finding | None:
+    """Kafka Streams rebalances again and again to check whether warm-up tasks have caught up."""
+    probes = {episode.episode: _probes(history, episode) for episode in history.recent}
+    episodes = [episode for episode in history.recent if probes[episode.episode]]
+    total = sum(probes.values())
+    if history.kind != "streams" or total <= PATTERN:
+        return None
+    return Finding(
+        "info",
+        [fact(f"At least {total} probing rebalances in {listed(episodes)}", episodes, probing=total)],
+        "Keep standby tasks, so that a new owner has caught up when it takes over; or raise "
+        "acceptable.recovery.lag to the lag that a takeover may have",
+        {"num.standby.replicas": "1", "acceptable.recovery.lag": "<offsets that a takeover may lag>"},
+        unsure=("the lag of tasks' state is in no record of the group",),
+    )
+
+
+def _probes(history: GroupHistory, episode: Episode) -> int:
+    probes = sum(diff.cause.kind == PROBING for diff in history.rounds.get(episode.episode, ()))
+    return probes or any(item.kind == PROBING for item in episode.evidence)
 
 
 #: Clients with a known fault, recognised by their default client id, and the issue about it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
 #: From the least to the most severe.
 SEVERITIES: Final = ("info", "warning", "critical")
+_MOST_LISTED: Final = 5
 #: The document of a scenario file.
 Document = dict[str, Any]
 
@@ -69,7 +70,7 @@ class Replay(NamedTuple):
     """Past episodes, newest first, to simulate with a change.
 
     ``way``: ``cooperative``, ``static`` or ``consumer``; None: the group's own. ``edit``: a change of the scenario
-    by its name in :data:`streaming.advice.replay.EDITS`, with ``value``.
+    by its name in ``_EDITS`` of :mod:`streaming.advice.replay`, with ``value``.
     """
 
     episodes: Sequence[Episode]
@@ -89,3 +90,16 @@ class Finding(NamedTuple):
     saving: Saving | None = None
     unsure: tuple[str, ...] = ()
     confidence: Confidence | None = None
+
+
+def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
+    """Return evidence from a sentence, its episodes and its figures."""
+    numbers = sorted({episode.episode for episode in episodes}, reverse=True)
+    return AdviceEvidence(text=text, episodes=numbers, figures=figures)
+
+
+def listed(episodes: Sequence[Episode]) -> str:
+    """Return episodes by number: ``episode 17``, ``episodes 17, 12, 9 and 4 more``."""
+    numbers = ", ".join(str(episode.episode) for episode in episodes[:_MOST_LISTED])
+    more = f" and {len(episodes) - _MOST_LISTED} more" if len(episodes) > _MOST_LISTED else ""
+    return f"episode{'s' if len(episodes) > 1 else ''} {numbers}{more}"

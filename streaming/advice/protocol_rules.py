@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streaming.advice.clients import COOPERATIVE, STRATEGY
+from streaming.advice.clients import COOPERATIVE, LIBRDKAFKA, STRATEGY, ClientConfiguration
 from streaming.advice.history import (
     DAY_MS,
     DEFAULT_SESSION_MS,
@@ -14,12 +14,10 @@ from streaming.advice.history import (
     PATTERN,
     WORTH_MS,
     GroupHistory,
-    fact,
     incident_fact,
-    listed,
     longest_stops_ms,
 )
-from streaming.advice.model import AdviceEvidence, Finding, Replay
+from streaming.advice.model import AdviceEvidence, Finding, Replay, fact, listed
 from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, owner_keys
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
@@ -237,6 +235,21 @@ def half_migration(history: GroupHistory) -> Finding | None:
 def _lists(history: GroupHistory) -> dict[str, tuple[str, ...]]:
     members = () if history.live is None else history.live.members
     return {member.member_id: member.assignors for member in members if member.assignors}
+
+
+def mixed_strategies(config: ClientConfiguration) -> Finding | None:
+    """Cooperative and eager strategies are in one list."""
+    names = config.strategies()
+    if COOPERATIVE not in names or names == [COOPERATIVE]:
+        return None
+    is_refused = config.client is LIBRDKAFKA
+    why = "librdkafka refuses both kinds" if is_refused else "a group with such members rebalances eagerly"
+    return Finding(
+        "critical" if is_refused else "info",
+        [fact(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
+        f"Leave {COOPERATIVE} alone in the list" + ("" if is_refused else ", once every member lists it"),
+        {STRATEGY: COOPERATIVE},
+    )
 
 
 def mixed_subscriptions(history: GroupHistory) -> Finding | None:

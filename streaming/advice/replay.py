@@ -1,17 +1,18 @@
-"""Savings of a change: past episodes simulated without and with the change."""
+"""Savings of a change: past episodes simulated without and with it, or measured before and after it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from assignors.errors import BadInput
-from streaming.advice.history import GroupHistory
-from streaming.advice.model import Document, Replay, Saving
-from streaming.episodes.story import bounds, count
+from streaming.advice.clients import COOPERATIVE
+from streaming.advice.history import DEPLOYS, GroupHistory
+from streaming.advice.model import Document, Finding, Replay, Saving, fact, listed
+from streaming.episodes.story import bounds, count, duration, moment
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
 from streaming.simulation.changes import RequestedChange, rolling_restart
@@ -62,7 +63,7 @@ class Replayer:
                 comparisons.append(Comparison(episode, before, after))
             if len(comparisons) == MOST_REPLAYED:
                 break
-        return saving_of(comparisons) if comparisons else None
+        return _saving_of(comparisons) if comparisons else None
 
     def _cost(self, episode: Episode, replay: Replay) -> Cost | None:
         key = (episode.episode, *replay[1:])
@@ -82,7 +83,7 @@ class Replayer:
             return None
         self.budget.work -= work
         if replay.edit is not None:
-            document = EDITS[replay.edit](document, replay.value)
+            document = _EDITS[replay.edit](document, replay.value)
         name = replay.way or start.way
         way = next(way for way in ways(start.protocol, start.assignor) if way.name == name)
         try:
@@ -100,8 +101,7 @@ class Replayer:
             return None
 
 
-def saving_of(pairs: Sequence[Comparison]) -> Saving:
-    """Return the total saving of replayed episodes, with a sentence about it."""
+def _saving_of(pairs: Sequence[Comparison]) -> Saving:
     rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
@@ -139,11 +139,6 @@ def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[i
     return sum(before for before, _ in figures), sum(after for _, after in figures)
 
 
-def _leaving(document: Document, _: int) -> Document:
-    """Return the document with leaves in place of crashes; members are away for the same time."""
-    return _absent(document, "bounce")
-
-
 def _absent(document: Document, how: str) -> Document:
     """Return the document where members that crashed ``bounce`` or ``pause``, for as long as they were away."""
     events = []
@@ -159,11 +154,6 @@ def _absent(document: Document, how: str) -> Document:
         elif "join" not in event or event in joins:
             events.append(event)
     return {**document, "events": sorted(events, key=lambda event: event["at"])}
-
-
-def _pausing(document: Document, session_ms: int) -> Document:
-    """Return the document with pauses in place of expired sessions, and a longer session timeout."""
-    return _session(_absent(document, "pause"), session_ms)
 
 
 def _session(document: Document, session_ms: int) -> Document:
@@ -182,10 +172,64 @@ def _batches(document: Document, parallel: int) -> Document:
     return {**document, "events": rolling_restart(names, parallel=parallel, down_ms=down_ms, between_ms=between_ms)}
 
 
-#: Functions that change a scenario, by name; arguments are the document and the replay's value.
-EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
-    "closing": _leaving,
+#: Changes of a scenario by name; arguments are the document and the replay's value. ``closing``: members leave
+#: instead of crashing. ``pauses``: members pause instead of losing their sessions, which are longer.
+_EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
+    "closing": lambda document, _: _absent(document, "bounce"),
     "session": _session,
-    "pauses": _pausing,
+    "pauses": lambda document, session_ms: _session(_absent(document, "pause"), session_ms),
     "batches": _batches,
 }
+
+
+#: Kinds of deploys, including those without a rebalance thanks to static members.
+_COMPARED: Final = DEPLOYS | {"static-bounce"}
+#: A way to rebalance → the rule that recommends it.
+_RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-protocol", "static": "static-membership"}
+
+
+def applied(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
+    """Yield ``RULE/applied`` with its result, if the latest deploys had another way to rebalance than earlier ones."""
+    deploys = [
+        episode
+        for episode in replayer.history.of_kinds(_COMPARED)
+        if episode.downtime is not None or not episode.rebalances
+    ]
+    ways = [_way(episode) for episode in deploys]
+    number = sum(1 for _ in takewhile(lambda way: way == ways[0], ways))
+    if 0 < number < len(deploys) and ways[0] in _RULES:
+        yield f"{_RULES[ways[0]]}/applied", _compared(ways[0], deploys[number:], deploys[:number], replayer)
+
+
+def _way(episode: Episode) -> str:
+    names = episode.members.names.values()
+    if names and all(member.group_instance_id for member in names):
+        return "static"
+    if episode.protocol == "consumer":
+        return "consumer"
+    return "cooperative" if episode.assignor == COOPERATIVE else "eager"
+
+
+def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], replayer: Replayer) -> Finding:
+    was, now = _per_deploy(before), _per_deploy(after)
+    forecast = replayer.saving(Replay(before, way=way))
+    text = f"{bounds(now)} instead of {bounds(was)} a deploy, all partitions together"
+    if forecast is not None and forecast.downtime_ms is not None:
+        text += f" (forecast: {duration(forecast.downtime_ms[1] // len(forecast.episodes))})"
+    deploys = f"{count(len(before), 'deploy')} before ({listed(before)}), {len(after)} after ({listed(after)})"
+    since = f"{way} since {moment(after[-1].opened_at)} UTC"
+    is_better = now[1] is not None and now[1] < was[0]
+    return Finding(
+        "info",
+        [fact(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
+        "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
+        saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now),
+        confidence="high" if is_better else "low",
+    )
+
+
+def _per_deploy(episodes: Sequence[Episode]) -> Bounds:
+    downtimes = [(0, 0) if episode.downtime is None else episode.downtime.total_ms for episode in episodes]
+    uppers = [upper for _, upper in downtimes if upper is not None]
+    lower = sum(lower for lower, _ in downtimes) // len(downtimes)
+    return lower, sum(uppers) // len(uppers) if len(uppers) == len(downtimes) else None

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from streaming.advice import configuration_rules as files
 from streaming.advice import member_rules as members
 from streaming.advice import protocol_rules as protocols
-from streaming.advice import runtime_rules as runtimes
 from streaming.advice import timeout_rules as timeouts
-from streaming.advice.applied import applied
-from streaming.advice.clients import in_words_of
-from streaming.advice.configuration import ClientConfiguration
+from streaming.advice.clients import ClientConfiguration, in_words_of
 from streaming.advice.history import DEPLOYS, MEMBERSHIP, WINDOW_MS, GroupHistory, longest_stops_ms
-from streaming.advice.model import SEVERITIES, Advice, Confidence, Finding
-from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, is_worth
+from streaming.advice.model import SEVERITIES, Advice, Finding
+from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, applied, is_worth
 from streaming.records.episodes import Episode
 
 #: Rule → its title, and its function of a group's history. The id is its section in :data:`DOCS`.
@@ -39,14 +35,14 @@ RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = 
     "range-skew": ("range loads the same members", members.range_skew),
     "known-fault": ("clients with a known fault", members.known_fault),
     "initial-delay": ("first starts take several rebalances", timeouts.initial_delay),
-    "probing-rebalances": ("Kafka Streams probes warm-up tasks", runtimes.probing_rebalances),
-    "scheduled-delay": ("Connect's tasks wait longer than workers restart", runtimes.scheduled_delay),
+    "probing-rebalances": ("Kafka Streams probes warm-up tasks", members.probing_rebalances),
+    "scheduled-delay": ("Connect's tasks wait longer than workers restart", timeouts.scheduled_delay),
 }
 #: The same for rules about a client's configuration file alone.
 FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding | None]]]] = {
-    "heartbeat-interval": ("too few heartbeats in a session", files.heartbeat_interval),
-    "shared-instance-id": ("one instance id for all processes", files.shared_instance_id),
-    "mixed-strategies": ("eager and cooperative strategies in one list", files.mixed_strategies),
+    "heartbeat-interval": ("too few heartbeats in a session", timeouts.heartbeat_interval),
+    "shared-instance-id": ("one instance id for all processes", members.shared_instance_id),
+    "mixed-strategies": ("eager and cooperative strategies in one list", protocols.mixed_strategies),
 }
 #: The most rounds that are read: each has some kilobytes.
 MOST_ROUNDS: Final = 5000
@@ -99,13 +95,11 @@ def fails(advice: Iterable[Advice], severity: str) -> bool:
 
 def _findings(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     history = replayer.history
-    for rule, (_, check) in RULES.items():
-        if (finding := check(history)) is not None:
-            yield rule, finding
-    for rule, (_, check_file) in FILE_RULES.items() if history.configuration is not None else ():
-        if history.configuration is not None and (finding := check_file(history.configuration)) is not None:
-            yield rule, finding
-    yield from applied(history, replayer)
+    findings = [(rule, check(history)) for rule, (_, check) in RULES.items()]
+    if history.configuration is not None:
+        findings += [(rule, check(history.configuration)) for rule, (_, check) in FILE_RULES.items()]
+    yield from ((rule, finding) for rule, finding in findings if finding is not None)
+    yield from applied(replayer)
 
 
 def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
@@ -123,7 +117,6 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
             has_fewer_rounds = saving.rounds is not None and saving.rounds[1] < saving.rounds[0]
             unsure.append(_NO_LESS_DOWNTIME if has_fewer_rounds else _NO_SAVING)
             saving = saving if has_fewer_rounds else None
-    confidence: Confidence = "medium" if unsure else "high"
     return Advice(
         rule=rule,
         group_id=history.group_id,
@@ -131,7 +124,7 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
         evidence=list(finding.evidence),
         change=finding.change,
         saving=saving,
-        confidence=finding.confidence or confidence,
+        confidence=finding.confidence or ("medium" if unsure else "high"),
         title=(RULES.get(section) or FILE_RULES[section])[0],
         client=history.client.name,
         settings=in_words_of(history.client, finding.settings),

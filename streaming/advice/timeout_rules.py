@@ -1,32 +1,37 @@
-"""Rules about timeouts: session, poll interval, rebalance timeout, missing LeaveGroup, initial delay."""
+"""Rules about timeouts: session, poll interval, rebalance timeout, missing LeaveGroup, initial and scheduled delay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
 
-from streaming.advice.clients import LIBRDKAFKA
+from msgspec import UNSET
+
+from streaming.advice.clients import LIBRDKAFKA, ClientConfiguration
 from streaming.advice.history import (
     DEFAULT_SESSION_MS,
     PATTERN,
     GroupHistory,
-    back_in,
-    fact,
     incident_fact,
-    listed,
     longest_stops_ms,
     severity_of,
 )
-from streaming.advice.model import Finding, Replay
+from streaming.advice.model import Finding, Replay, Saving, fact, listed
 from streaming.advice.protocol_rules import session_setting, session_unsure
 from streaming.episodes.identity import BY_HOST, BY_INSTANCE, BY_MEMBER
-from streaming.episodes.story import count, duration
+from streaming.episodes.story import called_in, count, duration
 from streaming.records.episodes import Episode
+from streaming.records.names import shortened
 
 #: ``group.max.session.timeout.ms`` of brokers, unless configured.
-MAX_SESSION_MS: Final = 1_800_000
+_MAX_SESSION_MS: Final = 1_800_000
+#: The fewest heartbeats in a session timeout, by the documentation of heartbeat.interval.ms.
+_BEATS: Final = 3
 #: Joins of a first start that a longer initial delay would put into one rebalance.
 _MAX_INITIAL_MS: Final = 60_000
+#: Kafka's default of ``scheduled.rebalance.max.delay.ms``.
+_DEFAULT_DELAY_MS: Final = 300_000
 
 
 def session_timeout_short(history: GroupHistory) -> Finding | None:
@@ -38,7 +43,7 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
         (restart.away_ms for restart in history.restarts if restart.is_lost and restart.episode in numbers), default=0
     )
     if away:
-        wanted, edit = min(away * 3 // 2, MAX_SESSION_MS), "session"
+        wanted, edit = min(away * 3 // 2, _MAX_SESSION_MS), "session"
         text = f"Static members were away for up to {duration(away)} and lost their places in {listed(episodes)}"
     else:
         episodes = _lost_and_back(history, (BY_HOST, BY_MEMBER))
@@ -75,8 +80,9 @@ def missing_leave(history: GroupHistory) -> Finding | None:
     restarts = sum(len(episode.members.replaced) for episode in episodes)
     if restarts < PATTERN or history.static_members:
         return None
-    who, session = ", ".join(back_in(episodes[0])[:3]), history.session_timeout_ms
-    text = f"{count(restarts, 'restart')} without LeaveGroup in {listed(episodes)} ({who})"
+    names, session = called_in(episodes[0].members), history.session_timeout_ms
+    back = [names.get(pair.joined) or shortened(pair.joined) for pair in episodes[0].members.replaced]
+    text = f"{count(restarts, 'restart')} without LeaveGroup in {listed(episodes)} ({', '.join(back[:3])})"
     text += f": partitions waited for the session timeout{f' of {duration(session)}' if session else ''}"
     return Finding(
         "warning",
@@ -157,4 +163,68 @@ def initial_delay(history: GroupHistory) -> Finding | None:
         f"Raise the brokers' group.initial.rebalance.delay.ms to {delay}, or start members closer together",
         {"group.initial.rebalance.delay.ms": str(delay)},
         unsure=("the brokers' setting is in no record",),
+    )
+
+
+class _Departure(NamedTuple):
+    """A departed Connect worker: its tasks' scheduled delay, time until a worker was back (ms), number of tasks."""
+
+    episode: int
+    delay_ms: int
+    back_ms: int
+    tasks: int
+
+
+def scheduled_delay(history: GroupHistory) -> Finding | None:
+    """Tasks of a departed Connect worker wait for longer than workers take to restart."""
+    departures = [departure for episode in history.recent for departure in _departures(history, episode)]
+    if history.kind != "connect" or not departures:
+        return None
+    slowest = max(departure.back_ms for departure in departures)
+    longest = max(departure.delay_ms for departure in departures)
+    wanted = -(-slowest * 3 // 2 // 5000) * 5000
+    if longest < PATTERN * wanted:
+        return None
+    numbers = {departure.episode for departure in departures}
+    episodes = [episode for episode in history.recent if episode.episode in numbers]
+    text = f"Workers were back within {duration(slowest)} in {listed(episodes)}; tasks wait {duration(longest)}"
+    text += " (scheduled.rebalance.max.delay.ms"
+    text += ", the default)" if longest == _DEFAULT_DELAY_MS else ")"
+    waits = (
+        sum(departure.delay_ms * departure.tasks for departure in departures),
+        sum(min(wanted, departure.delay_ms) * departure.tasks for departure in departures),
+    )
+    saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(departures), 'restart')}"
+    return Finding(
+        "warning",
+        [fact(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
+        f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
+        {"scheduled.rebalance.max.delay.ms": str(wanted)},
+        saving=Saving(text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits),
+    )
+
+
+def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]:
+    for before, after in pairwise(history.rounds.get(episode.episode, ())):
+        has_joined = any(
+            member.present is not False and name not in before.members for name, member in after.members.items()
+        )
+        tasks = sum(map(len, before.unassigned.values()))
+        if before.delay_ms is not UNSET and before.delay_ms and has_joined and tasks:
+            yield _Departure(episode.episode, before.delay_ms, after.timestamp - before.timestamp, tasks)
+
+
+def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
+    """Too few heartbeats fit into a session."""
+    heartbeat, session = config.milliseconds("heartbeat.interval.ms"), config.milliseconds("session.timeout.ms")
+    if not heartbeat or not session or heartbeat * _BEATS <= session:
+        return None
+    is_refused = heartbeat >= session
+    why = "clients refuse that" if is_refused else f"only {session // heartbeat} heartbeats fit into a session"
+    text = f"{config.quote('heartbeat.interval.ms', 'session.timeout.ms')}: {why}"
+    return Finding(
+        "critical" if is_refused else "warning",
+        [fact(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
+        "Set heartbeat.interval.ms to a third of session.timeout.ms at most",
+        {"heartbeat.interval.ms": str(session // _BEATS)},
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from assignors.errors import BadInput
-from streaming.advice.configuration import ClientConfiguration, parse_configuration
+from streaming.advice.clients import ClientConfiguration, parse_configuration
 from streaming.advice.history import GroupHistory
 from streaming.advice.model import SEVERITIES, Advice
 from streaming.advice.replay import Budget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.advice.configuration import UnreadableConfiguration, parse_configuration
+from streaming.advice.clients import UnreadableConfiguration, parse_configuration
 from streaming.advice.history import GroupHistory
 from tests.support.advice import deploy, history, rules
 from tests.support.built_diffs import DiffBuilder
