@@ -1,6 +1,5 @@
-"""An MCP server whose tools are the GET operations of the web service's API, so that an assistant gets its answers.
+"""An MCP server whose tools are the GET operations of the web service's API, by its OpenAPI document.
 
-The tools, their parameters and their descriptions are those of the OpenAPI document that the service answers with.
 Source of the protocol: modelcontextprotocol.io, with its own SDK.
 """
 
@@ -24,8 +23,8 @@ _API: Final = "/api/v1"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
 #: Bytes of one answer; an assistant reads all of them.
 _MOST_BYTES: Final = 200_000
-#: What never ends is no tool.
-_LEFT_OUT: Final = frozenset({"stream"})
+#: The operation that never ends is no tool.
+_ENDLESS: Final = "stream"
 _INSTRUCTIONS: Final = (
     "Rebalances of Kafka consumer groups: who owned what when, why a group rebalanced, what it cost, what would help. "
     "Begin with `groups`. An episode is the story of consecutive rebalances, an incident a condition that somebody "
@@ -35,16 +34,11 @@ _INSTRUCTIONS: Final = (
 
 
 class ServiceUnavailable(OutsideFailure):
-    """The web service does not answer, or not with its API."""
+    """The web service does not answer, or without an OpenAPI document."""
 
 
 class ServiceApi:
-    """The API of a running ``serve``.
-
-    Args:
-        url: its address, such as ``http://127.0.0.1:8686``.
-        token_file: with the bearer token that it requires; None: it requires none.
-    """
+    """The API of a running ``serve`` at an address; ``token_file`` has the bearer token, if it requires any."""
 
     def __init__(self, url: str, token_file: Path | None = None) -> None:
         if not url.startswith(("http://", "https://")):
@@ -59,11 +53,7 @@ class ServiceApi:
         self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Return status and body of a path below /api/v1.
-
-        Raises:
-            ServiceUnavailable: there is no answer.
-        """
+        """Return status and body of a path below /api/v1."""
         try:
             answer = self._pool.request("GET", f"{self._url}{_API}{path}", headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
@@ -71,11 +61,7 @@ class ServiceApi:
         return answer.status, answer.data
 
     def operations(self) -> dict[str, dict[str, Any]]:
-        """Return the GET operations by id, each with its ``path``.
-
-        Raises:
-            ServiceUnavailable: the answer is no OpenAPI document.
-        """
+        """Return the GET operations by id, each with its ``path``."""
         status, body = self.get("/openapi.json")
         try:
             paths = json.loads(body)["paths"]
@@ -84,11 +70,11 @@ class ServiceApi:
         return {
             methods["get"]["operationId"]: methods["get"] | {"path": path.removeprefix(_API)}
             for path, methods in paths.items()
-            if "get" in methods and methods["get"]["operationId"] not in _LEFT_OUT
+            if "get" in methods and methods["get"]["operationId"] != _ENDLESS
         }
 
 
-def input_schema(operation: dict[str, Any]) -> dict[str, Any]:
+def _input_schema(operation: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments: the parameters of its operation, headers left out."""
     parameters = [parameter for parameter in operation.get("parameters", ()) if parameter["in"] != "header"]
     return {
@@ -102,13 +88,9 @@ def input_schema(operation: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """Return the path and query of a call.
-
-    Raises:
-        BadInput: an argument is unknown or missing.
-    """
-    schema = input_schema(operation)
+def _request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
+    """Return the path and query of a call."""
+    schema = _input_schema(operation)
     unknown = sorted(arguments.keys() - schema["properties"].keys())
     missing = [name for name in schema["required"] if name not in arguments]
     if unknown or missing:
@@ -123,14 +105,14 @@ def request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
     return f"{path}?{urlencode(query)}" if query else str(path)
 
 
-def answer(
+def _call(
     api: ServiceApi, operations: dict[str, dict[str, Any]], name: str, arguments: dict[str, Any]
 ) -> tuple[bool, str]:
-    """Call a tool; return whether it failed, and its answer as JSON or a sentence."""
+    """Call a tool; return True if it failed, and its answer as JSON or a sentence."""
     if name not in operations:
         return True, f"no tool {name!r}; there are {', '.join(sorted(operations))}"
     try:
-        status, body = api.get(request_path(operations[name], arguments))
+        status, body = api.get(_request_path(operations[name], arguments))
     except (BadInput, ServiceUnavailable) as error:
         return True, str(error)
     if len(body) > _MOST_BYTES:
@@ -138,12 +120,7 @@ def answer(
     return status >= 400, body.decode()  # noqa: PLR2004 - HTTP
 
 
-def server(api: ServiceApi) -> Server:
-    """Return the MCP server, not started.
-
-    Raises:
-        ServiceUnavailable: the web service does not answer.
-    """
+def _server(api: ServiceApi) -> Server:
     from anyio import to_thread
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
@@ -153,7 +130,7 @@ def server(api: ServiceApi) -> Server:
         Tool(
             name=name,
             description=operation["summary"],
-            input_schema=input_schema(operation),
+            input_schema=_input_schema(operation),
             annotations=ToolAnnotations(read_only_hint=True),
         )
         for name, operation in operations.items()
@@ -163,7 +140,7 @@ def server(api: ServiceApi) -> Server:
         return ListToolsResult(tools=tools)
 
     async def call_tool(_: Any, params: Any) -> CallToolResult:
-        failed, text = await to_thread.run_sync(answer, api, operations, params.name, params.arguments or {})
+        failed, text = await to_thread.run_sync(_call, api, operations, params.name, params.arguments or {})
         return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
 
     return Server(
@@ -176,18 +153,14 @@ def server(api: ServiceApi) -> Server:
 
 
 def run(api: ServiceApi) -> None:
-    """Serve the tools on standard input and output until the client closes them.
-
-    Raises:
-        ServiceUnavailable: the web service does not answer.
-    """
+    """Serve the tools on standard input and output until the client closes them."""
     import anyio
     from mcp.server.stdio import stdio_server
 
-    tools = server(api)
+    server = _server(api)
 
     async def serve() -> None:
         async with stdio_server() as (requests, answers):
-            await tools.run(requests, answers, tools.create_initialization_options())
+            await server.run(requests, answers, server.create_initialization_options())
 
     anyio.run(serve)

@@ -1,4 +1,4 @@
-"""Follow the topics of incidents and episodes for one target, and send what it wants."""
+"""Follow the topics of incidents and episodes for each target, and send its notifications."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter
 
-from streaming.kafka.clients import reader_config
 from streaming.kafka.topic_follower import TopicFollower
+from streaming.kafka.topic_reader import read_to_end
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification
 from streaming.notify.requests import UnusableSecret, request
 from streaming.notify.sender import Refused, Sender
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
 
 _log = logging.getLogger(__name__)
-
-_POLL_SECONDS: Final = 0.5
 
 
 class NotifyMetrics:
@@ -44,25 +43,15 @@ def notify(settings: Settings, stop: threading.Event, metrics: NotifyMetrics) ->
     """Send notifications to all targets until ``stop`` is set, each target in a thread.
 
     Raises:
-        Exception: the first error of a thread, after all have ended.
+        Exception: the error of a thread, after all have ended.
     """
     followers = [TargetFollower(settings, target, stop, metrics) for target in settings.notify]
-    errors: list[Exception] = []
-
-    def run(follower: TargetFollower) -> None:
-        try:
-            follower.run()
-        except Exception as error:  # noqa: BLE001 - raised again below, in the main thread
-            errors.append(error)
-            stop.set()
-
-    threads = [threading.Thread(target=run, args=(follower,), name=follower.name) for follower in followers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(len(followers), "notify") as threads:
+        runs = [threads.submit(follower.run) for follower in followers]
+        wait(runs, return_when=FIRST_EXCEPTION)
+        stop.set()
+    for run in runs:
+        run.result()
 
 
 def read_secret(target: NotifyTarget) -> str:
@@ -80,17 +69,10 @@ def read_secret(target: NotifyTarget) -> str:
 
 
 class TargetFollower:
-    """One target: its consumer group, its open incidents, its receiver.
-
-    Args:
-        settings: the cluster and the topics.
-        target: the receiver.
-        stop: set to end; a notification on its way is sent again at the next start.
-        metrics: counts notifications.
-    """
+    """Follows the topics for one target, with a consumer group of its own."""
 
     def __init__(self, settings: Settings, target: NotifyTarget, stop: threading.Event, metrics: NotifyMetrics) -> None:
-        self.name = f"notify {target.name}"
+        self._name = f"notify {target.name}"
         self._settings = settings
         self._target = target
         self._stop = stop
@@ -112,53 +94,38 @@ class TargetFollower:
             try:
                 self._sender.send(made)
             except Refused as error:
-                _log.error("%s: %s was refused and is not sent again: %s", self.name, notification.id, error)
+                _log.error("%s: %s was refused and is not sent again: %s", self._name, notification.id, error)
                 self._metrics.refused.labels(self._target.name).inc()
             else:
                 self._metrics.sent.labels(self._target.name).inc()
 
     def _notifications(self, message: Message) -> Sequence[Notification]:
-        """Return what a record has the target be sent; none for a record that can't be read, which is logged."""
-        key, value = message.key() or b"", message.value()
+        """Return the notifications of a record; none if it can't be read, which is logged."""
         if ce_attributes(message.headers()).get("type") == ANNOTATION_TYPE:
             return []
         try:
             if message.topic() == self._settings.topics.incidents:
-                if value is not None:
-                    return self._open.notifications(decode_incident(value))
-                self._open.forget(*of_key(key))
-            elif value is not None:
+                return self._apply(message)
+            if (value := message.value()) is not None:
                 notification = episode_notification(self._target, self._open.explain(decode_episode(value)))
                 return [notification] if notification is not None else []
         except MalformedEpisode as error:
             place = f"{message.topic()} partition {message.partition()} offset {message.offset()}"
-            _log.warning("%s: %s: %s", self.name, place, error)
+            _log.warning("%s: %s: %s", self._name, place, error)
+        return []
+
+    def _apply(self, message: Message) -> list[Notification]:
+        """Apply the record of an incident, and return its notifications."""
+        if (value := message.value()) is not None:
+            return self._open.notifications(decode_incident(value))
+        self._open.forget(*of_key(message.key() or b""))
         return []
 
     def _restore(self, place: TopicPartition) -> None:
         """Restore the open incidents from the records before the committed offset, which earlier processes handled."""
-        from confluent_kafka import Consumer, KafkaError, TopicPartition
-
         if place.topic != self._settings.topics.incidents:
             return
-        group_id = "rebalance-monitor-reader"  # required by the client, never joined: we assign
-        reader = Consumer(reader_config(self._settings.kafka, group_id))
-        try:
-            reader.assign([TopicPartition(place.topic, place.partition, 0)])
-            while not self._stop.is_set():
-                message = reader.poll(_POLL_SECONDS)
-                if message is None:
-                    continue
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                    _log.warning("%s: %s", self.name, error.str())
-                    continue
-                if error is not None or (message.offset() or 0) >= place.offset:
-                    return
+        for message in read_to_end(self._settings.kafka, place.topic, until=self._stop.is_set):
+            if message.partition() == place.partition and (message.offset() or 0) < place.offset:
                 with suppress(MalformedEpisode):  # logged when it was handled
-                    if message.value() is None:
-                        self._open.forget(*of_key(message.key() or b""))
-                    else:
-                        self._open.restore(decode_incident(message.value() or b""))
-        finally:
-            reader.close()
+                    self._apply(message)

@@ -28,11 +28,6 @@ class Notification(NamedTuple):
         id: the same whenever this message is sent again.
         subject: the same for the open and the close of one incident.
         action: an incident opens or closes, or an episode is over (``event``).
-        severity: of the incident or episode.
-        group_id: the consumer group.
-        kind: of the incident or episode.
-        text: the story.
-        at_ms: when it happened.
         link: the group's page; empty without ``page_url``.
     """
 
@@ -59,7 +54,7 @@ def severity_of(kind: str) -> Severity:
 
 
 class OpenIncidents:
-    """The incidents that one target was told of, rebuilt from the compacted topic at each start.
+    """Incidents whose opening one target was sent, rebuilt from the compacted topic at each start.
 
     An incident may open and close several times; ``times`` in its record counts the openings.
     """
@@ -69,9 +64,10 @@ class OpenIncidents:
         self._opened: dict[tuple[str, int], int] = {}
         self._of_cluster: dict[int, Incident] = {}
 
-    def restore(self, incident: Incident) -> None:
-        """Take a record that was handled before the last commit."""
+    def notifications(self, incident: Incident) -> list[Notification]:
+        """Take the next record of an incident, and return its notifications for the target, oldest first."""
         key = incident.group_id, incident.incident
+        was_open = self._opened.get(key) == incident.times
         if incident.scope == "cluster":
             self._of_cluster[incident.incident] = incident
             self._of_cluster.pop(incident.incident - _MOST_OF_CLUSTER, None)
@@ -79,12 +75,6 @@ class OpenIncidents:
             self._opened[key] = incident.times
         else:
             self._opened.pop(key, None)
-
-    def notifications(self, incident: Incident) -> list[Notification]:
-        """Return what the target is to be sent for the next record of an incident, oldest first."""
-        key = incident.group_id, incident.incident
-        was_open = self._opened.get(key) == incident.times
-        self.restore(incident)
         if not _is_wanted(self._target, incident.group_id, severity_of(incident.kind), incident.opened_at):
             return []
         opened = [] if was_open else [_of_incident(self._target, incident, "open")]
@@ -97,7 +87,8 @@ class OpenIncidents:
 
     def explain(self, episode: Episode) -> Episode:
         """Return an episode with the incident of the cluster that explains it."""
-        return explain_episode(episode, [one for one in self._of_cluster.values() if episode.group_id in one.groups])
+        incidents = [incident for incident in self._of_cluster.values() if episode.group_id in incident.groups]
+        return explain_episode(episode, incidents)
 
 
 def episode_notification(target: NotifyTarget, episode: Episode) -> Notification | None:

@@ -43,13 +43,7 @@ class Request(NamedTuple):
 
 
 def request(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:
-    """Return the request that sends a notification to a target.
-
-    Args:
-        target: the receiver.
-        notification: what to send.
-        secret: the contents of the target's ``secret_file``; empty without one.
-        now_ms: the time of the signature.
+    """Return the request that sends a notification to a target, signed at ``now_ms``.
 
     Raises:
         UnusableSecret: the target needs a secret and has none, or a malformed one.
@@ -70,8 +64,7 @@ def request(target: NotifyTarget, notification: Notification, secret: str, now_m
 
 
 def _post(url: str, body: Any, **headers: str) -> Request:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Request(url, {"content-type": "application/json"} | named, msgspec.json.encode(body))
+    return Request(url, {"content-type": "application/json", **headers}, msgspec.json.encode(body))
 
 
 def _with_link(target: NotifyTarget, notification: Notification, link: str) -> str:

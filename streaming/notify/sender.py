@@ -42,7 +42,7 @@ class Sender:
 
     Args:
         name: the target's, for log lines.
-        wait: waits that many seconds, as :meth:`~streaming.kafka.topic_follower.TopicFollower.wait`.
+        wait: waits that many seconds.
         allow_private: allow a private, loopback or link-local address.
     """
 

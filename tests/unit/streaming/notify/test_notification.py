@@ -52,12 +52,10 @@ def test_a_first_record_that_is_closed_gives_both() -> None:
     assert [notification.action for notification in made] == ["open", "close"]
 
 
-def test_restored_incidents_are_not_opened_again() -> None:
+def test_a_deleted_incident_opens_again() -> None:
     incidents = OpenIncidents(target())
-    incidents.restore(incident("g"))
-    incidents.restore(incident("h"))
+    incidents.notifications(incident("h"))
     incidents.forget("h", 1)
-    assert incidents.notifications(incident("g")) == []
     assert [notification.action for notification in incidents.notifications(incident("h"))] == ["open"]
 
 
@@ -125,7 +123,9 @@ def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
     crash = msgspec.structs.replace(told(DiffBuilder().join("a").join("b"))[-1].episode, kind="crash")
     times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 1}
     known = OpenIncidents(target())
-    known.restore(incident("(cluster)", 4, kind="broker-restart", scope="cluster", groups=[crash.group_id], **times))
+    known.notifications(
+        incident("(cluster)", 4, kind="broker-restart", scope="cluster", groups=[crash.group_id], **times)
+    )
     made = episode_notification(target(episode_downtime_ms=0), known.explain(crash))
     assert made is not None
     assert (made.kind, "(cluster incident 4)" in made.text) == ("coordinator-move", True)
