@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import ClusterMetadata, ConfigResource, ResourceType
 
@@ -47,9 +47,9 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
             configs = _broker_configs(admin)
         except KafkaException as error:  # a broker that has died is out of the metadata a moment later
             if left == 0:
-                reason = error.args[0].str()
                 _log.info(
-                    "what ends KIP-848 sessions is not known, so no such leave is proven from commits: %s", reason
+                    "what ends KIP-848 sessions is not known, so no such leave is proven from commits: %s",
+                    error.args[0].str(),
                 )
         else:
             bounds = [
@@ -57,26 +57,23 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
                 for config in configs
                 if _LEAST_SESSION in config and _LONGEST_HEARTBEAT in config
             ]
-            least = min(bounds, default=0)
-            return least if least > 0 else None
+            return max(0, min(bounds, default=0)) or None
     return None
 
 
 def _broker_configs(admin: kafka_admin.AdminClient) -> list[Mapping[str, Any]]:
-    """Return the settings of every broker; librdkafka takes one of them in a request."""
-    brokers = [
-        ConfigResource(ResourceType.BROKER, str(number)) for number in admin.list_topics(timeout=_TIMEOUT).brokers
-    ]
-    asked = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
-    return [answer_of(answer) for answer in asked]
+    """Return the settings of every broker; librdkafka takes one broker in a request."""
+    numbers = admin.list_topics(timeout=_TIMEOUT).brokers
+    brokers = [ConfigResource(ResourceType.BROKER, str(number)) for number in numbers]
+    requests = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
+    return [answer_of(request) for request in requests]
 
 
 class ClusterTopics:
     """The cluster's topics, requested when needed."""
 
     def __init__(self, kafka: KafkaSettings, stop: threading.Event) -> None:
-        self._kafka = kafka
-        self._stop = stop
+        self._kafka, self._stop = kafka, stop
         self._admin: kafka_admin.AdminClient | None = None
         self._counts: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
@@ -87,23 +84,22 @@ class ClusterTopics:
         self.snapshot: ClusterSnapshot | None = None
 
     def fetched(self, past: bool) -> None:
-        """Take note that records were fetched: what they name may be newer than the last look at all topics.
+        """Note that records were fetched: they may name topics that are newer than the last request.
 
-        Args:
-            past: all of them were in the log before this was made; one look is enough for them.
+        ``past``: all of them were in the log before this object was made; one request is enough for them.
         """
         self._complete = self._complete and past
 
     def name(self, topic_id: str) -> str:
-        """The topic's name; the id itself when the cluster no longer knows it."""
+        """Return the topic's name; the id itself if the cluster no longer has the topic."""
         if topic_id not in self._names and topic_id not in self._unknown:
-            self._look_at_all()
+            self._request_all()
             if topic_id not in self._names:
                 self._unknown.add(topic_id)
                 _log.warning("topic id %s has no topic any more; the id stands for its name", topic_id)
         return self._names.get(topic_id, topic_id)
 
-    def _look_at_all(self) -> None:
+    def _request_all(self) -> None:
         if self._complete:
             return
         self._topics.clear()  # a topic that was created again has the old name and count, but another id
@@ -119,49 +115,43 @@ class ClusterTopics:
         self._complete = True
 
     def refresh(self, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
-        """Request the topics again; return those among ``wanted`` (None: all) that are known.
+        """Request the topics again; return those of ``wanted`` (None: all) that exist or do not exist for certain.
 
         The list of all topics with their counts is one cheap request; ids and racks are requested only for topics
-        that are new or have another count. A topic that the cluster says does not exist has 0 partitions; one that
-        it does not tell this user about is left out.
+        that are new or have another count. A topic that does not exist has 0 partitions; a topic that this user may
+        not describe is left out.
 
         Raises:
-            KafkaException: the cluster does not answer; the next call asks by a new client, as one that lost its
-                brokers may never answer again (:mod:`streaming.kafka.metadata`).
+            KafkaException: the cluster does not answer; the next call uses a new client, as one that lost its brokers
+                may never answer again (:mod:`streaming.kafka.metadata`).
         """
         admin, self._admin = self._admin, None
         self.snapshot = None
         if admin is None:  # not "or": a client without pending requests has the length 0
             admin = kafka_admin.AdminClient(confluent_config(self._kafka))
-        found = self._refresh(admin, None if wanted is None else set(wanted))
+        topics = self._refresh(admin, None if wanted is None else set(wanted))
         self._admin = admin
-        return found
+        return topics
 
     def _refresh(self, admin: kafka_admin.AdminClient, wanted: set[str] | None) -> Mapping[str, TopicMetadata]:
         cluster = admin.list_topics(timeout=_LIST_SECONDS)
-        listed = cluster.topics
-        counts = {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
+        counts = {name: len(topic.partitions) for name, topic in cluster.topics.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]
         names = counts.keys() if wanted is None else counts.keys() & wanted
-        asked = [n for n in sorted(names) if n not in self._topics or self._counts.get(n) != counts[n]]
-        for start in range(0, len(asked), _BATCH):
-            self._describe(admin, asked[start : start + _BATCH])
+        self._describe(admin, [n for n in names if n not in self._topics or self._counts.get(n) != counts[n]])
         self._counts = counts
-        found = {name: self._topics[name] for name in names if name in self._topics}
-        missing = sorted({name for name in wanted or () if name} - counts.keys())
-        for start in range(0, len(missing), _BATCH):
-            found |= dict.fromkeys(_missing(admin, missing[start : start + _BATCH]), _NO_TOPIC)
-        self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in found.items()})
-        return found
+        topics = {name: self._topics[name] for name in names if name in self._topics}
+        for name, topic in _described(admin, {name for name in wanted or () if name} - counts.keys()):
+            if isinstance(topic, KafkaError) and topic.name() == _UNKNOWN:
+                topics[name] = _NO_TOPIC
+        self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in topics.items()})
+        return topics
 
-    def _describe(self, admin: kafka_admin.AdminClient, names: list[str]) -> None:
-        answers = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)
-        for name, answer in answers.items():
-            try:
-                topic: Any = answer_of(answer)
-            except KafkaException as error:  # deleted between the two requests
-                _log.info("topic %s: %s", name, error.args[0].str())
+    def _describe(self, admin: kafka_admin.AdminClient, names: Iterable[str]) -> None:
+        for name, topic in _described(admin, names):
+            if isinstance(topic, KafkaError):  # deleted between the two requests
+                _log.info("topic %s: %s", name, topic.str())
                 continue
             topic_id = str(topic.topic_id).rstrip("=").replace("+", "-").replace("/", "_")
             racks = [
@@ -177,17 +167,18 @@ class ClusterTopics:
 
 def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> ClusterSnapshot:
     offsets = cluster.topics.get(OFFSETS_TOPIC)
-    leaders = {number: one.leader for number, one in offsets.partitions.items()} if offsets else {}
+    leaders = {number: partition.leader for number, partition in offsets.partitions.items()} if offsets else {}
     coordinators = tuple(leader if leader in cluster.brokers else None for _, leader in sorted(leaders.items()))
     return ClusterSnapshot(frozenset(cluster.brokers), coordinators, partitions)
 
 
-def _missing(admin: kafka_admin.AdminClient, names: list[str]) -> list[str]:
-    missing = []
-    for name, answer in admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
-        try:
-            answer_of(answer)
-        except KafkaException as error:
-            if error.args[0].name() == _UNKNOWN:
-                missing.append(name)
-    return missing
+def _described(admin: kafka_admin.AdminClient, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the description of each topic, or its error."""
+    ordered = sorted(names)
+    for start in range(0, len(ordered), _BATCH):
+        batch = TopicCollection(ordered[start : start + _BATCH])
+        for name, answer in admin.describe_topics(batch, request_timeout=_TIMEOUT).items():
+            try:
+                yield name, answer_of(answer)
+            except KafkaException as error:
+                yield name, error.args[0]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from streaming.collect.broker_log.events import CoordinatorEvent
@@ -60,22 +59,16 @@ class Collector(BaseCollector):
         settings, topics = self._settings, self._topics
         alive_ms = surely_alive_ms(settings.kafka)
         published = read_published(settings, self._counts_source)
-        self._count(published.counts, published.brokers)
+        self._count(published)
         self._rebalances = Rebalances(published.rebalances)
         self._states_source = f"kafka://{self._cluster}/groups/state"
         source = f"kafka://{self._cluster}/{OFFSETS_TOPIC}"
-
-        def fold(partition: int) -> Fold:
-            return Fold(source, partition, topics.name, self._wanted, alive_ms)
-
         self._proven = time.monotonic()
         self._layout = LayoutCheck()
         self._newer: set[str] = set()
         self._source = OffsetsTopic(
-            settings.kafka,
-            settings.collector_id,
-            self._stop,
-            fold,
+            *(settings.kafka, settings.collector_id, self._stop),
+            lambda partition: Fold(source, partition, topics.name, self._wanted, alive_ms),
             waiting=lambda: self._heartbeats.write(up_to=time.time()),
             fetched=topics.fetched,
         )
@@ -85,7 +78,7 @@ class Collector(BaseCollector):
         try:
             while self._goes_on():
                 self._publish(self._source.read())
-            # What was read is published: runs that are complete as far as anybody can see.
+            # The last runs are complete as far as their partitions show.
             self._publish(self._source.read(settle_seconds=0, flush_seconds=0))
             if self._stop.is_set():
                 self._heartbeats.write_last()
@@ -93,21 +86,20 @@ class Collector(BaseCollector):
             self._states.close()
             self._source.close()
 
-    def _with_reasons(self, item: Outcome) -> Iterator[Outcome]:
+    def _with_reasons(self, item: Outcome) -> list[Outcome]:
         if not isinstance(item, CollectedEvent):
-            yield item
-            return
-        yield replace(item, event=add_reasons(item.event, self._logs.reasons, item.after))
-        seen = stop_event(item.event, self._logs.reasons)
-        if seen is not None:
-            yield replace(item, event=seen)
+            return [item]
+        events = add_reasons(item.event, self._logs.reasons, item.after), stop_event(item.event, self._logs.reasons)
+        return [item._replace(event=event) for event in events if event is not None]
 
     def _publish(self, batch: OffsetsBatch) -> None:
-        self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
+        self._metrics.records.inc(batch.records)
+        self._metrics.lag.set(batch.lag)
+        self._metrics.behind.set(batch.behind)
         now = time.time_ns() // 1_000_000
 
         def take_line(event: CoordinatorEvent) -> None:
-            # Lines from before the start are too old for a time zone to be told from their age.
+            # Lines from before the start are too old to infer a time zone from their age.
             if not batch.behind and self._wanted(event.group_id):
                 self._rebalances.log(event, now)
 
@@ -123,10 +115,8 @@ class Collector(BaseCollector):
             self._rebalances.observed(data)
         self._metrics.groups.take(collected)
         if is_complete:
-            changed: list[GroupRebalancing | GroupProgress] = [
-                *self._changed_rebalances(now),
-                *self._sampled(collected, now),
-            ]
+            changed: list[GroupRebalancing | GroupProgress] = [*self._changed_rebalances(now)]
+            changed += self._sampled(collected, now)
             items += [state_event(self._states_source, data) for data in changed]
             self._metrics.groups.take(changed)
         if items:
@@ -141,7 +131,7 @@ class Collector(BaseCollector):
         if isinstance(outcome, CollectedEvent):
             self._layout.used()
         elif isinstance(outcome.error, NewerRecord):
-            self._metrics.skipped()
+            self._metrics.newer.inc()
             if str(outcome.error) not in self._newer:
                 self._newer.add(str(outcome.error))
                 _log.warning("%s: %s is newer than this collector and skipped; update it", OFFSETS_TOPIC, outcome.error)
@@ -161,7 +151,7 @@ class Collector(BaseCollector):
         rounds = [data.group_id for data in collected if isinstance(data, GroupObserved)]
         moment = time.monotonic()
         self._progress.touch((*rounds, *self._rebalances.groups()), moment)
-        return self._progress.sample(self._source.offsets, self._source.groups, moment, now)
+        return self._progress.sample(self._source.group, self._source.groups, moment, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat: another collector may have taken over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from confluent_kafka import KafkaException, Message
@@ -34,7 +35,7 @@ _NO_TOPIC: Final = TopicMetadata(partitions=0)
 
 
 def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> bool:
-    """True if a view shows that the published counts are not those of the cluster any more.
+    """True if a snapshot shows that the published counts are not those of the cluster any more.
 
     It has a topic or a partition that was not published, or no partition at all of a topic that members subscribe
     to: the topic may be gone.
@@ -44,14 +45,14 @@ def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> 
         return True
     if data.holds_tasks:
         return False
-    held: dict[str, int] = {}
+    highest: dict[str, int] = {}
     for member in data.members:
         for share in (member.assigned, member.target or {}, member.pending_revocation):
             for topic, partitions in share.items():
-                held[topic] = max(held.get(topic, -1), *partitions, -1)
-    if any(topic not in published or most >= published[topic].partitions for topic, most in held.items()):
+                highest[topic] = max(highest.get(topic, -1), *partitions, -1)
+    if any(topic not in published or number >= published[topic].partitions for topic, number in highest.items()):
         return True
-    return any(published[topic].partitions and topic not in held for topic in topics)
+    return any(published[topic].partitions and topic not in highest for topic in topics)
 
 
 def partitions_changed(source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]) -> Event:
@@ -65,14 +66,10 @@ class PartitionCounts:
     """The counts that each group has received."""
 
     def __init__(self, source: str, published: dict[str, dict[str, TopicMetadata]]) -> None:
-        self._source = source
-        self._published = published
+        self._source, self._published = source, published
 
     def keep(self, groups: Collection[str]) -> None:
-        """Forget all other groups.
-
-        The stream forgets a group that was empty for long, with its topics: when it is back it receives them again.
-        """
+        """Forget all other groups: the stream forgets a group that was empty for long, with its topics."""
         self._published = {group_id: topics for group_id, topics in self._published.items() if group_id in groups}
 
     def lack(self, events: Iterable[Event]) -> bool:
@@ -115,7 +112,7 @@ class PartitionCounts:
 
 
 class Published:
-    """Earlier events of collectors that a started one goes on from.
+    """The state that a starting collector takes over from the events of earlier ones.
 
     Attributes:
         counts: group → topic → its last published metadata; a deleted group has received nothing.
@@ -131,7 +128,7 @@ class Published:
         self.brokers: list[int] | None = None
 
     def take(self, message: Message) -> None:
-        """Take the next record of the membership topic; one that can't be decoded is left to the stream."""
+        """Take the next record of the membership topic; the stream reports those that can't be decoded."""
         attributes = codec.ce_attributes(message.headers())
         kind = attributes.get("type")
         if kind not in _TYPES or not self._order.accept(message):
@@ -176,16 +173,12 @@ _log = logging.getLogger(__name__)
 class CountsPublisher:
     """Requests the cluster's topics, and adds the counts that groups have not received.
 
-    Args:
-        every: seconds between two checks of the topics of all groups.
+    ``every``: seconds between two checks of the topics of all groups.
     """
 
     def __init__(self, topics: ClusterTopics, counts: PartitionCounts, view: ClusterView, every: float) -> None:
-        self._topics = topics
-        self._counts = counts
-        self._view = view
-        self._every = every
-        self._due = 0.0
+        self._topics, self._counts, self._view = topics, counts, view
+        self._every, self._due = every, 0.0
 
     def with_counts(
         self,
@@ -196,21 +189,17 @@ class CountsPublisher:
     ) -> list[Outcome | Event]:
         """Return ``outcomes`` with the missing counts before them; when due, with new counts of all groups.
 
-        Args:
-            outcomes: what is about to be published.
-            groups: the last snapshot of each group; None while they are not all known.
-            away: the cluster does not answer, so it is not asked: waiting would delay a signal.
+        ``groups`` returns the last snapshot of each group; None while some are unknown. ``away``: the cluster does not
+        answer, and no request is sent, as waiting would delay a signal.
         """
         due = groups is not None and time.monotonic() >= self._due
         all_groups = groups() if groups is not None and due else {}
         subscriptions = {group_id: subscribed(snapshot) for group_id, snapshot in all_groups.items()}
         events = [event for item in outcomes if (event := _event(item)) is not None]
-        snapshots = [event.data for event in events if isinstance(event.data, GroupObserved)]
         current: Mapping[str, TopicMetadata] = {}
         if not away and (due or self._counts.lack(events)):
-            current = self._request(
-                topic for topics in (*subscriptions.values(), *map(subscribed, snapshots)) for topic in topics
-            )
+            new = (subscribed(event.data) for event in events if isinstance(event.data, GroupObserved))
+            current = self._request(chain(*subscriptions.values(), *new))
         items: list[Outcome | Event] = []
         for item in outcomes:
             if (event := _event(item)) is not None:

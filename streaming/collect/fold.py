@@ -14,12 +14,12 @@ events are a function of the partition's log from the start of publishing on, ex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from assignors.errors import MonitorError
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import TopicNames
-from streaming.collect.coordinator.records import OffsetCommit, Other, RawRecord, decode
+from streaming.collect.coordinator.records import OffsetCommit, RawRecord, decode
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.evidence import SOURCE
 from streaming.collect.followed_group import FollowedGroup
@@ -27,8 +27,7 @@ from streaming.collect.partition_owners import CoordinatorActivity
 from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObserved, PartitionsStopped
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedEvent:
+class CollectedEvent(NamedTuple):
     """An event, and the last record of its run.
 
     ``after``: the generation, or epoch, of the group's previous snapshot; None: there was none.
@@ -39,8 +38,7 @@ class CollectedEvent:
     after: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedRecord:
+class RejectedRecord(NamedTuple):
     """A record that could not be used, and the reason."""
 
     record: RawRecord
@@ -165,7 +163,7 @@ class Fold:
 
     def _apply(self, record: RawRecord) -> bool:
         decoded = decode(record.key, record.value, self._is_wanted)
-        if isinstance(decoded, Other):
+        if decoded is None:
             return False
         group = self.groups.get(decoded.group_id)
         if isinstance(decoded, OffsetCommit):

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
-from streaming.collect.counts import CountsPublisher, PartitionCounts
+from streaming.collect.counts import CountsPublisher, PartitionCounts, Published
 from streaming.collect.publisher import Publisher, written
 from streaming.kafka.access import refusal, require
 from streaming.kafka.clients import ClusterUnavailable
@@ -23,7 +23,6 @@ from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
-from streaming.records.events import TopicMetadata
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -39,9 +38,8 @@ def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[st
 
     @cache
     def is_wanted(group_id: str) -> bool:
-        return any(pattern.fullmatch(group_id) for pattern in included) and not any(
-            pattern.fullmatch(group_id) for pattern in excluded
-        )
+        is_excluded = any(pattern.fullmatch(group_id) for pattern in excluded)
+        return not is_excluded and any(pattern.fullmatch(group_id) for pattern in included)
 
     return is_wanted
 
@@ -112,9 +110,10 @@ class BaseCollector(ABC):
         self._counts_source = f"kafka://{self._cluster}/metadata"
         self._collect()
 
-    def _count(self, published: dict[str, dict[str, TopicMetadata]], brokers: Iterable[int] | None) -> None:
-        counts = PartitionCounts(self._counts_source, published)
-        view = ClusterView(f"kafka://{self._cluster}/cluster", brokers)
+    def _count(self, published: Published) -> None:
+        """Publish partition counts and changes of the cluster, from the last published ones on."""
+        counts = PartitionCounts(self._counts_source, published.counts)
+        view = ClusterView(f"kafka://{self._cluster}/cluster", published.brokers)
         every = self._settings.collect.metadata_interval_ms / 1000
         self._counts_publisher = CountsPublisher(self._topics, counts, view, every)
 

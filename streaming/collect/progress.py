@@ -10,14 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 from msgspec import UNSET
 
 from streaming.collect.cluster_view import subscribed
+from streaming.collect.rebalances import KnownGroup
 from streaming.kafka.metadata import OffsetRequest, Place
-from streaming.records.events import GroupObserved, GroupProgress
+from streaming.records.events import GroupProgress
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
@@ -31,27 +32,21 @@ _BATCH_SECONDS: Final = 5.0
 #: Partitions in one batch; groups that do not fit are sampled in the next one.
 _MOST_PLACES: Final = 20_000
 
-#: ``{(topic, partition): committed offset}``.
-Committed = Mapping[Place, int]
+#: ``{(topic, partition): offset}``.
+Offsets = Mapping[Place, int]
 
 
-class GroupOffsets(NamedTuple):
-    """A group's last snapshot, and its committed offsets."""
-
-    snapshot: GroupObserved
-    committed: Committed
-
-    def places(self) -> list[Place]:
-        """Return the partitions that the group consumes: those of its members, and those it has committed."""
-        if self.snapshot.group_protocol == "share" or self.snapshot.kind == "connect":
-            return []  # they commit nothing under their own name
-        members = self.snapshot.members
-        topics = subscribed(self.snapshot) if members else {topic for topic, _ in self.committed}
-        places = {place for place in self.committed if place[0] in topics}
-        if not self.snapshot.holds_tasks:
-            shares = (share for member in members for share in member.assigned.items())
-            places |= {(topic, number) for topic, numbers in shares for number in numbers}
-        return sorted(places)
+def consumed_partitions(group: KnownGroup) -> list[Place]:
+    """Return the partitions that a group consumes: those of its members, and those it has committed."""
+    snapshot = group.snapshot
+    if snapshot.group_protocol == "share" or snapshot.kind == "connect":
+        return []  # they commit nothing under their own name
+    topics = subscribed(snapshot) if snapshot.members else {topic for topic, _ in group.committed}
+    places = {place for place in group.committed if place[0] in topics}
+    if not snapshot.holds_tasks:
+        shares = (share for member in snapshot.members for share in member.assigned.items())
+        places |= {(topic, number) for topic, numbers in shares for number in numbers}
+    return sorted(places)
 
 
 @dataclass(slots=True)
@@ -73,8 +68,7 @@ class _Pace:
 class SampleSchedule:
     """Decides which groups are sampled when; times are seconds on a clock that the caller reads.
 
-    Args:
-        rest_seconds: between two samples of a group at rest; 0: it is not sampled.
+    ``rest_seconds``: between two samples of a group at rest; 0: it is not sampled.
     """
 
     def __init__(self, rest_seconds: float) -> None:
@@ -84,7 +78,7 @@ class SampleSchedule:
         self._next_batch = float("-inf")
 
     def touch(self, group_id: str, now: float) -> None:
-        """A group is in flux."""
+        """Sample a group often, as it is in flux."""
         pace = self._paces.setdefault(group_id, _Pace(now))
         if not pace.is_active:
             pace.due = now
@@ -93,23 +87,23 @@ class SampleSchedule:
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
         """Return the groups to sample now, those in flux first; ``group_ids``: returns all groups."""
-        found = [group_id for group_id in self._active if self._paces[group_id].due <= now]
+        due = [group_id for group_id in self._active if self._paces[group_id].due <= now]
         if not self._rest or now < self._next_batch:
-            return found
+            return due
         self._next_batch = now + _BATCH_SECONDS
-        there = group_ids()
-        for gone in self._paces.keys() - set(there):
+        existing = group_ids()
+        for gone in self._paces.keys() - set(existing):
             del self._paces[gone]
             self._active.discard(gone)
-        for group_id in there:
+        for group_id in existing:
             pace = self._paces.get(group_id)
             if pace is None:  # spread over the time between two samples
                 self._paces[group_id] = _Pace(now + crc32(group_id.encode()) % 1000 / 1000 * self._rest)
             elif not pace.is_active and pace.due <= now:
-                found.append(group_id)
-        return found
+                due.append(group_id)
+        return due
 
-    def sampled(self, group_id: str, committed: Committed, ends: Mapping[Place, int], now: float) -> None:
+    def sampled(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
         """Set when the group is sampled next; ``ends``: of its partitions."""
         pace = self._paces.get(group_id)
         if pace is None:
@@ -127,9 +121,7 @@ class SampleSchedule:
         pace.due = now + pace.pause
 
 
-def progress_event(
-    group_id: str, committed: Committed, ends: Mapping[Place, int], starts: Mapping[Place, int], now: int
-) -> GroupProgress:
+def progress_event(group_id: str, committed: Offsets, ends: Offsets, starts: Offsets, now: int) -> GroupProgress:
     """Return the event at ``now`` (ms) for the partitions in ``ends``."""
     partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
     passed: dict[str, dict[str, int]] = {}
@@ -147,22 +139,23 @@ class ProgressSampler:
 
     def __init__(self, kafka: KafkaSettings, rest_seconds: float) -> None:
         self._schedule = SampleSchedule(rest_seconds)
-        self._ends, self._starts = OffsetRequest(kafka), OffsetRequest(kafka)
-        #: The answers of the pending batch; None: pending.
-        self._answers: list[dict[Place, int] | None] = [{}, {}]
+        self._end_request, self._start_request = OffsetRequest(kafka), OffsetRequest(kafka)
+        #: The answers about the batch; None: pending.
+        self._ends: dict[Place, int] | None = {}
+        self._starts: dict[Place, int] | None = {}
         self._batch: dict[str, list[Place]] = {}
         #: Partitions of the last samples with more records than are committed: retention may pass these.
         self._behind: set[Place] = set()
         self._refused: frozenset[str] = frozenset()
 
     def touch(self, group_ids: Iterable[str], now: float) -> None:
-        """These groups are in flux."""
+        """Sample these groups often, as they are in flux."""
         for group_id in group_ids:
             self._schedule.touch(group_id, now)
 
     def sample(
         self,
-        group_of: Callable[[str], GroupOffsets | None],
+        group_of: Callable[[str], KnownGroup | None],
         group_ids: Callable[[], Collection[str]],
         now: float,
         timestamp: int,
@@ -170,44 +163,36 @@ class ProgressSampler:
         """Return the samples that are complete; request the next ones when they are due."""
         events = []
         if self._batch:
-            for index, request in enumerate((self._ends, self._starts)):
-                if self._answers[index] is None:
-                    self._answers[index] = request.take(now)
-            ends, starts = self._answers
-            if ends is None or starts is None:
+            self._ends = self._end_request.take(now) if self._ends is None else self._ends
+            self._starts = self._start_request.take(now) if self._starts is None else self._starts
+            if self._ends is None or self._starts is None:
                 return []
-            self._report(self._ends.refused)
-            for group_id, places in self._batch.items():
+            for topic in sorted(self._end_request.refused - self._refused):
+                _log.info("topic %s: no progress of its groups, as this user may not describe it", topic)
+            self._refused |= self._end_request.refused
+            for group_id, partitions in self._batch.items():
                 group = group_of(group_id)
-                committed: Committed = {} if group is None else group.committed
-                known = {place: ends[place] for place in places if place in ends}
-                self._schedule.sampled(group_id, committed, known, now)
-                late = {place for place, end in known.items() if committed.get(place, end) < end}
-                self._behind = self._behind.difference(places) | late
-                if known and group is not None:
-                    events.append(progress_event(group_id, committed, known, starts, timestamp))
-            self._batch = {}
-        self._request(group_of, group_ids, now)
-        return events
-
-    def _request(
-        self, group_of: Callable[[str], GroupOffsets | None], group_ids: Callable[[], Collection[str]], now: float
-    ) -> None:
-        places: set[Place] = set()
+                committed: Offsets = {} if group is None else group.committed
+                ends = {place: self._ends[place] for place in partitions if place in self._ends}
+                self._schedule.sampled(group_id, committed, ends, now)
+                late = {place for place, end in ends.items() if committed.get(place, end) < end}
+                self._behind = self._behind.difference(partitions) | late
+                if ends and group is not None:
+                    events.append(progress_event(group_id, committed, ends, self._starts, timestamp))
+        self._batch, places = {}, set[Place]()
         for group_id in self._schedule.due(group_ids, now):
             group = group_of(group_id)
-            self._batch[group_id] = [] if group is None else group.places()
+            self._batch[group_id] = [] if group is None else consumed_partitions(group)
             places.update(self._batch[group_id])
             if len(places) > _MOST_PLACES:
                 break
-        late = places & self._behind
-        self._answers = [None if places else {}, None if late else {}]
-        if places:
-            self._ends.send(places, now)
-        if late:
-            self._starts.send(late, now, earliest=True)
+        self._request(places, now)
+        return events
 
-    def _report(self, refused: frozenset[str]) -> None:
-        for topic in sorted(refused - self._refused):
-            _log.info("topic %s: no progress of its groups, as this user may not describe it", topic)
-        self._refused |= refused
+    def _request(self, places: set[Place], now: float) -> None:
+        late = places & self._behind
+        self._ends, self._starts = None if places else {}, None if late else {}
+        if places:
+            self._end_request.send(places, now)
+        if late:
+            self._start_request.send(late, now, earliest=True)

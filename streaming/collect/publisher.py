@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from concurrent.futures import Future
+from typing import NamedTuple
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -24,6 +24,7 @@ from streaming.collect.source import HELD, ResumePoint
 from streaming.kafka.access import refusal
 from streaming.kafka.clients import (
     ClusterUnavailable,
+    answer_of,
     check_reachable,
     committed_offsets,
     confluent_config,
@@ -50,8 +51,7 @@ _REACH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingRecord:
+class OutgoingRecord(NamedTuple):
     """The record for one outcome: a membership event, or (``dead``) a dead letter."""
 
     topic: str
@@ -70,27 +70,27 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
     if isinstance(item, RejectedRecord):
         return _dead_letter(item.record, item.error, topics, limits)
     event = item.event if isinstance(item, CollectedEvent) else item
-    row = item.record if isinstance(item, CollectedEvent) else None
+    record = item.record if isinstance(item, CollectedEvent) else None
     try:
         key, value, headers = codec.encode_event(event)
     except codec.MalformedEvent as error:
-        return _dead_letter(row or RawRecord(-1, -1, -1, None, None), error, topics, limits)
+        return _dead_letter(record or RawRecord(-1, -1, -1, None, None), error, topics, limits)
     size, limit = codec.record_bytes(key, value, headers), limits[topics.membership]
     if size > limit:
         refused = codec.RecordTooLarge(
             f"{event.type} of group {event.data.group_id!r} would have {size} bytes, "
             f"max.message.bytes of {topics.membership} is {limit}"
         )
-        return _dead_letter(row or RawRecord(-1, -1, -1, key, value), refused, topics, limits)
+        return _dead_letter(record or RawRecord(-1, -1, -1, key, value), refused, topics, limits)
     return OutgoingRecord(topics.membership, key, value, [*headers])
 
 
 def _dead_letter(
-    row: RawRecord, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]
+    record: RawRecord, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]
 ) -> OutgoingRecord:
-    headers = dead_letter_headers(None, error, topic=OFFSETS_TOPIC, partition=row.partition, offset=row.offset)
+    headers = dead_letter_headers(None, error, topic=OFFSETS_TOPIC, partition=record.partition, offset=record.offset)
     topic = topics.dead_letters
-    return OutgoingRecord(topic, *fit(row.key, row.value, headers, limits[topic]), dead=True)
+    return OutgoingRecord(topic, *fit(record.key, record.value, headers, limits[topic]), dead=True)
 
 
 class Superseded(OutsideFailure):
@@ -116,39 +116,30 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
     It ignores its timeouts while it waits for a coordinator (issue 5511): after a short pause of a broker it may
     wait forever.
     """
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    ended: Future[object] = Future()
 
     def run() -> None:
         try:
-            call()
+            ended.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised where the call was made
-            ended.put(error)
-        else:
-            ended.put(None)
+            ended.set_exception(error)
 
     # A call that never ends keeps its thread, but not the process.
     threading.Thread(target=run, name="transaction", daemon=True).start()
     try:
-        error = ended.get(timeout=seconds)
-    except Empty:
+        answer_of(ended, seconds)
+    except TimeoutError:
         raise _ClientLost(f"no answer within {seconds:g} s") from None
-    try:
-        if error is not None:
-            raise error
-    finally:
-        del error  # by its traceback it holds this frame
 
 
 class Publisher:
     """Publishes batches exactly once; ``group_id`` is also the transactional id, which fences a second collector."""
 
     def __init__(self, settings: Settings, group_id: str, stopping: Callable[[], bool]) -> None:
-        self._settings = settings
-        self._stopping = stopping
-        self._group_id = group_id
+        self._settings, self._group_id, self._stopping = settings, group_id, stopping
         self._cluster = check_reachable(settings.kafka)
         self._limits = longest_records(describe_topics(settings, written(settings.topics)))
-        self._kept: Mapping[int, int] | None = None
+        self._committed_offsets: Mapping[int, int] | None = None
         self._endless = _ENDLESS_SECONDS
         self._producer = self._begin()
 
@@ -170,8 +161,8 @@ class Publisher:
                 self._retry(lambda client: client.init_transactions(self._try_seconds), producer)
             except _ClientLost:
                 self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
-                continue
-            return producer
+            else:
+                return producer
 
     @property
     def _try_seconds(self) -> float:
@@ -188,7 +179,7 @@ class Publisher:
         """
         items = list(items)
         batch = self._encode(items)
-        while not self._committed(batch, place):
+        while not self._write(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
                 raise NotPublished("the cluster did not take the last batch; it is read again at the next start")
@@ -197,40 +188,39 @@ class Publisher:
             if self._limits_changed():
                 self._producer = self._begin()
                 batch = self._encode(items)
-        self._kept = None if place is None else place.offsets
+        self._committed_offsets = None if place is None else place.offsets
         self._endless = _ENDLESS_SECONDS
         return batch
 
-    def _committed(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
+    def _write(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
         try:
             return self._try_transaction(batch, place)
         except _ClientLost as lost:
             _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
             self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
             self._producer = self._begin()
-            return self._is_kept(place)
+            return self._is_committed(place)
 
-    def _is_kept(self, place: ResumePoint | None) -> bool:
+    def _is_committed(self, place: ResumePoint | None) -> bool:
         """True if a transaction with an unknown result is committed, so that its offsets are.
 
         If the offsets did not move, the batch is written again: its events have the same ids.
         """
-        if place is None or self._kept in (None, place.offsets):
+        if place is None or self._committed_offsets in (None, place.offsets):
             return False
         consumer = confluent_kafka.Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
         try:
-            partitions = [TopicPartition(place.topic, number) for number in place.offsets]
-            kept = committed_offsets(consumer, partitions, _TIMEOUT, self._stopping)
+            partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in place.offsets]
+            committed = committed_offsets(consumer, partitions, _TIMEOUT, self._stopping)
         finally:
             consumer.close()
-        return {partition.partition: partition.offset for partition in kept} == dict(place.offsets)
+        return {partition.partition: partition.offset for partition in committed} == dict(place.offsets)
 
     def _encode(self, items: Iterable[Outcome | Event]) -> list[OutgoingRecord]:
         batch = [encode_outcome(item, self._settings.topics, self._limits) for item in items]
-        for record in batch:
-            if record.dead:
-                reason = dict(record.headers)["dlt_message"] or b""
-                _log.warning("dead-lettered to %s: %r", record.topic, reason.decode(errors="replace"))
+        for letter in (record for record in batch if record.dead):
+            reason = dict(letter.headers)["dlt_message"] or b""
+            _log.warning("dead-lettered to %s: %r", letter.topic, reason.decode(errors="replace"))
         return batch
 
     def _limits_changed(self) -> bool:
@@ -254,11 +244,13 @@ class Publisher:
             for record in batch:
                 self._producer.send_record(record.topic, record.key, record.value, record.headers)
             if place is not None:
-                places = [
-                    TopicPartition(place.topic, number, offset, HELD if number in place.held else "")
-                    for number, offset in place.offsets.items()
-                ]
-                group = place.group
+                group, places = (
+                    place.group,
+                    [
+                        TopicPartition(OFFSETS_TOPIC, number, offset, HELD if number in place.held else "")
+                        for number, offset in place.offsets.items()
+                    ],
+                )
                 _call_with_timeout(
                     lambda: client.send_offsets_to_transaction(places, group, self._try_seconds), self._endless
                 )
@@ -269,16 +261,17 @@ class Publisher:
             # abort raises that error again.
             if isinstance(error, KafkaException):
                 self._raise_fatal(error)
-                if error.args[0].retriable() and not error.args[0].txn_requires_abort():
+                problem = error.args[0]
+                if problem.retriable() and not problem.txn_requires_abort():
                     # librdkafka issue 5511, when a broker has left the cluster: a new producer finds the others.
-                    _log.warning("offsets were not added to the transaction: %s", error.args[0].str())
+                    _log.warning("offsets were not added to the transaction: %s", problem.str())
                     self._producer = self._begin()
                     return False
-                if not error.args[0].txn_requires_abort():
-                    raise NotPublished(f"the cluster refuses what was collected: {error.args[0].str()}") from error
+                if not problem.txn_requires_abort():
+                    raise NotPublished(f"the cluster refuses what was collected: {problem.str()}") from error
             # The client has no metadata: after a restart of the only broker it may never get any.
             has_no_metadata = isinstance(error, ClusterUnavailable) and error.__cause__ is not None
-            if has_no_metadata and self._answers():
+            if has_no_metadata and self._is_reachable():
                 raise _ClientLost(str(error)) from error
             _log.warning("transaction failed: %s", error)
             self._retry(lambda client: client.abort_transaction(self._try_seconds))
@@ -300,13 +293,13 @@ class Publisher:
                 if self._stopping():
                     raise NotPublished(f"the cluster does not answer: {problem.str()}") from error
                 tries += 1
-                if tries > 1 and self._answers():
+                if tries > 1 and self._is_reachable():
                     raise _ClientLost(problem.str()) from error
                 _log.warning("no contact with Kafka (%s): waiting for it", problem.str())
             else:
                 return
 
-    def _answers(self) -> bool:
+    def _is_reachable(self) -> bool:
         try:
             check_reachable(self._settings.kafka, timeout=_REACH_SECONDS)
         except OutsideFailure:

@@ -56,10 +56,11 @@ class ListedGroup(NamedTuple):
 
 
 class KnownGroup(NamedTuple):
-    """A group's last snapshot, and each member's last commit (ms)."""
+    """A group's last snapshot, each member's last commit (ms), and the committed offsets by topic and partition."""
 
     snapshot: GroupObserved
     last_commit: Callable[[ObservedMember], int | None] = lambda _: None
+    committed: Mapping[tuple[str, int], int] = {}
 
 
 @dataclass(slots=True)

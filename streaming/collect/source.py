@@ -1,7 +1,7 @@
-"""The offsets topic as a source: what follows from its records, and the place to go on from.
+"""The offsets topic as a source of events, and of the offsets to resume from.
 
-The compacted topic is read from its beginning at each start, to rebuild what is known of every group; outcomes of
-records before the kept place were published by an earlier collector and are not handed out again.
+The compacted topic is read from its beginning at each start, to rebuild the state of every group. Outcomes of records
+before the committed offset were published by an earlier collector and are not returned again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
@@ -19,7 +19,6 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import Fold, Outcome
 from streaming.collect.followed_group import COALESCE_MS
-from streaming.collect.progress import GroupOffsets
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, committed_offsets, reader_config
@@ -33,34 +32,31 @@ _BATCH = 2000
 #: After the end of a partition was reached: all records of one millisecond are in the log by then.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
-#: Between two questions whether the cluster is there, while nothing is read.
+#: Between two requests that check whether the cluster answers, while nothing is read.
 _LOOK_SECONDS = 2.0
-#: Metadata of the kept place of a partition with snapshots that wait to be published.
+#: Metadata of the committed offset of a partition with snapshots that wait to be published.
 HELD = "held"
 
 
-@dataclass(frozen=True, slots=True)
-class ResumePoint:
-    """Where a source goes on: partition → next offset of ``topic``, to be kept for its consumer ``group``.
+class ResumePoint(NamedTuple):
+    """Where a source goes on: partition → next offset, to be committed for its consumer ``group``.
 
     ``held``: partitions with snapshots that wait to be published.
     """
 
-    topic: str
     offsets: Mapping[int, int]
     group: Any
     held: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsBatch:
+class OffsetsBatch(NamedTuple):
     """The records of one read.
 
-    Args:
+    Attributes:
         place: where to go on once the outcomes are published.
-        lag: how many are there that were not.
+        lag: the number of unread records.
         behind: partitions that have not been read to their end yet since the start.
-        is_current: whether every partition's leader says where it ends; without one, records may be missing.
+        is_current: every partition's leader has answered where it ends; without that, records may be missing.
     """
 
     outcomes: list[Outcome]
@@ -78,29 +74,22 @@ class OffsetsBatch:
 
 @dataclass(slots=True)
 class _Partition:
-    """One partition: its fold, the kept place, the next offset to read, and since when its end is reached.
+    """One partition: its fold, the next offset after the last record, and since when its end is reached (s).
 
-    ``held``: whether a snapshot waited to be published at the kept place.
-
-    ``reached`` is where reading goes on: behind the markers of transactions, which are no records.
+    ``reached`` is where reading goes on: after the markers of transactions, which are no records.
     """
 
     fold: Fold
-    start: int
-    held: bool = False
     next_offset: int | None = None
     reached: int = 0
     at_end_since: float | None = None
     behind: bool = True
 
-    def __post_init__(self) -> None:
-        self.fold.start, self.fold.held_at_start = self.start, self.held
-
     @property
     def place(self) -> int:
-        """Never behind the kept place: while the past is read again nothing moves."""
+        """The offset to commit; it never moves back, while old records are read again."""
         unsettled = self.fold.open_offset
-        return max(self.start, (self.next_offset or 0) if unsettled is None else unsettled)
+        return max(self.fold.start, (self.next_offset or 0) if unsettled is None else unsettled)
 
     def take(self, message: Message) -> list[Outcome]:
         """Take the next record; return the outcomes of the run that it ends."""
@@ -112,24 +101,15 @@ class _Partition:
             )
         self.at_end_since = None
         self.next_offset = self.reached = offset + 1
-        return self.fold.add(
-            RawRecord(
-                number,
-                offset,
-                message.timestamp()[1],
-                message.key(),
-                message.value(),
-                -1 if leader_epoch is None else leader_epoch,
-            )
-        )
+        epoch = -1 if leader_epoch is None else leader_epoch
+        return self.fold.add(RawRecord(number, offset, message.timestamp()[1], message.key(), message.value(), epoch))
 
 
 class OffsetsTopic:
     """Reads ``__consumer_offsets``; waits for the topic if no group has ever been in the cluster.
 
-    Args:
-        waiting: called again and again while the topic is waited for.
-        fetched: called before the records of a read are used; whether all of them were in the log at the start.
+    ``waiting`` is called repeatedly while the topic is awaited. ``fetched`` is called before the records of a read are
+    used; its argument: all of them were in the log at the start.
 
     Raises:
         ClusterUnavailable: the client can't go on.
@@ -145,11 +125,8 @@ class OffsetsTopic:
         waiting: Callable[[], None] = lambda: None,
         fetched: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        self._kafka = kafka
-        self._group_id = group_id
-        self._stop = stop
-        self._waiting = waiting
-        self._fetched = fetched
+        self._kafka, self._group_id, self._stop = kafka, group_id, stop
+        self._waiting, self._fetched = waiting, fetched
         self._partitions: dict[int, _Partition] = {}
         self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], every=_LOOK_SECONDS)
         self._contact = Contact()
@@ -167,25 +144,23 @@ class OffsetsTopic:
             raise
 
     def _connect(self) -> confluent_kafka.Consumer:
-        # OtherCollectors' open transactions may hold offset commits back; members are never in transactions.
+        # Others' open transactions may hold offset commits back; members are never in transactions.
         isolation = {"isolation.level": "read_uncommitted"}
         return confluent_kafka.Consumer(reader_config(self._kafka, self._group_id) | isolation)
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
         """Read once.
 
-        Args:
-            settle_seconds: after so long a run of records at the end of a partition is complete.
-            flush_seconds: after so long at the end of a partition no snapshot waits any longer.
+        After ``settle_seconds`` at the end of a partition its last run of records is complete, and after
+        ``flush_seconds`` no snapshot waits any longer.
         """
         messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
         self._fetched(all(m.error() or m.offset() < self._past[m.partition()] for m in messages))
         outcomes: list[Outcome] = []
         records = 0
         for message in messages:
-            error = message.error()
-            if error is not None:
-                self._handle_error(message.partition(), message.offset(), error)
+            if message.error() is not None:
+                self._handle_error(message)
             else:
                 records += 1
                 outcomes += self._partitions[message.partition()].take(message)
@@ -208,11 +183,12 @@ class OffsetsTopic:
             outcomes, self._place(), records, self._lag(now), behind, is_current=self._ends.are_current(now)
         )
 
-    def _handle_error(self, number: int, offset: int, error: KafkaError) -> None:
+    def _handle_error(self, message: Message) -> None:
+        error: Any = message.error()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-            partition = self._partitions[number]
+            partition = self._partitions[message.partition()]
             partition.at_end_since, partition.behind = time.monotonic(), False
-            partition.reached = max(partition.reached, offset)
+            partition.reached = max(partition.reached, message.offset())
         elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
             raise KafkaException(error)
         elif error.fatal():
@@ -234,19 +210,11 @@ class OffsetsTopic:
         }
 
     def group(self, group_id: str) -> KnownGroup | None:
-        """Return what the records say of a group; None: it has no snapshot."""
-        for partition in self._partitions.values():
-            group = partition.fold.groups.get(group_id)
+        """Return a group with its offset commits; None: it has no snapshot."""
+        for fold in (partition.fold for partition in self._partitions.values()):
+            group = fold.groups.get(group_id)
             if group is not None and group.snapshot is not None:
-                return KnownGroup(group.snapshot, group.owners.last_commit)
-        return None
-
-    def offsets(self, group_id: str) -> GroupOffsets | None:
-        """Return a group's committed offsets; None: it has no snapshot."""
-        for partition in self._partitions.values():
-            group = partition.fold.groups.get(group_id)
-            if group is not None and group.snapshot is not None:
-                return GroupOffsets(group.snapshot, partition.fold.committed.get(group_id, {}))
+                return KnownGroup(group.snapshot, group.owners.last_commit, fold.committed.get(group_id, {}))
         return None
 
     def groups(self) -> list[str]:
@@ -264,7 +232,7 @@ class OffsetsTopic:
             if partition.next_offset is not None
         }
         held = frozenset(number for number in offsets if self._partitions[number].fold.holds)
-        return ResumePoint(OFFSETS_TOPIC, offsets, self._group, held)
+        return ResumePoint(offsets, self._group, held)
 
     def _lag(self, now: float) -> int:
         ends = self._ends.look(now)
@@ -274,10 +242,9 @@ class OffsetsTopic:
         )
 
     def _unless_stuck(self, now: float) -> None:
-        """A client that gets nothing although there is more is replaced; the new one goes on at the same places."""
+        """Replace a client that receives nothing although there is more; the new one goes on at the same offsets."""
         answer = self._watch.look(now)
-        news = self._contact.news(self._watch.trouble)
-        if news is not None:
+        if (news := self._contact.news(self._watch.trouble)) is not None:
             _log.warning("%s", news)
         if answer is None or not self._is_deaf(now):
             return
@@ -285,7 +252,7 @@ class OffsetsTopic:
         self._consumer.close()
         self._consumer = self._connect()
         self._consumer.assign(
-            [TopicPartition(OFFSETS_TOPIC, number, one.reached) for number, one in self._partitions.items()]
+            [TopicPartition(OFFSETS_TOPIC, number, partition.reached) for number, partition in self._partitions.items()]
         )
 
     def _is_deaf(self, now: float) -> bool:
@@ -306,8 +273,8 @@ class OffsetsTopic:
     def _begin(self, fold: Callable[[int], Fold]) -> None:
         numbers: list[int] = []
         while not numbers and not self._stop.is_set():
-            found = self._consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
-            numbers = sorted(found.partitions) if found.error is None else []
+            topic = self._consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
+            numbers = sorted(topic.partitions) if topic.error is None else []
             if not numbers:
                 self._waiting()
                 self._stop.wait(0.2)
@@ -316,15 +283,15 @@ class OffsetsTopic:
         self._past = {number: ends.get((OFFSETS_TOPIC, number), 0) for number in numbers}
         wanted = [TopicPartition(*place) for place in places]
         for kept in committed_offsets(self._consumer, wanted, _TIMEOUT, self._stop.is_set) if wanted else ():
-            # Without a leader a partition has the kept place when it has one.
+            # A partition without a leader has its committed offset again once it has a leader.
             end = ends.get((OFFSETS_TOPIC, kept.partition), kept.offset)
             if end < kept.offset:
                 _log.warning(
                     "%s partition %d: ends at %d, before %d: records were lost; going on at its end",
                     *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
                 )
-            start = max(0, min(end, kept.offset))
-            self._partitions[kept.partition] = _Partition(fold(kept.partition), start, held=kept.metadata == HELD)
+            partition = self._partitions[kept.partition] = _Partition(fold(kept.partition))
+            partition.fold.start, partition.fold.held_at_start = max(0, min(end, kept.offset)), kept.metadata == HELD
         self._ends = EndOffsets(self._kafka, places)
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)

@@ -69,14 +69,13 @@ def following(before: Generation | None, now: Generation | None) -> Generation |
 
 def _generation(members: list[dict[str, Any]], **fields: Any) -> Generation:
     generation = Generation(**fields, members=())
+    protocol = generation.protocol
     if generation.protocol_type == CONNECT:
         return _workers(generation, members)
-    if generation.protocol_type != CONSUMER:
-        others = tuple(_member(fields, topics=[], assigned={}) for fields in members)
-        return replace(generation, members=others)
-    protocol = generation.protocol
-    kind: Kind = "streams" if protocol == STREAM else "consumer"
-    return replace(generation, kind=kind, members=tuple(_consumer(fields, protocol) for fields in members))
+    if generation.protocol_type == CONSUMER:
+        kind: Kind = "streams" if protocol == STREAM else "consumer"
+        return replace(generation, kind=kind, members=tuple(_consumer(member, protocol) for member in members))
+    return replace(generation, members=tuple(_member(member, topics=[], assigned={}) for member in members))
 
 
 def _member(fields: dict[str, Any], **more: Any) -> ObservedMember:
@@ -143,29 +142,26 @@ def _bytes(reader: Reader, what: str) -> bytes:
     return reader.nullable_bytes(what) or b""
 
 
+GROUP_FIELDS = (
+    Field("protocolType", Reader.string, "protocol_type"),
+    Field("generation", Reader.int32, "number"),
+    Field("protocol", Reader.nullable_string, "protocol"),
+    Field("leader", Reader.nullable_string, "leader"),
+    Field("currentStateTimestamp", Reader.int64, since=2),
+)
+MEMBER_FIELDS = (
+    Field("memberId", Reader.string, "member_id"),
+    Field("groupInstanceId", Reader.nullable_string, "group_instance_id", since=3),
+    Field("clientId", Reader.string, "client_id"),
+    Field("clientHost", Reader.string, "client_host"),
+    Field("rebalanceTimeout", Reader.int32, "rebalance_timeout_ms", since=1),
+    Field("sessionTimeout", Reader.int32, "session_timeout_ms"),
+    Field("subscription", _bytes, "subscription"),
+    Field("assignment", _bytes, "assignment"),
+)
 GENERATION = Value(
     "GroupMetadataValue",
-    (
-        Field("protocolType", Reader.string, "protocol_type"),
-        Field("generation", Reader.int32, "number"),
-        Field("protocol", Reader.nullable_string, "protocol"),
-        Field("leader", Reader.nullable_string, "leader"),
-        Field("currentStateTimestamp", Reader.int64, since=2),
-        Field(
-            "members",
-            structs(
-                Field("memberId", Reader.string, "member_id"),
-                Field("groupInstanceId", Reader.nullable_string, "group_instance_id", since=3),
-                Field("clientId", Reader.string, "client_id"),
-                Field("clientHost", Reader.string, "client_host"),
-                Field("rebalanceTimeout", Reader.int32, "rebalance_timeout_ms", since=1),
-                Field("sessionTimeout", Reader.int32, "session_timeout_ms"),
-                Field("subscription", _bytes, "subscription"),
-                Field("assignment", _bytes, "assignment"),
-            ),
-            "members",
-        ),
-    ),
+    (*GROUP_FIELDS, Field("members", structs(*MEMBER_FIELDS), "members")),
     make=_generation,
     newest=4,
     flexible=4,

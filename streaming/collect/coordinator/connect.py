@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from assignors.assignment import minus, union
-from streaming.collect.coordinator.schema import Field, MalformedRecord, Reader, read_fields
+from streaming.collect.coordinator.schema import Field, MalformedRecord, Reader, merged, read_fields
 from streaming.records.events import CONNECTOR, Holding
 
 #: ``protocolType`` of Connect's groups.
@@ -86,7 +86,6 @@ def _open(data: bytes, protocol: str | None) -> Reader:
 
 
 def _may_end(read: Callable[[Reader, str], T], default: Callable[[], T]) -> Callable[[Reader, str], T]:
-
     def optional(reader: Reader, what: str) -> T:
         return read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
 
@@ -94,18 +93,15 @@ def _may_end(read: Callable[[Reader, str], T], default: Callable[[], T]) -> Call
 
 
 def _work(reader: Reader, what: str) -> Holding:
-    merged: dict[str, set[int]] = {}
-
-    def connector() -> None:
+    def connector() -> tuple[str, list[int]]:
         name = reader.string(f"{what}.connector")
         tasks = reader.array(f"{what}.tasks", lambda: reader.int32(f"{what}.tasks"))
         if tasks and min(tasks) < CONNECTOR:
             raise MalformedRecord(f"{what}.tasks: {min(tasks)} is no task")
-        merged.setdefault(name, set()).update(tasks)
+        return name, tasks
 
-    read: Any = reader.nullable_array if reader.version >= _INCREMENTAL else reader.array
-    read(what, connector)
-    return {name: sorted(tasks) for name, tasks in sorted(merged.items()) if tasks}
+    read = reader.nullable_array if reader.version >= _INCREMENTAL else reader.array
+    return merged(read(what, connector) or ())
 
 
 _STATE = (

@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from streaming.collect.coordinator.schema import MalformedRecord, Reader, strings
+from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged, strings
 from streaming.records.events import Partitions
 
 #: ``protocolType`` of consumers; Connect and others embed something else.
@@ -83,11 +83,5 @@ def _open(data: bytes) -> Reader:
 
 def _partitions(reader: Reader, what: str) -> Partitions:
     """Read topics with partitions, both ascending and unique; topics without partitions are omitted."""
-    merged: dict[str, set[int]] = {}
-
-    def topic() -> None:
-        name = reader.string(f"{what}.topic")
-        merged.setdefault(name, set()).update(reader.partitions(f"{what}.partitions"))
-
-    reader.array(what, topic)
-    return {name: sorted(numbers) for name, numbers in sorted(merged.items()) if numbers}
+    topics = reader.array(what, lambda: (reader.string(f"{what}.topic"), reader.partitions(f"{what}.partitions")))
+    return merged(topics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from assignors.errors import MonitorError, OutsideFailure
+from streaming.collect.coordinator.classic import GROUP_FIELDS, MEMBER_FIELDS
 from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, read_fields, structs
 
 #: The layout is another system's if so many first records are unusable and none is usable.
@@ -12,30 +13,12 @@ _MOST_UNUSABLE: Final = 20
 #: Key type of a classic group's generation.
 _GROUP: Final = b"\x00\x02"
 
-#: ``group_metadata_value`` and ``member_state`` of Redpanda (src/v/kafka/server/group_metadata.cc): as Kafka's
-#: version 3, with a version before each member.
+#: ``group_metadata_value`` and ``member_state`` of Redpanda (src/v/kafka/server/group_metadata.cc): Kafka's version 3
+#: with a version before each member.
 _REDPANDA_VERSION: Final = 3
 _REDPANDA: Final = (
-    Field("protocolType", Reader.string),
-    Field("generation", Reader.int32),
-    Field("protocol", Reader.nullable_string),
-    Field("leader", Reader.nullable_string),
-    Field("stateTimestamp", Reader.int64),
-    Field(
-        "members",
-        structs(
-            Field("version", Reader.int16, "version"),
-            Field("id", Reader.string),
-            Field("instanceId", Reader.nullable_string),
-            Field("clientId", Reader.string),
-            Field("clientHost", Reader.string),
-            Field("rebalanceTimeout", Reader.int32),
-            Field("sessionTimeout", Reader.int32),
-            Field("subscription", Reader.nullable_bytes),
-            Field("assignment", Reader.nullable_bytes),
-        ),
-        "members",
-    ),
+    *GROUP_FIELDS,
+    Field("members", structs(Field("version", Reader.int16, "version"), *MEMBER_FIELDS), "members"),
 )
 
 
@@ -47,8 +30,8 @@ def is_redpanda(value: bytes) -> bool:
     """True if these bytes are exactly a generation with members in Redpanda's layout."""
     reader = Reader(value)
     try:
-        version = reader.int16("version")
-        if version != _REDPANDA_VERSION:
+        reader.version = reader.int16("version")
+        if reader.version != _REDPANDA_VERSION:
             return False
         members = read_fields(reader, "group_metadata_value", _REDPANDA)["members"]
     except MalformedRecord:
@@ -74,13 +57,13 @@ class LayoutCheck:
             ForeignLayout: this record, or all so far, have another system's layout.
         """
         if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
-            raise ForeignLayout(_message("its groups are in Redpanda's layout"))
+            raise _foreign("its groups are in Redpanda's layout")
         if self._is_kafka or isinstance(error, MalformedMember):
             return
         self._unusable += 1
         if self._unusable >= _MOST_UNUSABLE:
-            raise ForeignLayout(_message(f"none of its first {self._unusable} group records is in Kafka's layout"))
+            raise _foreign(f"none of its first {self._unusable} group records is in Kafka's layout")
 
 
-def _message(found: str) -> str:
-    return f"__consumer_offsets is not as Apache Kafka writes it ({found}): use --by polling"
+def _foreign(difference: str) -> ForeignLayout:
+    return ForeignLayout(f"__consumer_offsets is not as Apache Kafka writes it ({difference}): use --by polling")

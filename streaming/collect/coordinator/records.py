@@ -1,13 +1,12 @@
 """The record types of ``__consumer_offsets`` and their decoder.
 
 A key begins with its record type as int16 and the group id, a value with its version; a value of None is a
-tombstone. Types missing in :data:`_TYPES` (partition metadata, share state) are :class:`Other`.
+tombstone. Types missing in :data:`_TYPES` (partition metadata, share state) are not decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
@@ -33,7 +32,6 @@ from streaming.collect.coordinator.schema import (
     Read,
     Reader,
     Value,
-    only,
     read_fields,
     strings,
     structs,
@@ -73,18 +71,10 @@ class OffsetCommit(NamedTuple):
     offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
-    """A record whose type, or group, is not used."""
-
-    type: int
+CoordinatorRecord = OffsetCommit | ClassicGroup | GroupPart
 
 
-CoordinatorRecord = OffsetCommit | ClassicGroup | GroupPart | Other
-
-
-@dataclass(frozen=True, slots=True)
-class _Type:
+class _Type(NamedTuple):
     """One record type; ``make`` is called with the group id, the key's other fields and the value."""
 
     make: Callable[..., CoordinatorRecord]
@@ -195,7 +185,7 @@ _ROLES = (
     Field("standbyTasks", _TASKS, "standby"),
     Field("warmupTasks", _TASKS, "warmup"),
 )
-#: Part of a group → what is made of the fields; other parts have one field.
+#: Part of a group → the class of its value; other parts have one field, which is the value.
 _MAKERS: dict[str, Callable[..., Any]] = {
     "subscriptions": Subscription,
     "targets": Assigned,
@@ -208,7 +198,7 @@ _KEYS = {"subscriptions": (_MEMBER,), "targets": (_MEMBER,), "currents": (_MEMBE
 
 
 def _part(kind: ModernKind, part: str, name: str, *fields: Field, **more: Any) -> _Type:
-    value = Value(name, fields, **{"make": _MAKERS.get(part, only), **more})
+    value = Value(name, fields, **{"make": _MAKERS.get(part, lambda value: value), **more})
     return _Type(partial(GroupPart, kind=kind, part=part), value, _KEYS.get(part, ()))
 
 
@@ -280,8 +270,8 @@ _TYPES = {
 
 def decode(
     key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool] = lambda _: True
-) -> CoordinatorRecord:
-    """Decode one record; one of a group that is not wanted is :class:`Other`, unless it is an offset commit.
+) -> CoordinatorRecord | None:
+    """Decode one record; None: its type is not used, or its group not wanted. Plain offset commits are always decoded.
 
     Raises:
         NewerRecord: the type, or the value's version, is newer than Kafka 4.3.
@@ -290,7 +280,7 @@ def decode(
     return read_plain_commit(key, value) or decode_any(key, value, is_wanted)
 
 
-def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord:
+def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord | None:
     """Decode one record by the layout of its type; see :func:`decode`."""
     if key is None or len(key) < _TYPE.size:
         raise MalformedRecord(f"key: {key!r} has no record type")
@@ -299,12 +289,12 @@ def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str]
     if kind is None and number > max(_TYPES):
         raise NewerRecord(f"record type {number}")
     if kind is None:
-        return Other(number)
+        return None
     reader = Reader(key)
     reader.int16("key.type")
     group_id = reader.string("key.group")
     if not is_wanted(group_id):
-        return Other(number)
+        return None
     where = read_fields(reader, "key", kind.key)
     return kind.make(group_id=group_id, value=None if value is None else kind.value.read(value), **where)
 

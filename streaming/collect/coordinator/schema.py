@@ -9,19 +9,14 @@ Names, versions and order of fields are those of ``group-coordinator/src/main/re
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from assignors.errors import BadInput
 
 T = TypeVar("T")
 
-_INT8 = Struct(">b")
-_INT16 = Struct(">h")
-_INT32 = Struct(">i")
-_INT64 = Struct(">q")
 #: Bytes of the longest unsigned varint that fits 32 bits.
 _VARINT_BYTES = 5
 #: Bytes of the longest string that Kafka reads, whatever the length's own width.
@@ -40,108 +35,98 @@ class MalformedMember(MalformedRecord):
     """A member's metadata in a group record, written by its client, is malformed."""
 
 
-class Reader:
-    """Reads one value after the other.
+def _integer(layout: str) -> Callable[[Reader, str], int]:
+    form = Struct(layout)
+    size, unpack = form.size, form.unpack_from
 
-    Args:
+    def read(reader: Reader, what: str) -> int:
+        at = reader.at
+        if at + size > len(reader.data):
+            raise MalformedRecord(f"{what}: the value ends after {len(reader.data)} bytes, inside this field")
+        reader.at = at + size
+        value: int = unpack(reader.data, at)[0]
+        return value
+
+    return read
+
+
+class Reader:
+    """Reads one value after the other; ``what`` is the field's name in error messages.
+
+    Attributes:
+        at: the next byte of ``data``.
         flexible: lengths are varints, and structs end with tagged fields.
         version: of the struct in the bytes.
     """
 
-    __slots__ = ("_at", "_data", "flexible", "version")
+    __slots__ = ("at", "data", "flexible", "version")
 
-    def __init__(self, data: bytes, *, flexible: bool = False, version: int = 0) -> None:
-        self._data = data
-        self._at = 0
-        self.flexible = flexible
-        self.version = version
+    def __init__(self, data: bytes, *, flexible: bool = False) -> None:
+        self.data, self.at = data, 0
+        self.flexible, self.version = flexible, 0
 
     @property
     def left(self) -> int:
         """The number of unread bytes."""
-        return len(self._data) - self._at
+        return len(self.data) - self.at
 
-    def _fixed(self, form: Struct, what: str) -> int:
-        at = self._at
-        if at + form.size > len(self._data):
-            raise MalformedRecord(f"{what}: the value ends after {len(self._data)} bytes, inside this field")
-        self._at = at + form.size
-        value: int = form.unpack_from(self._data, at)[0]
-        return value
-
-    def int8(self, what: str) -> int:
-        """A signed byte."""
-        return self._fixed(_INT8, what)
-
-    def int16(self, what: str) -> int:
-        """A signed 16-bit number."""
-        return self._fixed(_INT16, what)
-
-    def int32(self, what: str) -> int:
-        """A signed 32-bit number."""
-        return self._fixed(_INT32, what)
-
-    def int64(self, what: str) -> int:
-        """A signed 64-bit number."""
-        return self._fixed(_INT64, what)
+    #: Signed numbers, the highest byte first.
+    int8, int16, int32, int64 = _integer(">b"), _integer(">h"), _integer(">i"), _integer(">q")
 
     def varint(self, what: str) -> int:
-        """An unsigned number, seven bits a byte, the lowest first."""
+        """Read an unsigned number, seven bits a byte, the lowest first."""
         value = 0
         for index in range(_VARINT_BYTES):
-            byte = self._fixed(_INT8, what)
+            byte = self.int8(what)
             value |= (byte & 0x7F) << 7 * index
             if byte >= 0:
                 return value
         raise MalformedRecord(f"{what}: a length of more than {_VARINT_BYTES} bytes")
 
     def _length(self, what: str, *, wide: bool) -> int:
-        """A length; below 0 is null, as Kafka reads it. Flexible versions store it plus one."""
+        """Read a length; below 0 is null, as Kafka reads it. Flexible versions store it plus one."""
         if self.flexible:
             return self.varint(what) - 1
         return self.int32(what) if wide else self.int16(what)
 
-    def _take(self, size: int, what: str) -> bytes:
-        taken = self._data[self._at : self._at + size]
-        if len(taken) < size:
-            raise MalformedRecord(f"{what}: {size} bytes announced, {len(taken)} there")
-        self._at += size
-        return taken
-
     def raw(self, size: int, what: str) -> bytes:
         """Read so many bytes."""
-        return self._take(size, what)
+        taken = self.data[self.at : self.at + size]
+        if len(taken) < size:
+            raise MalformedRecord(f"{what}: {size} bytes announced, {len(taken)} there")
+        self.at += size
+        return taken
 
     def nullable_string(self, what: str) -> str | None:
-        """Text, or None."""
+        """Read text, or None."""
         size = self._length(what, wide=False)
         if size < 0:
             return None
         if size > _STRING_BYTES:
             raise MalformedRecord(f"{what}: {size} bytes announced, a string has {_STRING_BYTES} at most")
         try:
-            return self._take(size, what).decode()
+            return self.raw(size, what).decode()
         except UnicodeDecodeError as error:
             raise MalformedRecord(f"{what}: not UTF-8") from error
 
     def string(self, what: str) -> str:
-        """Text."""
+        """Read text."""
         text = self.nullable_string(what)
         if text is None:
             raise MalformedRecord(f"{what}: null")
         return text
 
     def nullable_bytes(self, what: str) -> bytes | None:
-        """Bytes, or None."""
+        """Read bytes, or None."""
         size = self._length(what, wide=True)
-        return None if size < 0 else self._take(size, what)
+        return None if size < 0 else self.raw(size, what)
 
     def uuid(self, what: str) -> str:
-        """An id as Kafka prints it: base64 url-safe, no padding."""
-        return base64.urlsafe_b64encode(self._take(16, what)).decode().rstrip("=")
+        """Read an id as Kafka prints it: base64 url-safe, no padding."""
+        return base64.urlsafe_b64encode(self.raw(16, what)).decode().rstrip("=")
 
     def nullable_array(self, what: str, element: Callable[[], T]) -> list[T] | None:
-        """Elements, each read by ``element``; or None."""
+        """Read elements, each by ``element``; or None."""
         size = self._length(what, wide=True)
         if size < 0:
             return None
@@ -150,7 +135,7 @@ class Reader:
         return [element() for _ in range(size)]
 
     def array(self, what: str, element: Callable[[], T]) -> list[T]:
-        """Elements, each read by ``element``."""
+        """Read elements, each by ``element``."""
         elements = self.nullable_array(what, element)
         if elements is None:
             raise MalformedRecord(f"{what}: null")
@@ -164,30 +149,22 @@ class Reader:
         return numbers
 
     def tagged(self) -> dict[int, bytes]:
-        """The tagged fields at the end of a struct; none in versions that are not flexible."""
-        if not self.flexible:
-            return {}
-        found = {}
-        for _ in range(self.varint("number of tagged fields")):
+        """Read the tagged fields at the end of a struct; none in versions that are not flexible."""
+        fields = {}
+        for _ in range(self.varint("number of tagged fields") if self.flexible else 0):
             tag = self.varint("tag")
-            found[tag] = self._take(self.varint("size of a tagged field"), f"tagged field {tag}")
-        return found
+            fields[tag] = self.raw(self.varint("size of a tagged field"), f"tagged field {tag}")
+        return fields
 
 
 #: Kafka counts versions of a record type from 0, one a change; a higher number is another system's bytes.
 _NEWEST_PLAUSIBLE = 99
-#: Reads one field, given its full name for error messages.
+#: Reads one field, whose full name is for error messages.
 Read = Callable[[Reader, str], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a struct.
-
-    Args:
-        to: its name here; None: skipped.
-        since: the first version that has it.
-    """
+class Field(NamedTuple):
+    """A field of a struct: its name here (``to``; None: skipped), and the first version that has it."""
 
     name: str
     read: Read
@@ -195,11 +172,10 @@ class Field:
     since: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """The value of a record type.
 
-    Args:
+    Attributes:
         fields: in order, up to the last one that is used.
         make: called with the fields that have a name here.
         newest: the newest known version.
@@ -213,7 +189,7 @@ class Value:
     make: Callable[..., Any]
     newest: int = 0
     flexible: int = 0
-    tags: Mapping[int, Field] = field(default_factory=dict)
+    tags: Mapping[int, Field] = {}
     whole: bool = False
 
     def read(self, data: bytes) -> Any:
@@ -228,11 +204,9 @@ class Value:
         values = read_fields(reader, self.name, self.fields)
         if self.whole and not reader.flexible and reader.left:
             raise MalformedRecord(f"{self.name}: {reader.left} bytes follow the last field")
-        if self.tags:
-            for tag, content in reader.tagged().items():
-                tagged = self.tags.get(tag)
-                if tagged is not None and tagged.to is not None:
-                    values[tagged.to] = tagged.read(Reader(content, flexible=True), f"{self.name}.{tagged.name}")
+        for tag, content in reader.tagged().items() if self.tags else ():
+            if tag in self.tags:
+                values |= read_fields(Reader(content, flexible=True), self.name, (self.tags[tag],))
         return self.make(**values)
 
 
@@ -247,11 +221,6 @@ def structs(*fields: Field, make: Callable[..., Any] = dict) -> Read:
     return lambda reader, what: reader.array(what, lambda: read_struct(reader, what))
 
 
-def only(value: Any) -> Any:
-    """The ``make`` of a value with one used field, named ``value``."""
-    return value
-
-
 def strings(reader: Reader, what: str) -> tuple[str, ...]:
     """Read an array of strings."""
     return tuple(reader.array(what, lambda: reader.string(what)))
@@ -260,9 +229,17 @@ def strings(reader: Reader, what: str) -> tuple[str, ...]:
 def read_fields(reader: Reader, what: str, fields: tuple[Field, ...]) -> dict[str, Any]:
     """Read the fields of the reader's version; return those that have a name here."""
     values = {}
-    for entry in fields:
-        if reader.version >= entry.since:
-            value = entry.read(reader, f"{what}.{entry.name}")
-            if entry.to is not None:
-                values[entry.to] = value
+    for name, read, to, since in fields:
+        if reader.version >= since:
+            value = read(reader, f"{what}.{name}")
+            if to is not None:
+                values[to] = value
     return values
+
+
+def merged(entries: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
+    """Return names with their numbers, both ascending and unique; names without numbers are omitted."""
+    numbers: dict[str, set[int]] = {}
+    for name, more in entries:
+        numbers.setdefault(name, set()).update(more)
+    return {name: sorted(numbers[name]) for name in sorted(numbers) if numbers[name]}

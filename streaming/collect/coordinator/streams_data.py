@@ -8,9 +8,10 @@ task looks like a standby task. Newer versions are not read, as in older release
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
-from streaming.collect.coordinator.schema import MalformedRecord, Reader
+from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged
 from streaming.records.events import MAX_TIMESTAMP, Partitions
 
 #: The assignor's name under which Streams joins.
@@ -69,19 +70,8 @@ def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
     if reader.version >= _WITH_SUPPORTED:
         reader.int32("commonlySupportedVersion")
     _tasks(reader, "activeTasks")
-    standby: dict[str, set[int]] = {}
-    what = "standbyTasks.partitions"
-
-    def standby_task() -> None:
-        subtopology, number = _task(reader, "standbyTasks")
-        if number < 0:
-            raise MalformedRecord(f"standbyTasks: {number} is no partition")
-        standby.setdefault(subtopology, set()).add(number)
-        reader.array(what, lambda: (_text(reader, what), reader.int32(what)))
-
-    reader.array("standbyTasks", standby_task)
-    next_ms = _next(reader) if reader.version >= _WITH_NEXT else None
-    return AssignedTasks({name: sorted(numbers) for name, numbers in sorted(standby.items())}, next_ms)
+    standby = merged(reader.array("standbyTasks", lambda: _standby_task(reader)))
+    return AssignedTasks(standby, _next_rebalance(reader) if reader.version >= _WITH_NEXT else None)
 
 
 def _open(data: bytes | None) -> Reader | None:
@@ -108,25 +98,31 @@ def _tasks(reader: Reader, what: str) -> None:
     reader.array(what, lambda: _task(reader, what))
 
 
+def _standby_task(reader: Reader) -> tuple[str, list[int]]:
+    subtopology, number = _task(reader, "standbyTasks")
+    if number < 0:
+        raise MalformedRecord(f"standbyTasks: {number} is no partition")
+    what = "standbyTasks.partitions"
+    reader.array(what, lambda: (_text(reader, what), reader.int32(what)))
+    return subtopology, [number]
+
+
 def _text(reader: Reader, what: str) -> bytes:
     """Read a text written by DataOutputStream.writeUTF."""
     return reader.raw(reader.int16(what) & 0xFFFF, what)
 
 
-def _next(reader: Reader) -> int | None:
+def _next_rebalance(reader: Reader) -> int | None:
     """Read the time of the next rebalance, which follows the topics and hosts."""
     reader.array("topics", lambda: (reader.int32("topics"), _text(reader, "topics")))
-    _hosts(reader, "partitionsByHost")
-    _hosts(reader, "standbyPartitionsByHost")
+    for what in ("partitionsByHost", "standbyPartitionsByHost"):
+        reader.array(what, partial(_skip_host, reader, what))
     reader.int32("errorCode")
     time = reader.int64("nextRebalanceMs")
     return time if 0 <= time <= MAX_TIMESTAMP else None
 
 
-def _hosts(reader: Reader, what: str) -> None:
-    def host() -> None:
-        _text(reader, what)
-        reader.int32(what)
-        reader.array(what, lambda: (reader.int32(what), reader.int32(what)))
-
-    reader.array(what, host)
+def _skip_host(reader: Reader, what: str) -> None:
+    _text(reader, what)
+    reader.int32(what)
+    reader.array(what, lambda: (reader.int32(what), reader.int32(what)))

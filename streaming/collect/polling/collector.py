@@ -52,7 +52,7 @@ class PollingCollector(BaseCollector):
     def _follow(self, others: OtherCollectors) -> None:
         settings = self._settings
         published, self._known = read_published_state(settings, self._counts_source, self._wanted)
-        self._count(published.counts, published.brokers)
+        self._count(published)
         self._rebalances, self._described = Rebalances(published.rebalances), dict[str, frozenset[str]]()
         self._requests = GroupRequests(settings.kafka)
         self._brokers = self._requests.brokers(settings.topics.membership)
@@ -100,7 +100,7 @@ class PollingCollector(BaseCollector):
     def _answered(self, answer: Described) -> Iterable[Event]:
         group_id, now = answer.group_id, time.monotonic()
         self._answers_again(group_id)
-        self._metrics.answered()
+        self._metrics.descriptions.inc()
         if answer.state not in RESTS:
             self._described[group_id] = frozenset(member.member_id for member in answer.members)
         if group_id in self._newer_than_answer:
@@ -185,7 +185,8 @@ class PollingCollector(BaseCollector):
             self._look_for((self._known.keys() | self._there.keys()) - there.keys(), now)
             self._log_visibility(len(there))
         self._there, self._listed_at = there, moment
-        self._metrics.listed(len(self._schedule), overdue=self._schedule.overdue(now))
+        self._metrics.groups.set(len(self._schedule))
+        self._metrics.overdue.set(self._schedule.overdue(now))
 
     def _look_for(self, groups: Iterable[str], now: float) -> None:
         """Groups that no broker lists: whether one is gone, only its coordinator knows."""
@@ -215,13 +216,13 @@ class PollingCollector(BaseCollector):
                 *(reply.group_id, reply.error.str()),
             )
         self._unanswered.add(reply.group_id)
-        self._metrics.unanswered(len(self._unanswered))
+        self._metrics.unanswered.set(len(self._unanswered))
 
     def _answers_again(self, group_id: str) -> None:
         if group_id not in self._unanswered:
             return
         self._unanswered.discard(group_id)
-        self._metrics.unanswered(len(self._unanswered))
+        self._metrics.unanswered.set(len(self._unanswered))
         if not self._unanswered:
             _log.info("all coordinators answer again")
 

@@ -94,7 +94,7 @@ def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
 
         def publish(number: int) -> None:
             event = Event("test", f"e{number}", MemberLeft(group_id="g", timestamp=number, member_id="m"))
-            place = ResumePoint(OFFSETS_TOPIC, {0: number}, source._consumer.consumer_group_metadata())
+            place = ResumePoint({0: number}, source._consumer.consumer_group_metadata())
             publisher.publish([event], place)
 
         publish(1)

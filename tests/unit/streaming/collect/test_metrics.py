@@ -22,9 +22,10 @@ def values(registry: CollectorRegistry) -> dict[str, float]:
 def test_answers_events_and_waiting_members() -> None:
     registry = CollectorRegistry()
     metrics = PollMetrics(registry)
-    metrics.answered()
-    metrics.listed(7, overdue=1.5)
-    metrics.unanswered(3)
+    metrics.descriptions.inc()
+    metrics.groups.set(7)
+    metrics.overdue.set(1.5)
+    metrics.unanswered.set(3)
     metrics.published([EVENT])
     assert values(registry) == {
         "answers_total": 1,
@@ -39,7 +40,9 @@ def test_answers_events_and_waiting_members() -> None:
 def test_events_dead_letters_and_lag() -> None:
     registry = CollectorRegistry()
     metrics = CollectMetrics(registry)
-    metrics.read(7, lag=6, behind=2)
+    metrics.records.inc(7)
+    metrics.lag.set(6)
+    metrics.behind.set(2)
     metrics.published([EVENT, EVENT, OutgoingRecord("dlt", b"k", b"v", [], dead=True)])
     metrics.logged(LogCounts(read=10, understood=4, undated=1))
     metrics.logged(LogCounts(read=12, understood=5, undated=1))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from streaming.collect.progress import GroupOffsets, ProgressSampler, SampleSchedule, progress_event
+from streaming.collect.progress import ProgressSampler, SampleSchedule, consumed_partitions, progress_event
+from streaming.collect.rebalances import KnownGroup
 from streaming.records.events import GroupObserved, GroupProgress, ObservedMember
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -23,11 +24,11 @@ def snapshot(assigned: dict[str, list[int]], **fields: Any) -> GroupObserved:
 
 def test_partitions_are_the_assigned_and_the_committed() -> None:
     offsets = {B: 5, ("u", 0): 7}
-    assert GroupOffsets(snapshot({"t": [0]}), offsets).places() == [A, B]
-    assert GroupOffsets(snapshot({}), offsets).places() == [B, ("u", 0)]
-    assert GroupOffsets(snapshot({"0": [3]}, group_protocol="streams"), offsets).places() == [B]
-    assert GroupOffsets(snapshot({"t": [0]}, group_protocol="share"), offsets).places() == []
-    assert GroupOffsets(snapshot({"c": [-1, 0]}, kind="connect"), offsets).places() == []
+    assert consumed_partitions(KnownGroup(snapshot({"t": [0]}), committed=offsets)) == [A, B]
+    assert consumed_partitions(KnownGroup(snapshot({}), committed=offsets)) == [B, ("u", 0)]
+    assert consumed_partitions(KnownGroup(snapshot({"0": [3]}, group_protocol="streams"), committed=offsets)) == [B]
+    assert consumed_partitions(KnownGroup(snapshot({"t": [0]}, group_protocol="share"), committed=offsets)) == []
+    assert consumed_partitions(KnownGroup(snapshot({"c": [-1, 0]}, kind="connect"), committed=offsets)) == []
 
 
 def test_an_event_holds_offsets_and_lost_records() -> None:
@@ -84,7 +85,7 @@ def test_a_sample_joins_commits_and_ends(monkeypatch: pytest.MonkeyPatch) -> Non
             kafka.append("t", b"v", partition=partition)
     kafka.topics["t"].logs[1].begins = 2
     sampler = ProgressSampler(KafkaSettings(bootstrap_servers="memory:1"), 0)
-    group = GroupOffsets(snapshot({"t": [0, 1]}), {A: 3, B: 1})
+    group = KnownGroup(snapshot({"t": [0, 1]}), committed={A: 3, B: 1})
     sampler.touch(["g"], 0)
     samples = [event for now in range(5) for event in sampler.sample(lambda _: group, lambda: ["g"], now, now)]
     partitions = {"t": {"0": (3, 3), "1": (1, 4)}}

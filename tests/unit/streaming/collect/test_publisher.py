@@ -43,7 +43,7 @@ def event(number: int = 1) -> Event:
 
 
 def place(offset: int) -> ResumePoint:
-    return ResumePoint(OFFSETS_TOPIC, {3: offset, 5: 2 * offset}, "group")
+    return ResumePoint({3: offset, 5: 2 * offset}, "group")
 
 
 def ids(kafka: MemoryKafka, topic: str = TOPIC) -> list[bytes | None]:

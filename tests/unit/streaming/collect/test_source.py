@@ -24,7 +24,9 @@ from tests.support.wait import eventually
 
 
 def partition(start: int) -> _Partition:
-    return _Partition(Fold("s", 4, str), start)
+    fold = Fold("s", 4, str)
+    fold.start = start
+    return _Partition(fold)
 
 
 def generation(offset: int) -> RawRecord:
@@ -91,7 +93,7 @@ def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
         assert (first.records, first.behind, first.lag) == (3, 0, 0)
         assert [item.record.offset for item in first.outcomes] == [0]
         # The last record of each partition is kept back until its millisecond is over.
-        assert first.place == ResumePoint(OFFSETS_TOPIC, {0: 1, 2: 0}, "group")
+        assert first.place == ResumePoint({0: 1, 2: 0}, "group")
         second = one.read(settle_seconds=0)
         assert (second.records, second.place.offsets) == (0, {0: 2, 2: 1})
         assert sorted(item.record.partition for item in second.outcomes) == [0, 2]
@@ -125,7 +127,7 @@ def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, 
     ("lag", "behind", "up_to_date"), [(0, 0, True), (2000, 0, True), (2001, 0, False), (0, 1, False)]
 )
 def test_records_of_the_last_millisecond_wait_for_the_next_read(lag: int, behind: int, up_to_date: bool) -> None:
-    batch = source.OffsetsBatch([], ResumePoint(OFFSETS_TOPIC, {}, None), 0, lag, behind)
+    batch = source.OffsetsBatch([], ResumePoint({}, None), 0, lag, behind)
     assert batch.up_to_date is up_to_date
 
 
