@@ -13,9 +13,19 @@ from typing import Final
 
 from streaming.collect.lifecycle import BaseCollector
 from streaming.collect.metrics import PollMetrics
-from streaming.collect.polling.group import DEAD, OTHER_SECONDS, RESTS, UNKNOWN, Described, in_flux, is_news, poll
+from streaming.collect.polling.group import (
+    DEAD,
+    OTHER_SECONDS,
+    RESTS,
+    UNKNOWN,
+    Described,
+    PolledGroup,
+    in_flux,
+    is_news,
+    poll,
+)
 from streaming.collect.polling.requests import GroupRequests, Listed, Listing, Reply, Unanswered
-from streaming.collect.polling.resume import OtherCollectors, known_by, read_published_state
+from streaming.collect.polling.resume import OtherCollectors, read_published_state, state_after
 from streaming.collect.polling.schedule import Pace, Schedule, wait
 from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances, state_event
 from streaming.kafka.access import NotAllowed, Permission, denied
@@ -45,31 +55,31 @@ class PollingCollector(BaseCollector):
 
     def _collect(self) -> None:
         self._source = f"kafka://{self._cluster}/groups"
-        # From now on: what was before is read next.
-        with OtherCollectors(self._settings, self._source, self._wanted) as others:
-            self._follow(others)
+        # Opened first: no event is missed between the two readers.
+        with OtherCollectors(self._settings, self._source, self._wanted) as collectors:
+            self._follow(collectors)
 
-    def _follow(self, others: OtherCollectors) -> None:
+    def _follow(self, collectors: OtherCollectors) -> None:
         settings = self._settings
-        published, self._known = read_published_state(settings, self._counts_source, self._wanted)
+        published, self._groups = read_published_state(settings, self._counts_source, self._wanted)
         self._count(published)
         self._rebalances, self._described = Rebalances(published.rebalances), dict[str, frozenset[str]]()
         self._requests = GroupRequests(settings.kafka)
         self._brokers = self._requests.brokers(settings.topics.membership)
         self._schedule = Schedule(self._pace, time.monotonic())
         self._list_due = time.monotonic()
-        self._there: dict[str, Listed] = {}
+        self._listed: dict[str, Listed] = {}
         self._listed_at = 0
         self._contact, self._unanswered = Contact(), set[str]()
         self._held: dict[str, float] = {}
-        # Groups of which something was learned after the list, or the answer about them, was asked for.
+        # Groups with news since the last request for the list, or for their description.
         self._newer_than_list, self._newer_than_answer = set[str](), set[str]()
         self._away = self._complete = False
         _log.info("asking about groups, %g requests a second at most", self._pace.requests)
         while self._goes_on():
-            for event in others.poll():
+            for event in collectors.poll():
                 self._take_other(event)
-            self._ask()
+            self._request()
             now = time.monotonic()
             replies = self._requests.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
             events = [event for reply in replies for event in self._take(reply)]
@@ -78,7 +88,7 @@ class PollingCollector(BaseCollector):
         if self._stop.is_set():
             self._heartbeats.write_last()
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         now = time.monotonic()
         if now >= self._list_due and not self._requests.listing:
             self._schedule.spend(self._brokers, now)
@@ -90,16 +100,20 @@ class PollingCollector(BaseCollector):
     def _take(self, reply: Reply) -> Iterable[Event]:
         match reply:
             case Described():
-                return self._answered(reply)
+                return self._take_description(reply)
             case Listing():
-                self._listed(reply)
+                self._take_list(reply)
             case Unanswered():
                 self._failed(reply)
         return ()
 
-    def _answered(self, answer: Described) -> Iterable[Event]:
+    def _take_description(self, answer: Described) -> Iterable[Event]:
         group_id, now = answer.group_id, time.monotonic()
-        self._answers_again(group_id)
+        if group_id in self._unanswered:
+            self._unanswered.discard(group_id)
+            self._metrics.unanswered.set(len(self._unanswered))
+            if not self._unanswered:
+                _log.info("all coordinators answer again")
         self._metrics.descriptions.inc()
         if answer.state not in RESTS:
             self._described[group_id] = frozenset(member.member_id for member in answer.members)
@@ -108,18 +122,17 @@ class PollingCollector(BaseCollector):
             self._schedule.answered(group_id, "flux", now)
             return ()
         self._newer_than_list.add(group_id)
-        before = self._known.get(group_id, UNKNOWN)
-        known, event = poll(before, answer, int(time.time() * 1000), self._source)
+        before = self._group(group_id)
+        group, event = poll(before, answer, int(time.time() * 1000), self._source)
         if event is None:
             self._held.pop(group_id, None)
         elif before.is_from_other_collector and self._is_held(group_id, now):
             self._schedule.answered(group_id, "flux", now)
             return ()
-        if known is UNKNOWN:
-            self._known.pop(group_id, None)
+        self._keep(group_id, group)
+        if group is UNKNOWN:
             self._schedule.remove(group_id)
         else:
-            self._known[group_id] = known
             calm = answer.state in RESTS and (event is None or before.view is None)
             self._schedule.answered(group_id, "rest" if calm else "flux", now)
         return () if event is None else (event,)
@@ -129,28 +142,34 @@ class PollingCollector(BaseCollector):
         for event in events:
             self._rebalances.observed(event.data)
         for data in self._rebalances.events(self._known_group, time.time_ns() // 1_000_000):
-            if not self._known.get(data.group_id, UNKNOWN).is_from_other_collector:
+            if not self._group(data.group_id).is_from_other_collector:
                 yield state_event(self._source, data)
 
     def _known_group(self, group_id: str) -> KnownGroup | None:
-        view = self._known.get(group_id, UNKNOWN).view
+        view = self._group(group_id).view
         return None if view is None else KnownGroup(view)
+
+    def _group(self, group_id: str) -> PolledGroup:
+        return self._groups.get(group_id, UNKNOWN)
+
+    def _keep(self, group_id: str, group: PolledGroup | None) -> None:
+        if group is None or group is UNKNOWN:
+            self._groups.pop(group_id, None)
+        else:
+            self._groups[group_id] = group
 
     def _take_other(self, event: Event) -> None:
         """Take another collector's event of a group: later answers are compared with it.
 
         An answer to an earlier request may be older: a rebalance that has ended would look like another one.
         """
-        group_id, known = event.data.group_id, known_by(event)
+        group_id = event.data.group_id
         self._held.pop(group_id, None)
         self._newer_than_list.add(group_id)
         self._rebalances.observed(event.data)
         if self._requests.describes(group_id):
             self._newer_than_answer.add(group_id)
-        if known is None or known is UNKNOWN:
-            self._known.pop(group_id, None)
-        else:
-            self._known[group_id] = known
+        self._keep(group_id, state_after(event))
 
     def _is_held(self, group_id: str, now: float) -> bool:
         """True if a change is left to the collector that published the group's last event."""
@@ -160,45 +179,45 @@ class PollingCollector(BaseCollector):
         _log.info("group %s: nobody else tells of its changes any more: told from here", group_id)
         return False
 
-    def _listed(self, listing: Listing) -> None:
+    def _take_list(self, listing: Listing) -> None:
         now, moment = time.monotonic(), int(time.time() * 1000)
         self._log_contact(listing.trouble[0].str() if listing.trouble else None)
-        there = {one.group_id: one for one in listing.groups if one.state != DEAD and self._wanted(one.group_id)}
-        for group_id, one in there.items():
-            self._schedule.add(group_id, one.cost, now)
-            if one.state is None:
+        listed = {item.group_id: item for item in listing.groups if item.state != DEAD and self._wanted(item.group_id)}
+        rebalancing: dict[str, ListedGroup] = {}
+        for group_id, item in listed.items():
+            self._schedule.add(group_id, item.cost, now)
+            if item.state is None:
                 continue
-            known = self._known.get(group_id, UNKNOWN)
-            if one.state not in RESTS and group_id not in self._newer_than_list:
-                before = self._listed_at if group_id in self._there else None
-                known = self._known[group_id] = in_flux(known, one.state, moment, before)
-            if is_news(known, one.state):
+            group = self._group(group_id)
+            if item.state not in RESTS:
+                # The client has no names for the states of groups with epochs.
+                state = item.state if item.state in REBALANCING_STATES else REBALANCING_STATES[-1]
+                rebalancing[group_id] = ListedGroup(state, self._described.get(group_id))
+                if group_id not in self._newer_than_list:
+                    before = self._listed_at if group_id in self._listed else None
+                    group = self._groups[group_id] = in_flux(group, item.state, moment, before)
+            if is_news(group, item.state):
                 self._schedule.hurry(group_id, now)
-        rebalancing = {
-            group_id: ListedGroup(_kafka_state(one.state), self._described.get(group_id))
-            for group_id, one in there.items()
-            if one.state is not None and one.state not in RESTS
-        }
         self._described = {group_id: ids for group_id, ids in self._described.items() if group_id in rebalancing}
         self._rebalances.listed(rebalancing, moment, complete=not listing.trouble)
         if not listing.trouble:
-            self._look_for((self._known.keys() | self._there.keys()) - there.keys(), now)
-            self._log_visibility(len(there))
-        self._there, self._listed_at = there, moment
+            self._look_for((self._groups.keys() | self._listed.keys()) - listed.keys(), now)
+            self._log_visibility(len(listed))
+        self._listed, self._listed_at = listed, moment
         self._metrics.groups.set(len(self._schedule))
         self._metrics.overdue.set(self._schedule.overdue(now))
 
     def _look_for(self, groups: Iterable[str], now: float) -> None:
-        """Groups that no broker lists: whether one is gone, only its coordinator knows."""
+        """Request the groups that no broker lists: whether a group is gone, only its coordinator knows."""
         for group_id in groups:
-            known = self._known.get(group_id, UNKNOWN)
-            if known.id:
+            group = self._group(group_id)
+            if group.id:
                 self._schedule.add(group_id, 2, now)
                 self._schedule.hurry(group_id, now)
-            else:  # never published from here; the number of one that the stream knows is kept
+            else:  # never published from here; the number of a group that the stream has is kept
                 self._schedule.remove(group_id)
-                if known.view is None:
-                    self._known.pop(group_id, None)
+                if group.view is None:
+                    self._keep(group_id, None)
 
     def _failed(self, reply: Unanswered) -> None:
         if reply.error.name().endswith(_DENIED):
@@ -218,20 +237,11 @@ class PollingCollector(BaseCollector):
         self._unanswered.add(reply.group_id)
         self._metrics.unanswered.set(len(self._unanswered))
 
-    def _answers_again(self, group_id: str) -> None:
-        if group_id not in self._unanswered:
-            return
-        self._unanswered.discard(group_id)
-        self._metrics.unanswered.set(len(self._unanswered))
-        if not self._unanswered:
-            _log.info("all coordinators answer again")
-
     def _log_contact(self, trouble: str | None) -> None:
         if self._away and trouble is None:
             self._schedule.retry(time.monotonic())
         self._away = trouble is not None
-        news = self._contact.news(trouble)
-        if news is not None:
+        if (news := self._contact.news(trouble)) is not None:
             _log.warning("%s", news)
 
     def _denied(self, reply: Unanswered) -> NotAllowed:
@@ -264,9 +274,4 @@ class PollingCollector(BaseCollector):
             self._metrics.published(self._publisher.publish(items, None))
 
     def _snapshots(self) -> Mapping[str, GroupObserved]:
-        return {group_id: known.view for group_id, known in self._known.items() if known.view is not None}
-
-
-def _kafka_state(state: str) -> str:
-    """Return Kafka's name of a listed state; the client has none for those of groups with epochs."""
-    return state if state in REBALANCING_STATES else REBALANCING_STATES[-1]
+        return {group_id: group.view for group_id, group in self._groups.items() if group.view is not None}

@@ -1,24 +1,24 @@
 """The events that follow from a coordinator's answer: ``poll(group, answer, …) -> (group, event)``. Pure.
 
-Coordinators tell neither a classic group's generation nor, through this client, a consumer group's epoch. So the
+Coordinators return neither a classic group's generation nor, through this client, a consumer group's epoch. So the
 numbers of these events are counted here: one more for each change that Kafka certainly counts as well. They never
 run ahead of Kafka's, so that the collector of ``__consumer_offsets`` can take over at any time.
 
 ===========  ======================================  ==========================================================
 protocol     published                               one more
 ===========  ======================================  ==========================================================
-classic      at rest: between generations nobody is  another assignment or assignor, or a rebalance seen before
-             told what members own
-consumer     every state of members, what they own   members came or went; or, since the group was last seen at
-             and are to own                          rest, they are to own something else
+classic      at rest, as members have no assignment  another assignment or assignor, or a rebalance seen before
+             between generations
+consumer     every state of members, assignments     members joined or left; or another target since the group was
+             and targets                             last seen at rest
 ===========  ======================================  ==========================================================
 
 If another collector published a group's last event, it has :data:`OTHER_SECONDS` to publish the next one, as it
 sees more. After that this collector does.
 
-Ids are a chain: each is a function of the one before it and of what was seen. The first has none before it, so the
-time counts in its place: a group that was deleted may come back exactly as it was at first. The last event of
-a group is all that a restarted collector needs (:func:`resumed`).
+Ids are a chain: each is a function of the id before it and of the snapshot. The first has the time in place of an id
+before it: a group that was deleted may come back exactly as it was at first. The last event of a group is all that a
+restarted collector needs (:func:`resumed`).
 """
 
 from __future__ import annotations
@@ -34,27 +34,18 @@ from streaming.collect.coordinator.streams_data import STREAM
 from streaming.collect.evidence import UNSURE, departed
 from streaming.records.codec import encode, rfc3339
 from streaming.records.diffs import LatestAssignment
-from streaming.records.events import (
-    POLLING,
-    Event,
-    Evidence,
-    GroupDeleted,
-    GroupObserved,
-    Kind,
-    ObservedMember,
-    Partitions,
-)
+from streaming.records.events import POLLING, Event, Evidence, GroupDeleted, GroupObserved, Kind, ObservedMember
 
-#: What an event of this collector is not, for its readers.
+#: The limits of this collector's events, for their readers.
 LIMITS = (
     "asked for with the Admin API: the generation or epoch is a count of what was seen, not Kafka's number; "
     "subscriptions, reasons, and what came and went between two answers can't be seen"
 )
 #: States in which nothing is under way; all others lie between two generations, or between an epoch and its end.
 RESTS = frozenset({"Stable", "Empty"})
-#: For how long another collector that has the last word on a group may be behind.
+#: How long a group's changes are left to another collector that published its last event.
 OTHER_SECONDS = 15.0
-#: The coordinator knows no such group.
+#: State of a group that the coordinator does not have.
 DEAD = "Dead"
 
 
@@ -80,10 +71,9 @@ class Flux:
 
 @dataclass(frozen=True, slots=True)
 class PolledGroup:
-    """The state of a group between two answers.
+    """The state of a group between two answers: its last published event, and when it was seen (ms).
 
-    Attributes:
-        described: when it was last described, in ms: nothing newer than ``view`` was seen then.
+    ``described``: when it was last described, without a change since ``view``. ``rest``: when it was last at rest.
     """
 
     view: GroupObserved | None = None
@@ -120,14 +110,11 @@ def resumed(event: Event) -> PolledGroup:
 
 def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
     """Return the state of a group whose events were deleted, from its latest assignment."""
-    members = [
-        ObservedMember(member_id=member_id, topics=[], assigned=assigned)
-        for member_id, assigned in sorted(latest.members.items())
-    ]
+    members = sorted(latest.members.items())
     view = GroupObserved(
         group_id=latest.group_id,
         timestamp=latest.timestamp,
-        members=members,
+        members=[ObservedMember(member_id=member_id, topics=[], assigned=assigned) for member_id, assigned in members],
         generation=latest.generation,
         group_epoch=latest.group_epoch,
         group_protocol="consumer" if latest.protocol == "consumer" else "classic",
@@ -137,58 +124,56 @@ def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
     return PolledGroup(view, described=latest.timestamp)
 
 
-def in_flux(known: PolledGroup, state: str, now: int, rest: int | None = None) -> PolledGroup:
-    """The group after a state of a rebalance was seen at ``now`` (ms): only the first one counts.
+def in_flux(group: PolledGroup, state: str, now: int, rest: int | None = None) -> PolledGroup:
+    """Return the group after a state of a rebalance was seen at ``now`` (ms): only the first state counts.
 
     ``rest``: when the group was last listed at rest, if it was.
     """
-    if known.flux is not None:
-        return known
-    return replace(known, flux=Flux(max(filter(None, (known.rest, rest)), default=None), now, state))
+    if group.flux is not None:
+        return group
+    return replace(group, flux=Flux(max(filter(None, (group.rest, rest)), default=None), now, state))
 
 
-def is_news(known: PolledGroup, state: str) -> bool:
+def is_news(group: PolledGroup, state: str) -> bool:
     """True if a listed state requires a description: a rebalance has begun or ended.
 
     A group that was never described is due anyway.
     """
-    expected = "Empty" if known.view is None else known.view.state
-    return known.flux is not None or (known.described is not None and expected not in (None, state))
+    expected = "Empty" if group.view is None else group.view.state
+    return group.flux is not None or (group.described is not None and expected not in (None, state))
 
 
-def poll(known: PolledGroup, answer: Described, now: int, source: str) -> tuple[PolledGroup, Event | None]:
-    """The group after an answer at ``now`` (ms), and what is published.
+def poll(group: PolledGroup, answer: Described, now: int, source: str) -> tuple[PolledGroup, Event | None]:
+    """Return the group after an answer at ``now`` (ms), and the event to publish; None: nothing changed.
 
-    An answer that shows nothing new publishes nothing. A group that is empty when it is first seen is published
-    when somebody joins: until then there is nothing to tell.
+    A group that is empty when it is first seen is published once a member joins.
     """
     if answer.state == DEAD:
-        return UNKNOWN, _deleted(known, answer.group_id, now, source)
+        return UNKNOWN, _deleted(group, answer.group_id, now, source)
     at_rest = answer.state in RESTS
-    known = known if at_rest else in_flux(known, answer.state, now)
-    view = _view(known, answer, now)
+    group = group if at_rest else in_flux(group, answer.state, now)
+    view = _view(group, answer, now)
     event = None
-    if _shows_more(known, view, at_rest=at_rest):
-        view = structs.replace(view, evidence=_evidence(known, view, now, at_rest=at_rest))
-        event = Event(source, _id(known.id, view), view)
-        known = replace(known, view=view, id=event.id)
-    flux = None if at_rest else known.flux
-    rest = now if at_rest else known.rest
-    return replace(known, described=now, rest=rest, flux=flux), event
+    if _has_changed(group, view, at_rest=at_rest):
+        view = structs.replace(view, evidence=_evidence(group, view, now, at_rest=at_rest))
+        event = Event(source, _id(group.id, view), view)
+        group = replace(group, view=view, id=event.id)
+    flux, rest = (None, now) if at_rest else (group.flux, group.rest)
+    return replace(group, described=now, rest=rest, flux=flux), event
 
 
-def _deleted(known: PolledGroup, group_id: str, now: int, source: str) -> Event | None:
-    if known.view is None:
+def _deleted(group: PolledGroup, group_id: str, now: int, source: str) -> Event | None:
+    if group.view is None:
         return None
     data = GroupDeleted(group_id=group_id, timestamp=now, reason="the coordinator no longer knows it")
-    return Event(source, _digest(known.id, b"deleted"), data)
+    return Event(source, _digest(group.id, b"deleted"), data)
 
 
-def _view(known: PolledGroup, answer: Described, now: int) -> GroupObserved:
-    before = known.view
-    # Subscriptions can't be seen: where the other collector has told them, they are not taken back.
+def _view(group: PolledGroup, answer: Described, now: int) -> GroupObserved:
+    before = group.view
+    # Subscriptions can't be seen: those that the other collector published are kept.
     topics = {member.member_id: member.topics for member in before.members} if before is not None else {}
-    consumer = answer.protocol == "consumer"
+    kind: Kind | UnsetType = "streams" if answer.protocol == "classic" and answer.assignor == STREAM else UNSET
     view = GroupObserved(
         group_id=answer.group_id,
         timestamp=now,
@@ -199,96 +184,83 @@ def _view(known: PolledGroup, answer: Described, now: int) -> GroupObserved:
         group_protocol=answer.protocol,
         protocol=answer.assignor,
         state=answer.state,
-        kind=_kind(before, answer),
+        # A group whose last member left has no assignor any more, but its kind.
+        kind=kind if answer.members or before is None else before.kind,
     )
-    number = known.number + (before is None or _counts(known, before, view))
-    return structs.replace(view, generation=None if consumer else number, group_epoch=number if consumer else None)
+    number = group.number + (before is None or _is_counted(group, before, view))
+    is_consumer = answer.protocol == "consumer"
+    return structs.replace(
+        view, generation=None if is_consumer else number, group_epoch=number if is_consumer else None
+    )
 
 
-def _kind(before: GroupObserved | None, answer: Described) -> Kind | UnsetType:
-    """Kafka Streams by its protocol; a group whose last member left has none any more, but its kind."""
-    if answer.members or before is None:
-        return "streams" if answer.protocol == "classic" and answer.assignor == STREAM else UNSET
-    return before.kind
-
-
-def _counts(known: PolledGroup, before: GroupObserved, now: GroupObserved) -> bool:
+def _is_counted(group: PolledGroup, before: GroupObserved, now: GroupObserved) -> bool:
     """True if Kafka's own number has certainly grown since ``before``."""
     if before.group_protocol != now.group_protocol:
         return True
+    owned_before, owned_now = ({_name(member): member.assigned for member in view.members} for view in (before, now))
     if now.group_protocol == "classic":
-        under_way = known.flux is not None
-        return under_way or before.protocol != now.protocol or _owned(before) != _owned(now)
-    if _owned(before).keys() != _owned(now).keys():
+        return group.flux is not None or before.protocol != now.protocol or owned_before != owned_now
+    if owned_before.keys() != owned_now.keys():
         return True
-    return before.state in RESTS and _targets(before) != _targets(now)
+    targets = ({_name(member): member.target or {} for member in view.members} for view in (before, now))
+    return before.state in RESTS and next(targets) != next(targets)
 
 
-def _shows_more(known: PolledGroup, view: GroupObserved, *, at_rest: bool) -> bool:
+def _name(member: ObservedMember) -> str:
+    return member.group_instance_id or member.member_id
+
+
+def _has_changed(group: PolledGroup, view: GroupObserved, *, at_rest: bool) -> bool:
     if view.group_protocol == "classic" and not at_rest:
         return False
-    before = known.view
+    before = group.view
     if before is None:
         return bool(view.members)
-    if _seen(before) != _seen(view) or before.group_protocol != view.group_protocol:
+    if _visible(before) != _visible(view) or before.group_protocol != view.group_protocol:
         return True
     if view.group_protocol == "classic":
-        return known.flux is not None
+        return group.flux is not None
     return at_rest and before.state not in RESTS
 
 
-def _owned(view: GroupObserved) -> dict[str, Partitions]:
-    return {member.group_instance_id or member.member_id: member.assigned for member in view.members}
-
-
-def _targets(view: GroupObserved) -> dict[str, Partitions]:
-    return {member.group_instance_id or member.member_id: member.target or {} for member in view.members}
-
-
-def _seen(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
-    consumer = view.group_protocol == "consumer"
+def _visible(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
+    """Return what an answer of a coordinator shows of a snapshot."""
+    is_consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
         member.member_id: (
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.assigned,
-            member.target or {} if consumer else None,
+            *(member.group_instance_id, member.client_id, member.client_host, member.assigned),
+            member.target or {} if is_consumer else None,
         )
         for member in view.members
     }
 
 
-def _evidence(known: PolledGroup, view: GroupObserved, now: int, *, at_rest: bool) -> list[Evidence]:
-    found = [Evidence(source=POLLING, reason=LIMITS)]
-    if (when := _when(known, now, at_rest=at_rest)) is not None:
-        found.append(Evidence(source=POLLING, reason=when))
-    lost = [] if known.view is None else [member.member_id for member in departed(known.view, view)]
-    if lost:
-        said = "gone since the answer before: can't tell a crash from a leave"
-        found.append(Evidence(source=POLLING, reason=said, member_ids=lost, kind=UNSURE))
-    return found
-
-
-def _when(known: PolledGroup, now: int, *, at_rest: bool) -> str | None:
-    flux = known.flux
+def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, at_rest: bool) -> list[Evidence]:
+    evidence = [Evidence(source=POLLING, reason=LIMITS)]
+    flux = group.flux
     if flux is not None:
         began = f"by {rfc3339(flux.seen)}"
         if flux.rest is not None:
             began = f"between {rfc3339(flux.rest)} and {rfc3339(flux.seen)}"
         ended = f"it was over by {rfc3339(now)}" if at_rest else f"it goes on at {rfc3339(now)}"
-        return f"the rebalance began {began}, when the group was seen in {flux.state}; {ended}"
-    if known.described is None:
-        return None
-    return f"it changed between {rfc3339(known.described)} and {rfc3339(now)}; no state between the two was seen"
+        reason = f"the rebalance began {began}, when the group was seen in {flux.state}; {ended}"
+        evidence.append(Evidence(source=POLLING, reason=reason))
+    elif group.described is not None:
+        reason = f"it changed between {rfc3339(group.described)} and {rfc3339(now)}; no state between the two was seen"
+        evidence.append(Evidence(source=POLLING, reason=reason))
+    gone = [] if group.view is None else [member.member_id for member in departed(group.view, view)]
+    if gone:
+        reason = "gone since the answer before: can't tell a crash from a leave"
+        evidence.append(Evidence(source=POLLING, reason=reason, member_ids=gone, kind=UNSURE))
+    return evidence
 
 
 def _id(before: str, view: GroupObserved) -> str:
-    timestamp = 0 if before else view.timestamp
-    return _digest(before, encode(structs.replace(view, timestamp=timestamp, evidence=[])))
+    return _digest(before, encode(structs.replace(view, timestamp=0 if before else view.timestamp, evidence=[])))
 
 
 def _digest(before: str, content: bytes) -> str:
-    """128 bits of BLAKE2b over an id, behind its length, and what follows it; in hexadecimal."""
+    """Return 128 bits of BLAKE2b over an id, after its length, and the content; in hexadecimal."""
     chain = f"{len(before)}:{before}".encode(errors="surrogatepass")
     return blake2b(chain + content, digest_size=16).hexdigest()

@@ -1,7 +1,7 @@
 """Requests to the Admin API and their answers; nothing blocks.
 
-A description of a classic group is two requests to brokers from 4.0 on, as the client asks for a consumer group of
-that name first; that of a consumer group is one, and the list of all groups one a broker.
+From Kafka 4.0 on, the description of a classic group costs two requests, as the client requests a consumer group of
+that name first. That of a consumer group costs one, and the list of all groups one a broker.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import queue
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as kafka_admin
 
-from streaming.collect.coordinator.schema import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord, merged
 from streaming.collect.polling.group import DEAD, Described
 from streaming.kafka.clients import answer_of, confluent_config
 from streaming.records.events import ObservedMember, Partitions
@@ -25,9 +24,9 @@ from streaming.settings.connection import KafkaSettings
 
 #: Seconds that brokers have for an answer.
 ANSWER_SECONDS = 10.0
-#: Seconds that a coordinator has at first: a client that asks the wrong one is replaced after that.
+#: Seconds that a coordinator has at first: a client that requests from the wrong one is replaced after that.
 _FIRST_SECONDS = 2.5
-#: Longer than any coordinator has. When librdkafka (2.16) itself gives up a question that still waits for its
+#: Longer than any coordinator has. When librdkafka (2.16) itself gives up a request that still waits for its
 #: coordinator, and the coordinator comes back, it uses freed memory: "Assertion `eonce->refcnt > 0' failed".
 _NEVER_SECONDS = 3600.0
 #: The client's names of states → Kafka's.
@@ -44,25 +43,22 @@ _STATES = {
 _BETWEEN = "Assigning or Reconciling"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A group in the list: its state (None: the brokers don't tell), and what a description of it costs."""
+class Listed(NamedTuple):
+    """A group in the list: its state (None: unknown to the client), and how many requests a description costs."""
 
     group_id: str
     state: str | None
     cost: int
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The groups that this user may see; ``trouble``: brokers that could not list theirs."""
+class Listing(NamedTuple):
+    """The groups that this user may see; ``trouble``: errors of brokers that could not list theirs."""
 
     groups: tuple[Listed, ...]
     trouble: tuple[KafkaError, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
+class Unanswered(NamedTuple):
     """There is no answer about a group, or (None) no list."""
 
     group_id: str | None
@@ -75,25 +71,22 @@ Reply = Described | Listing | Unanswered
 class GroupRequests:
     """Requests to one cluster, each answered or timed out.
 
-    A client that leaves a question about a group open may never answer another one. librdkafka drops a broker that
+    A client that leaves a request about a group open may never answer another one. librdkafka drops a broker that
     all connections lost, or that metadata did not name for a moment, and connects to it again; but its cache of
-    coordinators keeps the dropped connection, and each question waits until that one comes up. Or no broker is left
-    (librdkafka issue 5301). So the next client asks, also what had no answer yet. It has twice the time, until the
-    group has answered for which it was made: a cluster may just be slow.
+    coordinators keeps the dropped connection, and each request waits until that one comes up. Or no broker is left
+    (librdkafka issue 5301). So a new client repeats all open requests. It has twice the time until there is an answer
+    about the group for which it was made: a cluster may just be slow.
     """
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
         self._replies: queue.SimpleQueue[tuple[int, str | None, Future[Any]]] = queue.SimpleQueue()
-        #: When each question is given up, by the monotonic clock.
+        #: When each request times out, by the monotonic clock.
         self._pending: dict[str | None, float] = {}
         self._seconds = _FIRST_SECONDS
         self._made_for: str | None = None
         self._client = 0
-        self._admin = self._connect()
-
-    def _connect(self) -> kafka_admin.AdminClient:
-        return kafka_admin.AdminClient(confluent_config(self._kafka))
+        self._admin = kafka_admin.AdminClient(confluent_config(kafka))
 
     @property
     def listing(self) -> bool:
@@ -109,23 +102,24 @@ class GroupRequests:
         return len(self._admin.list_topics(topic, timeout=ANSWER_SECONDS).brokers)
 
     def list(self) -> None:
-        """Ask for the list of all groups."""
-        asked = self._admin.list_consumer_groups(request_timeout=ANSWER_SECONDS)
-        self._ask(None, asked, 2 * ANSWER_SECONDS)  # by then it tells which brokers it could not ask
+        """Request the list of all groups."""
+        future = self._admin.list_consumer_groups(request_timeout=ANSWER_SECONDS)
+        self._await(None, future, 2 * ANSWER_SECONDS)  # by then it names the brokers that did not answer
 
     def describe(self, groups: Iterable[str]) -> None:
-        """Ask about groups, each by itself: a coordinator that is away holds up its own groups only."""
+        """Request groups, each by itself: a coordinator that is away holds up its own groups only."""
         for group_id in groups:
-            asked = self._admin.describe_consumer_groups([group_id], request_timeout=_NEVER_SECONDS)
-            self._ask(group_id, asked[group_id], self._seconds)
+            futures = self._admin.describe_consumer_groups([group_id], request_timeout=_NEVER_SECONDS)
+            self._await(group_id, futures[group_id], self._seconds)
 
     def replies(self, wait: float) -> Iterator[Reply]:
         """Yield answers, waiting up to ``wait`` seconds for the first, and requests without one."""
-        replies = [*self._arrived(wait), *self._given_up()]
-        lost = [_about(reply) for reply in replies if _is_lost(reply)]
+        replies = [*self._arrived(wait), *self._timed_out()]
+        about = {None if isinstance(reply, Listing) else reply.group_id: reply for reply in replies}
+        lost = [group_id for group_id, reply in about.items() if _is_lost(reply)]
         if lost:
             self._renew(lost[-1])
-        elif self._made_for in map(_about, replies):
+        elif self._made_for in about:
             self._seconds = _FIRST_SECONDS
         yield from replies
 
@@ -136,117 +130,106 @@ class GroupRequests:
             return
         while not self._replies.empty():
             done.append(self._replies.get())
-        for client, about, future in done:
-            if client == self._client:  # one that was replaced answers nothing any more
-                self._pending.pop(about, None)
-                yield _reply(about, future)
+        for client, group_id, future in done:
+            if client == self._client:  # answers of a replaced client do not count
+                self._pending.pop(group_id, None)
+                yield _reply(group_id, future)
 
-    def _given_up(self) -> Iterator[Reply]:
+    def _timed_out(self) -> Iterator[Reply]:
         now = time.monotonic()
-        for about in [about for about, by in self._pending.items() if by <= now]:
-            del self._pending[about]
-            yield Unanswered(about, KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own codes are spelled so
+        for group_id in [group_id for group_id, by in self._pending.items() if by <= now]:
+            del self._pending[group_id]
+            yield Unanswered(group_id, KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own codes are spelled so
 
-    def _renew(self, about: str | None) -> None:
-        """Ask by a new client from now on, because of a question that the one before lost."""
+    def _renew(self, group_id: str | None) -> None:
+        """Use a new client from now on, because of a request that the client before lost."""
         pending, self._pending = self._pending, {}
         self._client += 1
-        self._admin = self._connect()
-        self._made_for, self._seconds = about, min(2 * self._seconds, ANSWER_SECONDS)
+        self._admin = kafka_admin.AdminClient(confluent_config(self._kafka))
+        self._made_for, self._seconds = group_id, min(2 * self._seconds, ANSWER_SECONDS)
         if None in pending:
             self.list()
         self.describe(group_id for group_id in pending if group_id is not None)
 
-    def _ask(self, about: str | None, future: Future[Any], seconds: float) -> None:
-        self._pending[about] = time.monotonic() + seconds
-        future.add_done_callback(partial(self._done, self._client, about))
+    def _await(self, group_id: str | None, future: Future[Any], seconds: float) -> None:
+        self._pending[group_id] = time.monotonic() + seconds
+        future.add_done_callback(partial(self._done, self._client, group_id))
 
-    def _done(self, client: int, about: str | None, future: Future[Any]) -> None:
-        self._replies.put((client, about, future))
-
-
-def _about(reply: Reply) -> str | None:
-    return None if isinstance(reply, Listing) else reply.group_id
+    def _done(self, client: int, group_id: str | None, future: Future[Any]) -> None:
+        self._replies.put((client, group_id, future))
 
 
 def _is_lost(reply: Reply) -> bool:
     """True if the client has no answer, and no broker refused one."""
-    errors = reply.trouble if isinstance(reply, Listing) else ()
-    return any(error.code() < 0 for error in ((reply.error,) if isinstance(reply, Unanswered) else errors))
+    if isinstance(reply, Unanswered):
+        return bool(reply.error.code() < 0)
+    return isinstance(reply, Listing) and any(error.code() < 0 for error in reply.trouble)
 
 
-def _reply(about: str | None, future: Future[Any]) -> Reply:
+def _reply(group_id: str | None, future: Future[Any]) -> Reply:
     try:
-        found = answer_of(future)
-        return listing(found) if about is None else answer(found)
+        result = answer_of(future)
+        return listing(result) if group_id is None else answer(result)
     except KafkaException as error:
         problem: KafkaError = error.args[0]
         if problem.code() == KafkaError._DESTROY:  # noqa: SLF001 - its word for an answer that it can't read
             problem = KafkaError(KafkaError.INVALID_RECORD, "a member's assignment can't be read")
-        return Unanswered(about, problem)
+        return Unanswered(group_id, problem)
     except MalformedRecord as error:
-        return Unanswered(about, KafkaError(KafkaError.INVALID_RECORD, str(error)))
+        return Unanswered(group_id, KafkaError(KafkaError.INVALID_RECORD, str(error)))
 
 
-def listing(found: Any) -> Listing:
+def listing(result: Any) -> Listing:
     """Convert a ``ListConsumerGroupsResult``, without groups that only have offsets."""
-    groups = (
-        Listed(one.group_id, *_listed(one.state.name, consumer=one.type.name == "CONSUMER"))
-        for one in found.valid
-        if not one.is_simple_consumer_group
-    )
-    return Listing(tuple(groups), tuple(found.errors))
+    groups = []
+    for group in result.valid:
+        is_consumer, state = group.type.name == "CONSUMER", group.state.name
+        if not group.is_simple_consumer_group:
+            name = _STATES.get(state, _BETWEEN if is_consumer else None)
+            groups.append(Listed(group.group_id, name, cost=1 if is_consumer else 2))
+    return Listing(tuple(groups), tuple(result.errors))
 
 
-def _listed(state: str, *, consumer: bool) -> tuple[str | None, int]:
-    return (_STATES.get(state, _BETWEEN), 1) if consumer else (_STATES.get(state), 2)
-
-
-def answer(found: Any) -> Described:
+def answer(description: Any) -> Described:
     """Convert a ``ConsumerGroupDescription``; a group that never had members is dead.
 
     Raises:
-        MalformedRecord: a member's assignment, which its leader wrote, holds what no topic or partition can be.
+        MalformedRecord: a member's assignment, which its leader wrote, has an impossible topic or partition.
     """
-    consumer = found.type.name == "CONSUMER"
-    members = tuple(_member(member, consumer=consumer) for member in found.members)
-    state = _STATES.get(found.state.name)
-    if state is None:
-        state = _unnamed(members) if consumer else "Unknown"
+    is_consumer = description.type.name == "CONSUMER"
+    members = tuple(_member(member, is_consumer=is_consumer) for member in description.members)
+    # The likelier of the two states without a name: members still move partitions, or have no new target yet.
+    between = "Reconciling" if any(member.assigned != member.target for member in members) else "Assigning"
+    state = _STATES.get(description.state.name, between if is_consumer else "Unknown")
     return Described(
-        group_id=found.group_id,
-        protocol="consumer" if consumer else "classic",
-        state=DEAD if found.is_simple_consumer_group else state,
-        assignor=found.partition_assignor or None,
+        group_id=description.group_id,
+        protocol="consumer" if is_consumer else "classic",
+        state=DEAD if description.is_simple_consumer_group else state,
+        assignor=description.partition_assignor or None,
         members=members,
     )
 
 
-def _unnamed(members: Iterable[ObservedMember]) -> str:
-    """The likelier of the two: while members are on their way, or before they are told where to go."""
-    return "Reconciling" if any(one.assigned != one.target for one in members) else "Assigning"
-
-
-def _member(found: Any, *, consumer: bool) -> ObservedMember:
-    target = found.target_assignment
+def _member(member: Any, *, is_consumer: bool) -> ObservedMember:
+    target = member.target_assignment
     return ObservedMember(
-        member_id=found.member_id,
+        member_id=member.member_id,
         topics=[],
-        assigned=_partitions(found.assignment),
-        target=_partitions(target) if consumer and target is not None else None,
-        group_instance_id=found.group_instance_id or None,
-        client_id=found.client_id,
-        client_host=found.host,
+        assigned=_partitions(member.assignment),
+        target=_partitions(target) if is_consumer and target is not None else None,
+        group_instance_id=member.group_instance_id or None,
+        client_id=member.client_id,
+        client_host=member.host,
     )
 
 
 def _partitions(assignment: Any) -> Partitions:
-    found: dict[str, set[int]] = {}
-    for one in assignment.topic_partitions:
-        if one.partition < 0:
-            raise MalformedRecord(f"an assignment: {one.partition} is no partition")
+    pairs = []
+    for place in assignment.topic_partitions:
+        if place.partition < 0:
+            raise MalformedRecord(f"an assignment: {place.partition} is no partition")
         try:
-            found.setdefault(one.topic, set()).add(one.partition)
+            pairs.append((place.topic, (place.partition,)))
         except UnicodeDecodeError as error:  # the client decodes it only now
             raise MalformedRecord("an assignment: the name of a topic is not UTF-8") from error
-    return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
+    return merged(pairs)

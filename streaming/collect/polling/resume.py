@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from confluent_kafka import Message
 from msgspec import UnsetType
@@ -16,11 +16,12 @@ from streaming.kafka.compacted_topics import read_assignment_records
 from streaming.kafka.metadata import identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
-from streaming.records.diffs import LatestAssignment
 from streaming.records.events import Event, GroupObserved, Kind
 from streaming.settings.config import Settings
 
-_VIEWS = frozenset({"group.observed", "group.deleted"})
+_SNAPSHOTS: Final = frozenset({"group.observed", "group.deleted"})
+#: The most records of one poll, so that a long log does not delay requests.
+_MOST: Final = 1000
 
 
 class PublishedState(NamedTuple):
@@ -33,74 +34,58 @@ class PublishedState(NamedTuple):
 def read_published_state(settings: Settings, counts_source: str, wanted: Callable[[str], bool]) -> PublishedState:
     """Read what earlier collectors published, whichever they were; reads each topic once.
 
-    A group that was at rest for longer than the membership topic keeps its events is known by its latest
+    A group that was at rest for longer than the membership topic keeps its events resumes from its latest
     assignment, which the stream writes.
     """
     last: dict[bytes, Message] = {}
     order = RecordOrder()
 
     def keep(message: Message) -> None:
-        kind = codec.ce_attributes(message.headers()).get("type")
-        if kind in _VIEWS and _wanted(message, wanted) and order.accept(message):
+        if _is_snapshot(message, wanted) and order.accept(message):
             last[message.key() or b""] = message
 
     published = read_published(settings, counts_source, keep)
-    states = {event.data.group_id: known_by(event) for one in last.values() if (event := _event(one)) is not None}
+    states = {event.data.group_id: state_after(event) for event in map(_decoded, last.values()) if event is not None}
     groups = {group_id: state for group_id, state in states.items() if state is not None}
-    for latest in _assignments(settings, wanted):
-        if latest.group_id not in states and _is_polled(latest.kind, latest.protocol):
-            groups[latest.group_id] = resumed_from_latest(latest)
+    topic = settings.topics.assignments
+    if identify(settings.kafka, [topic]).get(topic, ...) is not None:
+        for latest in read_assignment_records(settings, on_malformed=lambda _: None):
+            is_new = latest.group_id not in states and wanted(latest.group_id)
+            if is_new and _is_polled(latest.kind, latest.protocol):
+                groups[latest.group_id] = resumed_from_latest(latest)
     return PublishedState(published, groups)
 
 
-def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:
-    """A view, or the deletion, of a group that is followed; None: the record is something else."""
-    of_group = codec.ce_attributes(message.headers()).get("type") in _VIEWS and _wanted(message, wanted)
-    return _event(message) if of_group else None
-
-
-def known_by(event: Event) -> PolledGroup | None:
+def state_after(event: Event) -> PolledGroup | None:
     """Return the state of a group after its last event; None: polling can't follow its kind."""
-    view = event.data
-    if isinstance(view, GroupObserved) and not _is_polled(view.kind, view.group_protocol):
+    data = event.data
+    if isinstance(data, GroupObserved) and not _is_polled(data.kind, data.group_protocol):
         return None
     return resumed(event)
 
 
-def _wanted(message: Message, wanted: Callable[[str], bool]) -> bool:
-    return wanted((message.key() or b"").decode(errors="replace"))
+def _is_snapshot(message: Message, wanted: Callable[[str], bool]) -> bool:
+    """True for a snapshot, or the deletion, of a wanted group."""
+    kind = codec.ce_attributes(message.headers()).get("type")
+    return kind in _SNAPSHOTS and wanted((message.key() or b"").decode(errors="replace"))
 
 
-def _event(message: Message) -> Event | None:
+def _decoded(message: Message) -> Event | None:
     try:
-        attributes = codec.ce_attributes(message.headers())
-        return codec.decode_event(message.key(), message.value(), attributes)
+        return codec.decode_event(message.key(), message.value(), codec.ce_attributes(message.headers()))
     except BadInput:
         return None
-
-
-def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[LatestAssignment]:
-    topic = settings.topics.assignments
-    if identify(settings.kafka, [topic]).get(topic, ...) is None:
-        return []
-    latest = read_assignment_records(settings, on_malformed=lambda _: None)
-    return [one for one in latest if wanted(one.group_id)]
 
 
 def _is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
     return kind != "connect" and protocol in ("classic", "consumer")
 
 
-#: The most records of one poll, so that a long log does not delay requests.
-_MOST = 1000
-
-
 class OtherCollectors(Closing):
     """Reads from now on what other collectors publish about the followed groups."""
 
     def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:
-        self._source = source
-        self._wanted = wanted
+        self._source, self._wanted = source, wanted
         self._order = RecordOrder()
         self._reader = TopicReader(settings.kafka, [settings.topics.membership], from_beginning=False, follow=True)
 
@@ -108,7 +93,7 @@ class OtherCollectors(Closing):
         """Return snapshots and deletions that others published since the last call, in order; never waits."""
         events = []
         for message in self._reader.poll(0, _MOST):
-            event = view_of(message, self._wanted)
+            event = _decoded(message) if _is_snapshot(message, self._wanted) else None
             if event is not None and not self._is_own(event) and self._order.accept(message):
                 events.append(event)
         return events

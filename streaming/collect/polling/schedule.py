@@ -9,34 +9,33 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 #: The longest delay of a signal.
 _LOOK_SECONDS: Final = 0.2
-#: The shortest wait for answers: what is asked meanwhile is asked together.
+#: The shortest wait for answers: requests that become due meanwhile are sent together.
 _PAUSE_SECONDS: Final = 0.05
-#: Between two lists, in pauses between two questions about a group in flux.
+#: Between two lists, in pauses between two requests about a group in flux.
 _LIST_EVERY: Final = 2
 #: The part of the budget that lists may take.
 _LISTS: Final = 0.5
-#: What an answer showed: something under way or new, nothing new, or there was none.
+#: What an answer showed: a rebalance or a change, no change, or there was no answer.
 Shown = Literal["flux", "rest", "nothing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Seconds between two requests of a group, and the most requests a second."""
+class Pace(NamedTuple):
+    """The shortest and the longest pause between two requests of a group (s), and the most requests a second."""
 
     quick: float
     slow: float
     requests: float
 
     def pause(self, calm: int) -> float:
-        """Until the next question, after so many answers in a row that showed nothing new: each doubles it."""
+        """Return the seconds until the next request; each answer in a row without a change (``calm``) doubles them."""
         return min(self.slow, self.quick * 2.0 ** min(calm, 32))
 
     def between_lists(self, brokers: int) -> float:
-        """Between two lists of all groups, each a request to every broker: they may not take the whole budget."""
+        """Return the seconds between two lists, each a request to every broker: they may not take the whole budget."""
         return max(_LIST_EVERY * self.quick, brokers / (_LISTS * self.requests))
 
 
@@ -45,37 +44,11 @@ def wait(until_due: float) -> float:
     return min(max(until_due, _PAUSE_SECONDS), _LOOK_SECONDS)
 
 
-class Budget:
-    """Requests that may be sent: they come back evenly, and at most a second's worth is kept.
-
-    What must be sent may overdraw it; others wait until that is made up for.
-    """
-
-    def __init__(self, rate: float, now: float) -> None:
-        self._rate = rate
-        self._left = rate
-        self._at = now
-
-    def left(self, now: float) -> float:
-        """Requests that may be sent at once."""
-        self._left = min(self._rate, self._left + (now - self._at) * self._rate)
-        self._at = now
-        return self._left
-
-    def pause(self, now: float) -> float:
-        """Seconds until one may be sent."""
-        return max(0.0, -self.left(now) / self._rate)
-
-    def spend(self, requests: int) -> None:
-        """They are sent."""
-        self._left -= requests
-
-
 @dataclass(slots=True)
 class _Slot:
-    """A group: when it is due, what a question costs, and after how many answers that showed nothing new.
+    """A group: when it is due, what a request costs, and how many answers in a row showed no change, or failed.
 
-    A group that was never asked about counts as calm: it comes before all that have been.
+    A group without an answer yet counts as calm: it comes before all groups with one.
     """
 
     due: float
@@ -84,17 +57,17 @@ class _Slot:
     is_pending: bool = False
     failed: int = 0
 
-    def is_due(self, now: float) -> bool:
-        """True if a request may be sent."""
-        return self.due <= now and not self.is_pending
-
 
 class Schedule:
-    """Which groups are asked about next."""
+    """Decides which groups are requested next.
+
+    The budget is refilled evenly and holds at most a second's worth. Requests that must be sent may overdraw it; the
+    others wait until it is refilled.
+    """
 
     def __init__(self, pace: Pace, now: float) -> None:
         self._pace = pace
-        self._budget = Budget(pace.requests, now)
+        self._budget, self._refilled_at = pace.requests, now
         self._slots: dict[str, _Slot] = {}
         #: True if a group in flux comes first in the next turn.
         self._flux_first = False
@@ -102,59 +75,57 @@ class Schedule:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self._slots
+    def _refill(self, now: float) -> float:
+        self._budget = min(self._pace.requests, self._budget + (now - self._refilled_at) * self._pace.requests)
+        self._refilled_at = now
+        return self._budget
 
     def spend(self, requests: int, now: float) -> None:
-        """Requests that were sent besides."""
-        self._budget.left(now)
-        self._budget.spend(requests)
+        """Count requests that are sent for something else."""
+        self._refill(now)
+        self._budget -= requests
 
     def add(self, group_id: str, cost: int, now: float) -> None:
-        """Ask about a group from now on, at ``cost`` requests a question; of one that is there the cost changes."""
-        slot = self._slots.get(group_id)
-        if slot is None:
-            slot = self._slots[group_id] = _Slot(now, cost)
-        slot.cost = cost
+        """Schedule a group, or change the number of requests that a description of it costs."""
+        self._slots.setdefault(group_id, _Slot(now, cost)).cost = cost
 
     def remove(self, group_id: str) -> None:
-        """Ask about it no more."""
+        """Request a group no more."""
         self._slots.pop(group_id, None)
 
     def hurry(self, group_id: str, now: float) -> None:
-        """Something happens in this group: it is due now, unless it is already asked about quickly."""
+        """Make a group due now, as it rebalances; a group in flux already has short pauses."""
         slot = self._slots[group_id]
         if slot.calm and not slot.failed:
-            slot.calm = 0
-            slot.due = min(slot.due, now)
+            slot.calm, slot.due = 0, min(slot.due, now)
 
     def retry(self, now: float) -> None:
-        """The cluster is back: groups that had no answer are due now."""
+        """Make all groups without an answer due now, as the cluster is back."""
         for slot in self._slots.values():
             if slot.failed:
                 slot.due = min(slot.due, now)
 
     def take(self, now: float) -> list[str]:
-        """The groups to ask about now, as many as the budget allows."""
-        found: list[str] = []
-        left = self._budget.left(now)
-        if left <= 0:
-            return found
-        due = sorted((slot.due, group_id) for group_id, slot in self._slots.items() if slot.is_due(now))
-        flux = deque(group_id for _, group_id in due if not self._slots[group_id].calm)
-        rest = deque(group_id for _, group_id in due if self._slots[group_id].calm)
-        while left > 0 and (flux or rest):
+        """Return the groups to request now, as many as the budget allows."""
+        taken: list[str] = []
+        if self._refill(now) <= 0:
+            return taken
+        slots = self._slots
+        due = sorted(
+            (slot.due, group_id) for group_id, slot in slots.items() if slot.due <= now and not slot.is_pending
+        )
+        flux = deque(group_id for _, group_id in due if not slots[group_id].calm)
+        rest = deque(group_id for _, group_id in due if slots[group_id].calm)
+        while self._budget > 0 and (flux or rest):
             self._flux_first = not self._flux_first
             group_id = (flux if flux and (self._flux_first or not rest) else rest).popleft()
-            slot = self._slots[group_id]
-            slot.is_pending = True
-            self._budget.spend(slot.cost)
-            left -= slot.cost
-            found.append(group_id)
-        return found
+            slots[group_id].is_pending = True
+            self._budget -= slots[group_id].cost
+            taken.append(group_id)
+        return taken
 
     def answered(self, group_id: str, shown: Shown, now: float) -> None:
-        """There is an answer, or (``nothing``) none to wait for any longer."""
+        """Take the answer about a group, or the end of the wait for one (``nothing``)."""
         slot = self._slots.get(group_id)
         if slot is None:
             return
@@ -165,15 +136,16 @@ class Schedule:
 
     @property
     def cost(self) -> int:
-        """Requests that it takes to ask about every group once."""
+        """Requests for one description of every group."""
         return sum(slot.cost for slot in self._slots.values())
 
+    def _next_due(self, default: float) -> float:
+        return min((slot.due for slot in self._slots.values() if not slot.is_pending), default=default)
+
     def pause(self, now: float) -> float:
-        """Seconds until something may be asked: it is due, and the budget allows it."""
-        due = min((slot.due for slot in self._slots.values() if not slot.is_pending), default=inf)
-        return max(due - now, self._budget.pause(now))
+        """Return the seconds until a group is due and the budget allows a request."""
+        return max(0.0, self._next_due(inf) - now, -self._refill(now) / self._pace.requests)
 
     def overdue(self, now: float) -> float:
-        """For how many seconds the group that waits the longest should have been asked about."""
-        waiting = (slot.due for slot in self._slots.values() if not slot.is_pending)
-        return max(0.0, now - min(waiting, default=now))
+        """Return for how many seconds the group that waits the longest has been due."""
+        return max(0.0, now - self._next_due(now))

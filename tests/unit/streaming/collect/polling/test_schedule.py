@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from streaming.collect.polling.schedule import Budget, Pace, Schedule, wait
+from streaming.collect.polling.schedule import Pace, Schedule, wait
 
 PACE = Pace(quick=0.5, slow=10.0, requests=100)
 
@@ -27,11 +27,12 @@ def test_answers_are_awaited_until_a_request_is_due(until_due: float, seconds: f
 
 
 def test_budget_refills_evenly_and_is_not_saved() -> None:
-    budget = Budget(10, 0.0)
-    budget.spend(10)
-    assert (budget.left(0.0), budget.left(0.5), budget.left(60.0)) == (0, 5, 10)
-    budget.spend(15)
-    assert (budget.pause(60.0), budget.left(60.5), budget.pause(60.5)) == (0.5, 0, 0)
+    schedule = Schedule(Pace(quick=0.5, slow=10.0, requests=10), 0.0)
+    for number in range(100):
+        schedule.add(f"g{number}", 1, 0.0)
+    assert [len(schedule.take(now)) for now in (0.0, 0.0, 0.5, 60.0)] == [10, 0, 5, 10]
+    schedule.spend(5, 60.0)
+    assert (schedule.pause(60.0), len(schedule.take(60.5)), schedule.pause(60.5)) == (0.5, 0, 0)
 
 
 def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
@@ -151,4 +152,4 @@ def test_groups_never_polled_come_first() -> None:
 def test_without_groups_nothing_is_ever_due() -> None:
     schedule = Schedule(PACE, 0.0)
     assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0)) == ([], 0, float("inf"))
-    assert "g" not in schedule
+    assert len(schedule) == 0
