@@ -92,10 +92,6 @@ dlt = typer.Typer(
 )
 
 
-class NothingToResubmit(BadInput):
-    """Name the dead letters to publish again: PARTITION:OFFSET …, or --all."""
-
-
 @dlt.command("list", epilog=example("rebalance-monitor dlt list --bootstrap-servers kafka:9092"))
 @connected()
 def list_(settings: Settings, *, as_json: AsJson = False) -> None:
@@ -118,7 +114,7 @@ def resubmit(
 ) -> None:
     """Publish dead letters to the membership topic again, unchanged."""
     if bool(places) == everything:
-        raise NothingToResubmit
+        raise BadInput("Name the dead letters to publish again: PARTITION:OFFSET …, or --all.")
     from streaming.kafka import dead_letters
 
     letters = dead_letters.read(settings)

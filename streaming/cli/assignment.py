@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -12,20 +12,12 @@ import typer
 from msgspec import Meta, Struct, field, structs
 
 from assignors import registry
-from assignors.assignment import count_moved, diff, normalize_members, size
+from assignors.assignment import count_moved, diff_members, normalize_members, size
 from assignors.errors import BadInput, InvalidGroup, MonitorError
 from assignors.explain import explain
 from assignors.java import uuid_bits
 from assignors.model import Assignment, Member, Topic, TopicPartitions
-from streaming.cli.json_lines import (
-    answer_lines,
-    error_answer,
-    field_message,
-    first_problem,
-    object_items,
-    read_object,
-    standard_input,
-)
+from streaming.cli.json_lines import answer_lines, error_answer, read_object, standard_input
 from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline
 from streaming.cli.output import writer
 
@@ -105,7 +97,7 @@ _decoder = msgspec.json.Decoder(GroupLine)
 
 def parse_group(data: bytes) -> GroupQuery:
     """Parse one line."""
-    line = read_object(data, _decoder, _locate_error)
+    line = read_object(data, _decoder)
     _check_size(line)
     topics = {name: _build_topic(name, topic, line.protocol) for name, topic in line.topics.items()}
     if line.protocol == "consumer":
@@ -174,29 +166,6 @@ def _check_members(members: list[Member]) -> None:
             )
 
 
-def _locate_error(raw: Any, error: msgspec.ValidationError) -> str:
-    """Return the error with its place: ``members[0].owned.t0[1]: expected `int`, got `str```.
-
-    msgspec names indexes of lists but no keys of mappings, so these are converted one by one.
-    """
-    problems = (first_problem(*part) for part in (_parts(raw) if isinstance(raw, dict) else ()))
-    return next(filter(None, problems), None) or field_message("", error)
-
-
-def _parts(raw: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the values of all mappings, each with its place and shape."""
-    yield from ((f"topics.{name}", topic, TopicLine) for name, topic in object_items(raw.get("topics")))
-    members = raw.get("members")
-    for at, member in enumerate(members if isinstance(members, list) else ()):
-        for part, shape in (("owned", list[_Partition]), ("streams", _Threads)):
-            items = object_items(member.get(part) if isinstance(member, dict) else None)
-            yield from ((f"members[{at}].{part}.{name}", value, shape) for name, value in items)
-    for member_id, share in object_items(raw.get("assignment")):
-        if not isinstance(share, dict):
-            yield f"assignment.{member_id}", share, _Share
-        yield from ((f"assignment.{member_id}.{name}", value, list[_Partition]) for name, value in object_items(share))
-
-
 #: Side by side in ``--compare``, in the order of Kafka's documentation.
 COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
@@ -244,10 +213,8 @@ def comparison_answer(data: bytes) -> dict[str, Any]:
 
 def _comparison(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
     owned: dict[str, TopicPartitions] = {member.member_id: member.owned for member in query.members}
-    changes = [
-        diff(_with_sorted_partitions(owned.get(m, {})), _with_sorted_partitions(share))
-        for m, share in assignment.items()
-    ]
+    before = {member: owned.get(member, {}) for member in assignment}
+    changes = diff_members(sorted_shares(before), sorted_shares(assignment)).values()
     sizes = [size(share) for share in assignment.values()]
     return {
         "assignment": normalize_members(assignment),
@@ -260,8 +227,12 @@ def _comparison(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
     }
 
 
-def _with_sorted_partitions(share: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    return {topic: sorted(partitions) for topic, partitions in share.items()}
+def sorted_shares(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
+    """Return each member's partitions, ascending."""
+    return {
+        member: {topic: sorted(partitions) for topic, partitions in share.items()}
+        for member, share in assignment.items()
+    }
 
 
 @offline(

@@ -20,15 +20,8 @@ from assignors.invariants import make_group, rules_for
 from assignors.java import JavaRandom
 from assignors.placement.evenness import Evenness, check_placement
 from assignors.placement.replicas import Broker, InvalidPlacement, Placement, assign_replicas, place_striped
-from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group
-from streaming.cli.json_lines import (
-    answer_lines,
-    field_message,
-    first_problem,
-    object_items,
-    read_object,
-    standard_input,
-)
+from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group, sorted_shares
+from streaming.cli.json_lines import answer_lines, read_object, standard_input
 from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline, option
 from streaming.cli.output import writer
 
@@ -144,16 +137,12 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
 def _exact_violations(query: GroupQuery, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
     observed = query.assignment or {}
     violations = []
-    for member, change in diff_members(_sorted(observed), _sorted(expected)).items():
+    for member, change in diff_members(sorted_shares(observed), sorted_shares(expected)).items():
         for what, share in (("should not hold", change.revoked), ("should hold", change.assigned)):
             for name, partitions in share.items():
                 listed = ",".join(map(str, partitions))
                 violations.append(f"exact: {member} {what} {name}-{listed} under {query.assignor}")
     return violations
-
-
-def _sorted(assignment: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
-    return {m: {name: sorted(held) for name, held in share.items()} for m, share in assignment.items()}
 
 
 def _is_placement(data: bytes) -> bool:
@@ -168,7 +157,7 @@ class _Shape(Struct):
 
 
 def _placement_answer(data: bytes) -> dict[str, Any]:
-    line = read_object(data, _decoder, _locate_placement_error)
+    line = read_object(data, _decoder)
     placed: dict[Any, list[int]] = {}
     for name, value in line.placement.items():
         of_topic = isinstance(value, dict)
@@ -189,14 +178,6 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
         "moves": [{"partition": m.partition, "from": m.source, "to": m.target} for m in result.moves],
         "leaderChanges": [{"partition": m.partition, "from": m.source, "to": m.target} for m in result.leader_changes],
     }
-
-
-def _locate_placement_error(raw: Any, error: msgspec.ValidationError) -> str:
-    for name, value in object_items(raw.get("placement")):
-        for partition, replicas in object_items(value) or [("", value)]:
-            if problem := first_problem(f"placement.{name}.{partition}".removesuffix("."), replicas, _Replicas):
-                return problem
-    return field_message("", error)
 
 
 def _parse_partition(text: str) -> int:

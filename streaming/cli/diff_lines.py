@@ -215,13 +215,43 @@ def _difference_lines(expected: Expected, names: Mapping[str, str]) -> Iterator[
             yield SafeText(f"    {member} {words} {short_share(share)}", "red")
 
 
+def story_line(episode: Episode) -> SafeText:
+    """Return an episode as a line: ``09:14:07 checkout  settling  Rolling restart of …``."""
+    line = SafeText().append(f"{clock(episode.updated_at or episode.opened_at)} ", "dim")
+    line.append(episode.group_id, "bold").append("  ").append(status_word(episode.status))
+    return line.append(f"  {episode.story}")
+
+
+class FeedPrinter:
+    """Prints diffs and stories as they arrive: as JSON the records' own bytes, otherwise lines for people."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._write = json_lines() if as_json else None
+        self._screen = console(soft_wrap=True)
+        #: Group → the number, status and story of the episode that was printed last.
+        self._printed: dict[str, tuple[int, str, str]] = {}
+
+    def diff(self, diff: Diff, record: bytes) -> None:
+        """Print a diff."""
+        self._print(record, diff_lines(diff))
+
+    def story(self, episode: Episode, record: bytes, *, only_changes: bool) -> None:
+        """Print an episode; with ``only_changes`` unless the same status and story were printed last."""
+        story = (episode.episode, episode.status, episode.story)
+        if not only_changes or self._printed.get(episode.group_id) != story:
+            self._printed[episode.group_id] = story
+            self._print(record, [story_line(episode)])
+
+    def _print(self, record: bytes, lines: Iterable[SafeText]) -> None:
+        if self._write is not None:
+            self._write(raw_json(record))
+            return
+        for line in lines:
+            self._screen.print(line)
+
+
 def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:
-    """Print each diff as it arrives: the record's own bytes as a line of JSON, or lines for people."""
-    write = json_lines()
-    screen = console(soft_wrap=True)
+    """Print each diff as it arrives."""
+    printer = FeedPrinter(as_json=as_json)
     for record in records:
-        if as_json:
-            write(raw_json(record.value))
-            continue
-        for line in diff_lines(record.diff):
-            screen.print(line)
+        printer.diff(record.diff, record.value)

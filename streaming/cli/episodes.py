@@ -13,7 +13,7 @@ from msgspec import Struct
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import clock, kind_of, removal_times, short_member, status_text, status_word, utc
+from streaming.cli.diff_lines import kind_of, removal_times, short_member, status_text, status_word, utc
 from streaming.cli.group_overview import episode_open_at, in_order, newest_episode
 from streaming.cli.options import AsJson, GroupId, connected, duration_ms, flag, now_ms, option, time_option
 from streaming.cli.output import answer, raw_records, read_records, standard_output
@@ -47,13 +47,6 @@ def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJso
         record = episode_open_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
     now = now_ms() if at is None else at
     answer(raw_records([record]), episode_lines(record.episode, now), as_json=as_json)
-
-
-def story_line(episode: Episode) -> SafeText:
-    """Return an episode as a line: ``09:14:07 checkout  settling  Rolling restart of …``."""
-    line = SafeText().append(f"{clock(episode.updated_at or episode.opened_at)} ", "dim")
-    line.append(episode.group_id, "bold").append("  ").append(status_word(episode.status))
-    return line.append(f"  {episode.story}")
 
 
 def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
@@ -158,10 +151,6 @@ _Before = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an epi
 _After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later one.", show_default=False)]
 
 
-class UnknownEpisode(BadInput):
-    """The group has no episode of this number."""
-
-
 class FigureChange(Struct, frozen=True, kw_only=True, rename="camel"):
     """One figure of two episodes, each ``[at least, at most]``; null: unknown.
 
@@ -182,7 +171,7 @@ def compare(settings: Settings, group_id: GroupId, before: _Before, after: _Afte
     for number in (before, after):
         if number not in by_number:
             known = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
-            raise UnknownEpisode(f"group {group_id}: no episode {number}; known are {known}")
+            raise BadInput(f"group {group_id}: no episode {number}; known are {known}")
     episodes = (by_number[before], by_number[after])
     changes = figure_changes(*episodes)
     heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]

@@ -14,7 +14,7 @@ import typer
 
 from assignors.errors import BadInput
 from streaming.cli.options import AsJson, OnlyGroup, now_ms, offline, option, time_option
-from streaming.cli.output import Progress, json_lines
+from streaming.cli.output import Progress, file_errors, json_lines
 from streaming.episodes.story import count, duration
 from streaming.explain.episodes import LogEpisode, episode_document, round_document
 from streaming.explain.events import LogEvent
@@ -34,10 +34,6 @@ _SHOWN: Final = 12
 _NAMED: Final = 3
 _CHUNK_BYTES: Final = 2**20
 _GZIP: Final = b"\x1f\x8b"
-
-
-class LogFileUnreadable(BadInput):
-    """A log can't be read."""
 
 
 _Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")]
@@ -77,7 +73,9 @@ def explain(
                     write(round_document(part))
                 write(episode_document(episode))
     elif html_file is not None:
-        _write(html_file, report_html(stories(), counts))
+        report = report_html(stories(), counts)
+        with file_errors(f"--html {html_file}"):
+            html_file.write_text(report, encoding="utf-8")
     else:
         screen = console(soft_wrap=True)
         for line in report_lines(stories(), counts):
@@ -122,11 +120,9 @@ def _add(total: Counts, counts: Counts) -> None:
 def _opened(name: str) -> tuple[LogReader, Iterator[bytes]]:
     if name == "-":
         return LogReader("-", now_ms()), _chunks(name, sys.stdin.buffer)
-    try:
+    with file_errors(name):
         file = Path(name).open("rb")  # noqa: SIM115 - _chunks closes it
         newest_ms = int(Path(name).stat().st_mtime * 1000)
-    except OSError as error:
-        raise LogFileUnreadable(f"{name}: {error.strerror}") from error
     return LogReader(Path(name).name, newest_ms), _chunks(name, file)
 
 
@@ -138,14 +134,7 @@ def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
             while chunk := content.read1(_CHUNK_BYTES) if hasattr(content, "read1") else content.read(_CHUNK_BYTES):
                 yield chunk
     except (OSError, EOFError) as error:
-        raise LogFileUnreadable(f"{name}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LogFileUnreadable(f"--html {path}: {error.strerror}") from error
+        raise BadInput(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[SafeText]:

@@ -88,14 +88,12 @@ def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     again: an episode written, and over, before its first episode began is older, whatever its number.
     """
     by_number = sorted(records, key=lambda record: record.episode.episode)
-    if not by_number:
-        return by_number
-    first = by_number[0]
 
-    def is_former(record: EpisodeRecord) -> bool:
-        return record.written < first.written and record.episode.updated_at < first.episode.opened_at
+    def is_current(record: EpisodeRecord) -> bool:
+        first = by_number[0]
+        return record.written >= first.written or record.episode.updated_at >= first.episode.opened_at
 
-    return sorted(by_number, key=lambda record: not is_former(record))
+    return sorted(by_number, key=is_current)
 
 
 def concerns(incident: Incident, group_id: str) -> bool:

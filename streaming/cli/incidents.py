@@ -62,10 +62,6 @@ def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
     return [record for record in records if group_id is None or concerns(record.incident, group_id)]
 
 
-class UnknownIncident(BadInput):
-    """The group has no open incident of this number."""
-
-
 @incidents.command(epilog=example("rebalance-monitor incidents ack checkout 3 --text 'rolled back'"))
 @connected()
 def ack(settings: Settings, group_id: GroupId, number: _Number, *, text: _Text = None, by: _By = None) -> None:
@@ -102,7 +98,7 @@ def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
         if record.incident.group_id == data.group_id
     }
     if data.incident not in numbers:
-        raise UnknownIncident(
+        raise BadInput(
             f"group {data.group_id}: no open incident {data.incident}; "
             f"`rebalance-monitor incidents --group {data.group_id}` lists them"
         )

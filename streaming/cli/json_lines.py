@@ -6,9 +6,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, TypeVar
+from types import NoneType, UnionType
+from typing import Any, BinaryIO, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import Struct, structs
 
 from assignors.errors import BadInput, MonitorError
 from streaming.cli.output import Progress
@@ -101,14 +103,12 @@ def answer_lines(
     return status
 
 
-def read_object(
-    data: bytes, decoder: msgspec.json.Decoder[_Struct], locate: Callable[[Any, msgspec.ValidationError], str]
-) -> _Struct:
-    """Decode a line; ``locate`` describes a field of the wrong type."""
+def read_object(data: bytes, decoder: msgspec.json.Decoder[_Struct]) -> _Struct:
+    """Decode a line; an error names the field of the wrong type."""
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise BadInput(locate(decode_json(data), error)) from error
+        raise BadInput(_first_problem("", decode_json(data), decoder.type) or _field_message("", error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed(error) from error
     _refuse_repeated_keys(data)
@@ -148,27 +148,43 @@ def _malformed(error: Exception) -> MalformedJson:
     return MalformedJson(f"line: {error}")
 
 
-def object_items(value: Any) -> list[tuple[str, Any]]:
-    """Return the items of a JSON object; nothing for any other value."""
-    return list(value.items()) if isinstance(value, dict) else []
+def _first_problem(path: str, value: Any, shape: Any) -> str | None:
+    """Describe the first part of ``value``, at ``path``, that does not have its shape; None if all have it.
 
-
-def first_problem(path: str, value: Any, shape: Any) -> str | None:
-    """Describe what is wrong with ``value`` at ``path``; None if it has the shape."""
+    ``members[0].owned.t0[1]: expected `int`, got `str```: msgspec names indexes of lists, but no keys of mappings.
+    """
     try:
         msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        return field_message(path, error)
+        problems = (_first_problem(f"{path}{place}", part, of) for place, part, of in _parts(value, shape))
+        return next(filter(None, problems), None) or _field_message(path, error)
     return None
 
 
-def field_message(path: str, error: msgspec.ValidationError) -> str:
+def _parts(value: Any, shape: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the fields of an object, the values of a mapping or the objects of a list: place, value and shape."""
+    origin, arguments = get_origin(shape), get_args(shape)
+    if origin is UnionType and any(get_origin(part) is dict for part in arguments):
+        is_object = isinstance(value, dict)
+        fitting = (part for part in arguments if part is not NoneType and (get_origin(part) is dict) == is_object)
+        yield from (("", value, part) for part in fitting)
+    elif origin is list and isinstance(value, list) and _is_struct(arguments[0]):
+        yield from ((f"[{at}]", item, arguments[0]) for at, item in enumerate(value))
+    elif origin is dict and isinstance(value, dict):
+        yield from ((f".{name}", item, arguments[1]) for name, item in value.items())
+    elif _is_struct(shape) and isinstance(value, dict):
+        fields = (field for field in structs.fields(shape) if field.encode_name in value)
+        yield from ((f".{field.encode_name}", value[field.encode_name], field.type) for field in fields)
+
+
+def _is_struct(shape: Any) -> bool:
+    return isinstance(shape, type) and issubclass(shape, Struct)
+
+
+def _field_message(path: str, error: msgspec.ValidationError) -> str:
     """Return ``path.to.field: what is wrong``, from msgspec's message."""
     text, _, place = str(error).partition(" - at `$")
-    place = place.rstrip("`").removeprefix("." if not path else "")
+    where = f"{path}{place.rstrip('`')}".removeprefix(".")
     if text.startswith("Object missing required field"):
-        missing = text.split("`")[1]
-        inside = f"{path}{place}"
-        return f"{inside + '.' if inside else ''}{missing}: missing"
-    where = f"{path}{place}" or "line"
-    return f"{where}: {text[0].lower()}{text[1:]}"
+        return f"{where}.{text.split('`')[1]}: missing".removeprefix(".")
+    return f"{where or 'line'}: {text[0].lower()}{text[1:]}"

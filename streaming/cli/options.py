@@ -193,17 +193,11 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_00
 _MAX_TIME_DIGITS: Final = 18
 
 
-class UnreadableTime(BadInput):
-    """The text is no time, or no duration."""
-
-
 def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
     """Parse ``500ms``, ``20s``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to milliseconds."""
     match = re.fullmatch(r"([0-9]{1,6})(ms|[smhdw])", text, re.ASCII)
     if match is None or (duration := int(match[1]) * _UNITS[match[2]]) < minimum:
-        raise UnreadableTime(
-            f"{option} {text}: write 500ms, 20s, 5m, 12h, 30d or 8w{', more than 0' if minimum else ''}"
-        )
+        raise BadInput(f"{option} {text}: write 500ms, 20s, 5m, 12h, 30d or 8w{', more than 0' if minimum else ''}")
     return duration
 
 
@@ -217,9 +211,9 @@ def time_ms(text: str, option: str) -> int:
             moment = datetime.fromisoformat(text)
             timestamp = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         except (ValueError, OverflowError) as error:
-            raise UnreadableTime(refusal) from error
+            raise BadInput(refusal) from error
     if not 0 <= timestamp <= MAX_TIMESTAMP:
-        raise UnreadableTime(refusal)
+        raise BadInput(refusal)
     return timestamp
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeVar
 
 import msgspec
 
-from assignors.errors import OutsideFailure
+from assignors.errors import BadInput, OutsideFailure
 from streaming.process.plain import warn
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ def writer(shape: TableShape, *, as_json: bool, as_table: bool) -> Callable[[Any
 def raw_json(value: bytes) -> msgspec.Raw:
     """Return a record's JSON value unchanged, but without line breaks."""
     return msgspec.Raw(msgspec.json.format(value, indent=-1) if b"\n" in value else value)
+
+
+@contextmanager
+def file_errors(name: str) -> Iterator[None]:
+    """Report a file that can't be read or written as bad input; ``name``: the option and the file."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"{name}: {error.strerror}") from error
 
 
 def camel_case(value: Any) -> dict[str, Any]:

@@ -49,10 +49,6 @@ class PartitionOwner(Struct, frozen=True, kw_only=True, rename="camel"):
     moves: list[OwnerChange]
 
 
-class NoOwner(BadInput):
-    """No diff has the partition."""
-
-
 @connected("rebalance-monitor owner orders-17", "rebalance-monitor owner orders-17 --at 2026-01-31T09:14:00Z")
 def owner(
     settings: Settings, partition: _Partition, *, group: OnlyGroup = None, at: _At = None, as_json: AsJson = False
@@ -70,7 +66,7 @@ def owner(
 
         owners = partition_owners(counted(), topic, number, MAX_TIMESTAMP if at is None else at)
     if not owners:
-        raise NoOwner(f"{partition}: no diff has it; `rebalance-monitor groups` lists all groups")
+        raise BadInput(f"{partition}: no diff has it; `rebalance-monitor groups` lists all groups")
     answer(owners, [owner_table(owners)], as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""The command ``replay``: diffs computed again from the membership log, and compared with the diff topic.
+"""The commands ``replay`` and ``record``: diffs computed again from the membership log or from a recording of it.
 
 Neither Spark nor a timer or checkpoint takes part. The stream must have written exactly these diffs, byte for byte.
 """
@@ -12,22 +12,34 @@ from typing import Annotated
 import typer
 from msgspec import UNSET, structs
 
+from assignors import __version__
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import diff_lines, print_diffs
-from streaming.cli.episodes import story_line
-from streaming.cli.options import AsJson, OnlyGroup, Session, flag, long_running, option
-from streaming.cli.output import json_lines, raw_json
+from streaming.cli.diff_lines import FeedPrinter, print_diffs
+from streaming.cli.options import (
+    AsJson,
+    GroupId,
+    OnlyGroup,
+    Session,
+    connected,
+    flag,
+    long_running,
+    now_ms,
+    option,
+    time_option,
+)
+from streaming.cli.output import Progress, file_errors
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.group_reader import read_log, replay_sinks
 from streaming.kafka.producer import EventProducer
 from streaming.monitor.outputs import Listing
+from streaming.process.children import open_private
 from streaming.process.plain import say, warn
-from streaming.process.terminal import console
-from streaming.recording.file import Recording
+from streaming.recording.anonymise import anonymised
+from streaming.recording.file import RecordedSettings, Recording, RecordingHeader, write_recording
 from streaming.recording.history import History, Replayed, event_time
-from streaming.recording.recorder import LoadedRecording, load
+from streaming.recording.recorder import LoadedRecording, load, record_log
 from streaming.records.diffs import Diff
-from streaming.records.episodes import Episode, Incident
+from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
 
 
@@ -51,23 +63,16 @@ def replayed_diffs(
 
 def print_replay(steps: Iterable[list[Replayed]], begin: int, *, stories: bool, as_json: bool) -> None:
     """Print the diffs of a replay from ``begin`` (ms) on; ``stories``: changed stories above them."""
-    write, screen = json_lines(), console(soft_wrap=True)
-    printed: dict[str, tuple[int, str, str]] = {}
+    printer = FeedPrinter(as_json=as_json)
     for outputs in steps:
         for output in sorted(outputs, key=lambda output: isinstance(output.value, Diff)):
-            value = output.value
-            if event_time(output.source) < begin or isinstance(value, Incident):
+            value, record = output.value, output.write.value or b""
+            if event_time(output.source) < begin:
                 continue
-            if isinstance(value, Episode):
-                story = (value.episode, value.status, value.story)
-                if not stories or printed.get(value.group_id) == story:
-                    continue
-                printed[value.group_id] = story
-            if as_json:
-                write(raw_json(output.write.value or b""))
-                continue
-            for line in [story_line(value)] if isinstance(value, Episode) else diff_lines(value):
-                screen.print(line)
+            if isinstance(value, Diff):
+                printer.diff(value, record)
+            elif stories and isinstance(value, Episode):
+                printer.story(value, record, only_changes=True)
 
 
 def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
@@ -160,15 +165,8 @@ def _publish(settings: Settings, recording: LoadedRecording) -> None:
 
 def load_recording(path: Path, group: str | None = None) -> LoadedRecording:
     """Read a recording from a file."""
-    try:
-        with path.open("rb") as file:
-            return load(Recording(file, str(path)), group)
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror}") from error
-
-
-class UnreadableFile(BadInput):
-    """A file can't be opened or written."""
+    with file_errors(str(path)), path.open("rb") as file:
+        return load(Recording(file, str(path)), group)
 
 
 def _print_differences(lines: Iterable[str]) -> None:
@@ -179,3 +177,47 @@ def _print_differences(lines: Iterable[str]) -> None:
     warn(f"{count or 'no'} differences")
     if count:
         raise typer.Exit(1)
+
+
+_From = Annotated[int | None, time_option("--from", "Begin: RFC 3339, or ms since the epoch.", show_default="all")]
+_To = Annotated[int | None, time_option("--to", "End, in the same form.", show_default="now")]
+_Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")]
+_Anonymise = Annotated[bool, flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks.")]
+
+
+@connected(
+    "rebalance-monitor record checkout --from 2026-01-31T09:00:00Z --to 2026-01-31T10:00:00Z -o incident.rmlog",
+    "rebalance-monitor record checkout --anonymise -o incident.rmlog",
+)
+def record(
+    settings: Settings,
+    group_id: GroupId,
+    *,
+    output: _Output,
+    since: _From = None,
+    until: _To = None,
+    anonymise: _Anonymise = False,
+) -> None:
+    """Record a group's events, outputs and settings in one file; `replay FILE` opens it without a cluster.
+
+    The file has all events of the group until --to, as the state at --from follows from those before. Only this
+    user may read it.
+    """
+    begin, end = since or 0, now_ms() if until is None else until
+    with Progress("records read") as progress:
+        log = [r for r in read_log(settings, group_id, each=progress.step) if event_time(r) <= end]
+    if not any(event_time(record) >= begin for record in log):
+        raise BadInput(f"group {group_id}: the membership topic has no event of it in that time")
+    recorded_settings = RecordedSettings.of(replay_sinks(settings))
+    differing = sum(1 for _ in differences(settings, group_id))
+    if differing:
+        warn(f"{differing} published diffs differ from a replay: the topic no longer has all events of the group")
+    if anonymise:
+        log = anonymised(log, recorded_settings.sinks)
+    name = (log[-1].key or b"").decode(errors="backslashreplace")
+    header = RecordingHeader(
+        monitor=__version__, groups=[name], begin=begin, end=end, settings=recorded_settings, anonymised=anonymise
+    )
+    with file_errors(f"--output {output}"), open_private(output, "wb") as file:
+        count = write_recording(file, header, record_log(log, begin, recorded_settings.sinks))
+    say(f"{output}: {len(log)} events and {count - len(log)} outputs of {name}, {output.stat().st_size:,} bytes")

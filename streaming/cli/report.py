@@ -19,8 +19,7 @@ from streaming.cli.group_overview import concerns, group_overview, group_overvie
 from streaming.cli.groups import episode_table, group_table, owner_table
 from streaming.cli.incidents import incident_table
 from streaming.cli.options import connected, duration_ms, flag, now_ms, option
-from streaming.cli.output import read_records
-from streaming.cli.replay import UnreadableFile
+from streaming.cli.output import file_errors, read_records
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_rounds
 from streaming.process.children import open_private
@@ -67,11 +66,8 @@ def report(
         sections = list(_group_sections(settings, chosen, records, now))
     sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now)}. Times are UTC."]))
     text = (as_html if format_ == "html" else as_markdown)(printable(title), sections)
-    try:
-        with open_private(output, "wb") as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise UnreadableFile(f"--output {output}: {error.strerror}") from error
+    with file_errors(f"--output {output}"), open_private(output, "wb") as file:
+        file.write(text.encode())
     say(f"{output}: {len(text):,} characters")
 
 

@@ -6,19 +6,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from streaming.cli.diff_lines import clock
-from streaming.cli.episodes import story_line
-from streaming.cli.output import json_lines, raw_json, warn_skipped
+from streaming.cli.diff_lines import FeedPrinter, clock
+from streaming.cli.output import warn_skipped
 from streaming.freshness import Freshness
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import EpisodeReader
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.process.plain import warn
-from streaming.process.terminal import console
 
 if TYPE_CHECKING:
-    from streaming.records.episodes import EpisodeRecord
     from streaming.settings.config import Settings
 
 
@@ -51,10 +48,8 @@ class StoryFollower(Closing):
         follow: bool,
         stopped: Callable[[], bool],
     ) -> None:
-        self._write = json_lines() if as_json else None
-        self._screen = console(soft_wrap=True)
+        self._printer, self._only_changes = FeedPrinter(as_json=as_json), not as_json
         self._stopped = stopped
-        self._printed: dict[str, tuple[int, str, str]] = {}
         self._next = self._hold = float("-inf")
         self._reader: EpisodeReader | None = None
         try:
@@ -99,19 +94,9 @@ class StoryFollower(Closing):
             self._give_up(problem)
             return False
         for change in changes:
-            if change.record is not None:
-                self._show(change.record)
+            if (record := change.record) is not None:
+                self._printer.story(record.episode, record.value, only_changes=self._only_changes)
         return bool(changes)
-
-    def _show(self, record: EpisodeRecord) -> None:
-        if self._write is not None:
-            self._write(raw_json(record.value))
-            return
-        episode = record.episode
-        line = (episode.episode, episode.status, episode.story)
-        if self._printed.get(episode.group_id) != line:
-            self._printed[episode.group_id] = line
-            self._screen.print(story_line(episode))
 
     def _give_up(self, problem: Exception) -> None:
         warn(f"no stories: {problem}")

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class NoCheckpoint(BadInput):
-    """``stream`` has no ``--checkpoint``."""
-
-
 _Checkpoint = Annotated[str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")]
 _AvailableNow = Annotated[bool, flag("--available-now", "Process all events in the topic, then exit 0.")]
 _MaxOffsets = Annotated[
@@ -110,7 +106,7 @@ def run_stream(
     if context.invoked_subcommand is not None:
         return
     if checkpoint is None:
-        raise NoCheckpoint("--checkpoint DIR is required: the folder of the job's offsets and state")
+        raise BadInput("--checkpoint DIR is required: the folder of the job's offsets and state")
     from streaming.cli.doctor import assignment_code
     from streaming.cli.options import duration_ms
     from streaming.settings.section import changed

@@ -13,19 +13,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 from uuid import uuid4
 
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.demo import traffic
 from streaming.demo.agreement import Agreement, ReportLine, after, compare
 from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
 from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.clients import answer_of, confluent_config
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
 from streaming.kafka.runtime import free_ports
-from streaming.kafka.topics import ensure_topics
+from streaming.kafka.topics import TopicsNotCreated, ensure_topics
 from streaming.process.children import Child, Children
 from streaming.process.plain import warn
 from streaming.records.diffs import Diff
@@ -45,10 +45,6 @@ BROKER_PROPERTIES = {
     # A stall of some seconds on a busy machine must not fence the only broker.
     "broker.session.timeout.ms": "60000",
 }
-
-
-class SecuredCluster(BadInput):
-    """kafka.security_protocol: the demo's consumers speak PLAINTEXT only; leave it out, and --bootstrap-servers."""
 
 
 class DemoDisplay(Protocol):
@@ -127,6 +123,56 @@ class Cast:
             whole = path.read_bytes().rpartition(b"\n")[0]  # a consumer that was killed may leave half a line
             lines.extend(decoder.decode(line) for line in whole.splitlines())
         return lines
+
+
+#: Records a second and topic.
+RECORDS_PER_SECOND = 20
+
+
+def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
+    """Create the topics, unless they are there, and wait until they are."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient(confluent_config(settings.kafka))
+    copies = settings.topics.replication_factor
+    wanted = [NewTopic(name, num_partitions=n, replication_factor=copies) for name, n in topics.items()]
+    for name, future in admin.create_topics(wanted, operation_timeout=10).items():
+        try:
+            answer_of(future)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error
+
+
+class Traffic:
+    """Produces keyed records from a thread until the block ends."""
+
+    def __init__(self, settings: Settings, topics: Mapping[str, int]) -> None:
+        self._settings = settings
+        self._topics = list(topics)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._produce, name="traffic", daemon=True)
+
+    def _produce(self) -> None:
+        from confluent_kafka import Producer
+
+        producer = Producer(confluent_config(self._settings.kafka) | {"partitioner": "murmur2_random", "linger.ms": 20})
+        for number in count():
+            for topic in self._topics:
+                producer.produce(topic, key=f"key-{number % 997}", value=f"{number}")
+            producer.poll(0)
+            if self._stop.wait(1 / RECORDS_PER_SECOND):
+                break
+        producer.flush(5)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
 
 
 @contextmanager
@@ -257,10 +303,12 @@ def play(
             prefix = settings.topics.prefix = settings.topics.prefix or f"demo-{uuid4().hex[:8]}."
             collect = ["--include-group", f"{re.escape(prefix)}.*"]
         else:
-            raise SecuredCluster
+            raise BadInput(
+                "kafka.security_protocol: the demo's consumers use PLAINTEXT; leave it out, and --bootstrap-servers."
+            )
         ensure_topics(settings)
         actors, topics = cast(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
-        traffic.create_topics(settings, topics)
+        create_topics(settings, topics)
         view.stage("start the collector, the Spark job and the page: the first diff comes in about ten seconds")
         children = stack.enter_context(Children())
         port = _page_port()
@@ -271,7 +319,7 @@ def play(
             cluster = f"--bootstrap-servers {settings.kafka.bootstrap_servers}"
             more = f" --topic-prefix {prefix}" if prefix else ""
             view.stage(f"until Ctrl-C: rebalance-monitor groups {cluster}{more}")
-        stack.enter_context(traffic.Traffic(settings, topics))
+        stack.enter_context(Traffic(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
         performance = Play(settings, folder, view, stop, actors)
         performance.perform(duration, reader, children, keep_running=keep_running)

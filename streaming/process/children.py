@@ -188,10 +188,6 @@ def make_private(folder: Path) -> None:
     folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
 
 
-class ProcessNotStarted(OutsideFailure):
-    """A child process did not start."""
-
-
 class SupervisedProcess:
     """Runs a command under :mod:`streaming.process.supervisor`.
 
@@ -215,7 +211,7 @@ class SupervisedProcess:
         first = self._supervisor.stdout.readline() if self._supervisor.stdout else b""
         if not first:
             self._supervisor.wait()
-            raise ProcessNotStarted(f"{command[0]} does not start; see {log}")
+            raise OutsideFailure(f"{command[0]} does not start; see {log}")
         #: Process id of the command itself.
         self.pid = int(first)
 

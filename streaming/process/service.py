@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-class MetricsPortUnusable(OutsideFailure):
-    """The metrics can't be served on the port."""
-
-
 def serve_metrics(registry: CollectorRegistry, host: str, port: int | None) -> int | None:
     """Serve ``GET /metrics`` from a thread until the process ends, and return the port; None serves nothing.
 
@@ -39,7 +35,7 @@ def serve_metrics(registry: CollectorRegistry, host: str, port: int | None) -> i
         server, _ = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise MetricsPortUnusable(f"--metrics-port {port} on {host}: {reason}; choose another") from error
+        raise OutsideFailure(f"--metrics-port {port} on {host}: {reason}; choose another") from error
     return int(server.server_port)
 
 
@@ -72,10 +68,6 @@ Format = Literal["text", "json"]
 
 #: Attributes of every LogRecord; other attributes came through ``extra=``.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-class UnknownLogFormat(BadInput):
-    """The log format is none of text, json."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -126,7 +118,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 def configure_logging(log_format: str = "text", *, verbose: bool = False, quiet: bool = False) -> None:
     """Send log lines to standard error; ``quiet``: no lines, unless ``verbose``."""
     if log_format not in get_args(Format):
-        raise UnknownLogFormat(f"--log-format {log_format!r}: choose text or json")
+        raise BadInput(f"--log-format {log_format!r}: choose text or json")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_not_py4j)

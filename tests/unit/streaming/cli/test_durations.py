@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.cli.options import UnreadableTime, duration_ms, time_ms
+from assignors.errors import BadInput
+from streaming.cli.options import duration_ms, time_ms
 
 
 def test_durations() -> None:
@@ -18,7 +19,7 @@ def test_durations() -> None:
 
 @pytest.mark.parametrize("wrong", ["", "d", "0d", "-1d", "30", "1y", "1.5s", "²d", "٣d", "9" * 5000 + "d"])
 def test_unreadable_durations(wrong: str) -> None:
-    with pytest.raises(UnreadableTime, match=f"--keep {wrong}: write 500ms.*, more than 0$"):
+    with pytest.raises(BadInput, match=f"--keep {wrong}: write 500ms.*, more than 0$"):
         duration_ms(wrong, "--keep")
 
 
@@ -42,5 +43,5 @@ def test_times(text: str, found: int) -> None:
     "wrong", ["", "now", "22:13", "-1", "1969-12-31T23:59:59Z", "253370764800000", "²", "9" * 5000, "1.5"]
 )
 def test_invalid_times(wrong: str) -> None:
-    with pytest.raises(UnreadableTime, match=r"^--at .*: write RFC 3339"):
+    with pytest.raises(BadInput, match=r"^--at .*: write RFC 3339"):
         time_ms(wrong, "--at")

@@ -8,7 +8,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from streaming.process.service import MetricsPortUnusable, serve_metrics
+from assignors.errors import OutsideFailure
+from streaming.process.service import serve_metrics
 
 
 def registry() -> CollectorRegistry:
@@ -32,5 +33,5 @@ def test_a_taken_port_is_one_clear_line() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(MetricsPortUnusable, match=f"--metrics-port {port} on 127.0.0.1: Address already in use"):
+        with pytest.raises(OutsideFailure, match=f"--metrics-port {port} on 127.0.0.1: Address already in use"):
             serve_metrics(registry(), "127.0.0.1", port)

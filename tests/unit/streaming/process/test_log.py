@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.process.service import JsonFormatter, UnknownLogFormat, configure_logging
+from assignors.errors import BadInput
+from streaming.process.service import JsonFormatter, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +65,7 @@ def test_log_lines_are_written_to_standard_error(kind: str, capsys: pytest.Captu
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(UnknownLogFormat, match="--log-format 'xml': choose text or json"):
+    with pytest.raises(BadInput, match="--log-format 'xml': choose text or json"):
         configure_logging("xml")
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.process.children import ProcessNotStarted, SupervisedProcess
+from assignors.errors import OutsideFailure
+from streaming.process.children import SupervisedProcess
 from tests.support.processes import alive
 from tests.support.wait import eventually
 
@@ -79,7 +80,7 @@ def test_output_and_exit_status(tmp_path: Path) -> None:
 
 
 def test_missing_command_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ProcessNotStarted, match="no-such-command does not start"):
+    with pytest.raises(OutsideFailure, match="no-such-command does not start"):
         SupervisedProcess(["no-such-command"], tmp_path / "log")
 
 
