@@ -26,15 +26,7 @@ from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings, load
 
-_Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)]
-_All = Annotated[bool, flag("--all", "All groups, the worst first.")]
 _CONFIG = "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect."
-_ClientConfig = Annotated[Path | None, option("--config", "FILE", _CONFIG)]
-_Settings = Annotated[Path | None, option("--settings", "FILE", "Settings file (TOML).")]
-_FailOn = Annotated[
-    str | None,
-    option("--fail-on", "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical."),
-]
 #: Simulation for all groups together (:class:`Budget`): about three seconds.
 FLEET_WORK: Final = 100_000
 _COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
@@ -46,13 +38,16 @@ _COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
     "rebalance-monitor advise --config consumer.properties",
 )
 def advise(
-    group_id: _Group = None,
+    group_id: Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)] = None,
     *,
-    every: _All = False,
-    client_config: _ClientConfig = None,
-    fail_on: _FailOn = None,
+    every: Annotated[bool, flag("--all", "All groups, the worst first.")] = False,
+    client_config: Annotated[Path | None, option("--config", "FILE", _CONFIG)] = None,
+    fail_on: Annotated[
+        str | None,
+        option("--fail-on", "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical."),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
-    settings_file: _Settings = None,
+    settings_file: Annotated[Path | None, option("--settings", "FILE", "Settings file (TOML).")] = None,
     topic_prefix: TopicPrefix = None,
     as_json: AsJson = False,
 ) -> None:

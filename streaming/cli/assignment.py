@@ -26,9 +26,7 @@ MAX_MEMBERS = 1_000_000
 MAX_PARTITIONS = 5_000_000
 MAX_THREADS = 1_000_000
 
-_Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 _Partition = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Count = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
 _Share = dict[str, list[_Partition]]
 _Threads = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
 #: Id of a topic without metadata (``Uuid.ZERO_UUID``).
@@ -46,7 +44,7 @@ class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
 class TopicLine(_Line, frozen=True):
     """A topic: ``topics.<name>``."""
 
-    partitions: _Count
+    partitions: Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
     racks: list[list[str]] | None = None
     topic_id: str | None = None
 
@@ -59,7 +57,7 @@ class MemberLine(_Line, frozen=True):
     rack_id: str | None = None
     topics: list[str] | None = None
     owned: _Share = field(default_factory=dict)
-    generation: _Int32 = -1
+    generation: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = -1
     streams: dict[str, _Threads] | None = None
 
 

@@ -147,13 +147,9 @@ def _exact_violations(query: GroupQuery, expected: Mapping[str, Mapping[str, Any
 
 def _is_placement(data: bytes) -> bool:
     try:
-        return msgspec.json.decode(data, type=_Shape).placement is not msgspec.UNSET
+        return "placement" in msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False  # the parser of groups reports the error
-
-
-class _Shape(Struct):
-    placement: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 def _placement_answer(data: bytes) -> dict[str, Any]:
@@ -244,12 +240,15 @@ def place(
     as_table: AsTable = False,
 ) -> None:
     """Compute the replica placement of new partitions: their brokers, the preferred leader first."""
-    given: dict[str, Any] = {
-        "start_index": start_index,
-        "shift": shift,
-        "start_partition": start_partition,
-        "seed": seed,
-    }
-    placement = place_replicas(brokers, partitions, replication_factor, placer=placer, **given)
+    placement = place_replicas(
+        brokers,
+        partitions,
+        replication_factor,
+        placer=placer,
+        start_index=start_index,
+        shift=shift,
+        start_partition=start_partition,
+        seed=seed,
+    )
     write = writer("placement", as_json=as_json, as_table=as_table)
     write({str(partition): replicas for partition, replicas in placement.items()})

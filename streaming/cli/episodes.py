@@ -209,12 +209,6 @@ def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureCh
     return table((whole(group_id), *map(right, heads), ""), rows)
 
 
-_Group = Annotated[
-    str | None, typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False)
-]
-_Since = Annotated[str, option("--since", "TIME", "Episodes with a round in this time: 12h, 7d or 4w.")]
-_AsCsv = Annotated[bool, flag("--csv", "Print CSV.")]
-
 #: Bounds of a cost → their heading.
 _BOUNDS: Final[Mapping[str, str]] = {
     "delayed_messages": "delayed messages",
@@ -237,11 +231,13 @@ class CostLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 @connected("rebalance-monitor cost --since 7d", "rebalance-monitor cost checkout --since 30d --csv > checkout.csv")
 def cost(
     settings: Settings,
-    group_id: _Group = None,
+    group_id: Annotated[
+        str | None, typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False)
+    ] = None,
     *,
-    since: _Since = "7d",
+    since: Annotated[str, option("--since", "TIME", "Episodes with a round in this time: 12h, 7d or 4w.")] = "7d",
     as_json: AsJson = False,
-    as_csv: _AsCsv = False,
+    as_csv: Annotated[bool, flag("--csv", "Print CSV.")] = False,
 ) -> None:
     """Show what rebalances cost: downtime, delayed messages, lag. A line a group, or an episode of one group.
 

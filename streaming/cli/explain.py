@@ -36,23 +36,17 @@ _CHUNK_BYTES: Final = 2**20
 _GZIP: Final = b"\x1f\x8b"
 
 
-_Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")]
-_From = Annotated[int | None, time_option("--from", "Only what happened from then on.")]
-_To = Annotated[int | None, time_option("--to", "Only what happened until then.")]
-_Html = Annotated[Path | None, option("--html", "FILE", "Write the report into one HTML file.")]
-
-
 @offline(
     "kubectl logs kafka-0 | rebalance-monitor explain -",
     "rebalance-monitor explain server.log* app.log.gz --group checkout --html report.html",
 )
 def explain(
-    files: _Files,
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")],
     *,
     group: OnlyGroup = None,
-    since: _From = None,
-    until: _To = None,
-    html_file: _Html = None,
+    since: Annotated[int | None, time_option("--from", "Only what happened from then on.")] = None,
+    until: Annotated[int | None, time_option("--to", "Only what happened until then.")] = None,
+    html_file: Annotated[Path | None, option("--html", "FILE", "Write the report into one HTML file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain the rebalances in logs of brokers, clients and Kafka's tools. No cluster is needed.
@@ -90,21 +84,20 @@ def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple
     """Read all files; returns the counts, and the groups of which a coordinator's log is there."""
     total, coordinated = Counts(), set[str]()
 
-    def take(event: LogEvent) -> None:
-        if group is None or event.group_id == group:
-            if event.coordinator is not None:
-                coordinated.add(event.group_id)
-            sorter.add(event)
+    def events(reader: LogReader, chunks: Iterable[bytes]) -> Iterator[LogEvent]:
+        for chunk in chunks:
+            yield from reader.read(chunk)
+            progress.step()
+        yield from reader.finish()
 
     with Progress("MB read") as progress:
         for name in dict.fromkeys(files):
             reader, chunks = _opened(name)
-            for chunk in chunks:
-                for event in reader.read(chunk):
-                    take(event)
-                progress.step()
-            for event in reader.finish():
-                take(event)
+            for event in events(reader, chunks):
+                if group is None or event.group_id == group:
+                    if event.coordinator is not None:
+                        coordinated.add(event.group_id)
+                    sorter.add(event)
             _add(total, reader.counts)
     return total, frozenset(coordinated)
 

@@ -30,7 +30,6 @@ _WAY_NAMES = {
 }
 
 
-_Rolling = Annotated[bool, flag("--rolling-restart", "Restart every member, in the order of names.")]
 Parallel = Annotated[
     int | None,
     option("--parallel", "N", "Members that restart at once.", min=1, show_default="a twentieth, at least 1"),
@@ -39,9 +38,7 @@ Down = Annotated[str, option("--down", "TIME", "Time that a restarting member is
 Between = Annotated[str, option("--between", "TIME", "Time between a member's return and the next stop.")]
 _Scale = Annotated[int | None, option("--scale", "N", "Change the group to N members.", min=1, show_default=False)]
 _DEPLOY = "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input."
-_Deploy = Annotated[str | None, option("--deploy", "ROLLOUT|FILE", _DEPLOY, show_default=False)]
 _FROM = "Repeat the membership changes of an episode: its number, or last."
-_From = Annotated[str | None, option("--from", "EPISODE", _FROM, show_default=False)]
 Heartbeat = Annotated[
     str | None, option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s")
 ]
@@ -53,13 +50,13 @@ def forecast(
     settings: Settings,
     group_id: GroupId,
     *,
-    rolling_restart: _Rolling = False,
+    rolling_restart: Annotated[bool, flag("--rolling-restart", "Restart every member, in the order of names.")] = False,
     parallel: Parallel = None,
     down: Down = "20s",
     between: Between = "30s",
     scale: _Scale = None,
-    deploy: _Deploy = None,
-    from_: _From = None,
+    deploy: Annotated[str | None, option("--deploy", "ROLLOUT|FILE", _DEPLOY, show_default=False)] = None,
+    from_: Annotated[str | None, option("--from", "EPISODE", _FROM, show_default=False)] = None,
     heartbeat: Heartbeat = None,
     processing: Processing = "1s",
     as_json: AsOneDocument = False,
@@ -101,18 +98,15 @@ def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
     return times
 
 
-_To = Annotated[
-    list[str] | None,
-    option("--to", "NAME", "Target: cooperative, static or consumer. Repeatable.", show_default="all three"),
-]
-
-
 @connected("rebalance-monitor migrate checkout --to consumer")
 def migrate(
     settings: Settings,
     group_id: GroupId,
     *,
-    to: _To = None,
+    to: Annotated[
+        list[str] | None,
+        option("--to", "NAME", "Target: cooperative, static or consumer. Repeatable.", show_default="all three"),
+    ] = None,
     parallel: Parallel = None,
     down: Down = "20s",
     between: Between = "30s",

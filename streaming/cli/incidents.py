@@ -26,7 +26,6 @@ from streaming.settings.config import Settings
 _Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
 _Text = Annotated[str | None, option("--text", "TEXT", "Note for the others on call.")]
 _By = Annotated[str | None, option("--by", "NAME", "Who it is.", show_default="the user's name")]
-_All = Annotated[bool, flag("--all", "Closed incidents too.")]
 
 
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
@@ -39,7 +38,7 @@ def list_incidents(
     context: typer.Context,
     *,
     group_id: OnlyGroup = None,
-    all_of_them: _All = False,
+    all_of_them: Annotated[bool, flag("--all", "Closed incidents too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List open incidents, the newest first: storms, stuck groups, partitions without a consumer and more.

@@ -101,9 +101,6 @@ def build(called: str | None) -> typer.Typer:
         rebalance-monitor COMMAND --help explains a command and has an example.
         """
 
-    def not_imported() -> None:
-        """Nothing: the command is only listed."""
-
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
@@ -115,7 +112,7 @@ def build(called: str | None) -> typer.Typer:
     app.callback()(root)
     for name, entry in COMMANDS.items():
         if name != called:
-            app.command(name, help=entry.line, rich_help_panel=entry.panel)(not_imported)
+            app.command(name, help=entry.line, rich_help_panel=entry.panel)(lambda: None)  # only listed
             continue
         module = import_module(f"streaming.cli.{entry.module}")
         command: typer.Typer | Command = getattr(module, name.replace("-", "_"))
@@ -159,21 +156,17 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _occupy_closed_descriptors() -> None:
-    """Open /dev/null in place of closed standard streams.
+def _prepare_standard_streams() -> None:
+    """Open /dev/null in place of closed standard streams, and let the others escape what the locale can't encode.
 
     Otherwise the next file or socket would get the number of one of them, and child processes would write into it.
     """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
-
-
-def _print_anything() -> None:
-    """Characters that the locale can't encode are escaped too."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # one that is closed is None
             stream.reconfigure(errors="backslashreplace")
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def main() -> NoReturn:
@@ -189,8 +182,7 @@ def main() -> NoReturn:
     follow_parent()
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _occupy_closed_descriptors()
-    _print_anything()
+    _prepare_standard_streams()
     arguments = sys.argv[1:]
     verbose = "--verbose" in arguments
     called = next((word for word in arguments if not word.startswith("-")), None)

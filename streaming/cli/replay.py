@@ -110,11 +110,6 @@ def _is_same(stored: DiffRecord, replayed: DiffRecord) -> bool:
     return stored.diff == expected and not any(member.revoked or member.assigned for member in omitted)
 
 
-_File = Annotated[
-    Path | None, typer.Argument(metavar="FILE", help="Recording of `record`; needs no cluster.", show_default=False)
-]
-
-
 @long_running(
     "rebalance-monitor replay --group orders --check",
     "rebalance-monitor replay incident.rmlog",
@@ -122,7 +117,9 @@ _File = Annotated[
 )
 def replay(
     session: Session,
-    file: _File = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Recording of `record`; needs no cluster.", show_default=False)
+    ] = None,
     *,
     group: OnlyGroup = None,
     check: Annotated[bool, flag("--check", "Compare with the published diffs; exit 1 if they differ.")] = False,
@@ -180,8 +177,6 @@ def _print_differences(lines: Iterable[str]) -> None:
 
 
 _From = Annotated[int | None, time_option("--from", "Begin: RFC 3339, or ms since the epoch.", show_default="all")]
-_To = Annotated[int | None, time_option("--to", "End, in the same form.", show_default="now")]
-_Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")]
 _Anonymise = Annotated[bool, flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks.")]
 
 
@@ -193,9 +188,9 @@ def record(
     settings: Settings,
     group_id: GroupId,
     *,
-    output: _Output,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")],
     since: _From = None,
-    until: _To = None,
+    until: Annotated[int | None, time_option("--to", "End, in the same form.", show_default="now")] = None,
     anonymise: _Anonymise = False,
 ) -> None:
     """Record a group's events, outputs and settings in one file; `replay FILE` opens it without a cluster.

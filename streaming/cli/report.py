@@ -30,11 +30,8 @@ from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
 
 _Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id, or --cluster.", show_default=False)]
-_Cluster = Annotated[bool, flag("--cluster", "All groups: incidents, status and cost.")]
 _Episode = Annotated[int | None, option("--episode", "NUMBER", "Episode to report.", show_default="the newest")]
-_Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 _Format = Annotated[Literal["html", "md"], flag("--format", "html: one page that loads nothing. md: Markdown.")]
-_Since = Annotated[str, option("--since", "TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.")]
 
 
 @connected(
@@ -46,11 +43,11 @@ def report(
     settings: Settings,
     group_id: _Group = None,
     *,
-    output: _Output,
-    cluster: _Cluster = False,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
+    cluster: Annotated[bool, flag("--cluster", "All groups: incidents, status and cost.")] = False,
     episode: _Episode = None,
     format_: _Format = "html",
-    since: _Since = "7d",
+    since: Annotated[str, option("--since", "TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.")] = "7d",
 ) -> None:
     """Write a report: what happened, timeline, cost, evidence, members, incidents and advice, in one file."""
     if cluster == (group_id is not None):

@@ -11,10 +11,12 @@ from streaming.cli.options import (
     MetricsPort,
     Session,
     checkpoint_option,
+    duration_ms,
     flag,
     long_running,
     option,
 )
+from streaming.process.plain import say
 
 if TYPE_CHECKING:
     from streaming.serve.security import Proxies
@@ -111,15 +113,7 @@ Host = Annotated[str, option("--host", "HOST", "Address to listen on.")]
 Port = Annotated[int, option("--port", "PORT", "Port to listen on; 0: any free port.", min=0, max=65535)]
 TokenFile = Annotated[Path | None, option("--token-file", "FILE", "Require a bearer token from FILE, one a line.")]
 TrustHeader = Annotated[str | None, option("--trust-header", "NAME", "Header with the user's name, set by a proxy.")]
-TrustedProxies = Annotated[
-    list[str] | None,
-    option("--trusted-proxy", "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable."),
-]
-AccessLog = Annotated[bool, flag("--access-log", "Log every request.")]
-Database = Annotated[Path | None, option("--database", "FILE", "History file.", show_default="in your home")]
-Keep = Annotated[str, option("--keep", "TIME", "Drop rounds older than this: 12h, 30d, 8w.")]
 KeepMib = Annotated[int, option("--keep-mib", "MIB", "Drop the oldest rounds when the history is larger.", min=1)]
-MaxClients = Annotated[int, option("--max-clients", "N", "Most clients of the feed at once.", min=1)]
 
 
 @long_running("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
@@ -130,17 +124,18 @@ def serve(
     port: Port = 8686,
     token_file: TokenFile = None,
     trust_header: TrustHeader = None,
-    trusted_proxies: TrustedProxies = None,
-    access_log: AccessLog = False,
-    database: Database = None,
-    keep: Keep = "30d",
+    trusted_proxies: Annotated[
+        list[str] | None,
+        option("--trusted-proxy", "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable."),
+    ] = None,
+    access_log: Annotated[bool, flag("--access-log", "Log every request.")] = False,
+    database: Annotated[Path | None, option("--database", "FILE", "History file.", show_default="in your home")] = None,
+    keep: Annotated[str, option("--keep", "TIME", "Drop rounds older than this: 12h, 30d, 8w.")] = "30d",
     keep_mib: KeepMib = 1024,
-    max_clients: MaxClients = 1000,
+    max_clients: Annotated[int, option("--max-clients", "N", "Most clients of the feed at once.", min=1)] = 1000,
 ) -> None:
     """Serve the page, the live feed, the JSON API and Prometheus metrics."""
-    from streaming.cli.options import duration_ms
     from streaming.kafka.heartbeats import HeartbeatTracker
-    from streaming.process.plain import say
     from streaming.process.watchdog import Watchdog
     from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions

@@ -28,20 +28,7 @@ from streaming.simulation.results import SimulatedRound, Simulation, simulations
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
 _SCENARIO = "YAML or JSON file, - for standard input, or the name of a ready scenario."
-_Scenario = Annotated[str | None, typer.Argument(metavar="SCENARIO", help=_SCENARIO)]
 _PROTOCOL = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable."
-_Protocol = Annotated[list[str] | None, option("--protocol", "NAME", _PROTOCOL, show_default="all")]
-_Assignor = Annotated[
-    list[str] | None,
-    option("--assignor", "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable."),
-]
-_List = Annotated[bool, flag("--list", "List the ready scenarios.")]
-_Show = Annotated[bool, flag("--show", "Print the scenario as YAML.")]
-_Members = Annotated[int | None, option("--members", "N", "Members of a ready scenario.")]
-_Partitions = Annotated[int | None, option("--partitions", "N", "Partitions of a ready scenario.")]
-_ViewLag = Annotated[int, option("--view-lag-ms", "MS", "Longest delay of ZooKeeper watches.", min=0)]
-_Seed = Annotated[int, option("--seed", "N", "Seed of that delay.")]
-_Rows = Annotated[int, option("--rows", "N", "Most rounds listed of each protocol.", min=0)]
 
 
 @offline(
@@ -49,18 +36,21 @@ _Rows = Annotated[int, option("--rows", "N", "Most rounds listed of each protoco
     "rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative",
 )
 def simulate(
-    scenario: _Scenario = None,
+    scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=_SCENARIO)] = None,
     *,
-    protocol: _Protocol = None,
-    assignor: _Assignor = None,
+    protocol: Annotated[list[str] | None, option("--protocol", "NAME", _PROTOCOL, show_default="all")] = None,
+    assignor: Annotated[
+        list[str] | None,
+        option("--assignor", "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable."),
+    ] = None,
     as_json: AsOneDocument = False,
-    list_: _List = False,
-    show: _Show = False,
-    members: _Members = None,
-    partitions: _Partitions = None,
-    view_lag_ms: _ViewLag = 0,
-    seed: _Seed = 0,
-    rows: _Rows = 24,
+    list_: Annotated[bool, flag("--list", "List the ready scenarios.")] = False,
+    show: Annotated[bool, flag("--show", "Print the scenario as YAML.")] = False,
+    members: Annotated[int | None, option("--members", "N", "Members of a ready scenario.")] = None,
+    partitions: Annotated[int | None, option("--partitions", "N", "Partitions of a ready scenario.")] = None,
+    view_lag_ms: Annotated[int, option("--view-lag-ms", "MS", "Longest delay of ZooKeeper watches.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of that delay.")] = 0,
+    rows: Annotated[int, option("--rows", "N", "Most rounds listed of each protocol.", min=0)] = 24,
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:

@@ -18,12 +18,15 @@ from streaming.cli.options import (
     OnlyGroup,
     Session,
     checkpoint_option,
+    duration_ms,
     example,
     flag,
     long_running,
     offline,
     option,
 )
+from streaming.cli.output import answer
+from streaming.process.plain import say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,15 +38,8 @@ _log = logging.getLogger(__name__)
 
 
 _Checkpoint = Annotated[str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")]
-_AvailableNow = Annotated[bool, flag("--available-now", "Process all events in the topic, then exit 0.")]
-_MaxOffsets = Annotated[
-    int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.", min=1, max=2**63 - 1)
-]
 #: Every bucket has a row in each tick; more tasks than a batch is worth, on any cluster.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
-_TriggerInterval = Annotated[
-    str | None, option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none")
-]
 _RESIZE, _AS_CHECKPOINT = "`stream resize` changes it.", "as in the checkpoint, or 16"
 _Buckets = Annotated[
     int | None,
@@ -51,28 +47,13 @@ _Buckets = Annotated[
         "--buckets", "N", f"State buckets that groups share; {_RESIZE}", show_default=_AS_CHECKPOINT, **_BUCKETS_RANGE
     ),
 ]
-_ShufflePartitions = Annotated[
-    int, option("--shuffle-partitions", "N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", **_TASKS_RANGE)
-]
 _ForgetAfter = Annotated[str, option("--forget-after", "TIME", "Drop the state of a group that is empty this long.")]
-_Episodes = Annotated[
-    bool | None,
-    flag("--episodes/--no-episodes", "Publish episodes and incidents.", show_default="as in the settings, or yes"),
-]
 _QUIET = "Seconds without a round after which an episode is closed."
-_EpisodeQuiet = Annotated[
-    int | None, option("--episode-quiet", "S", _QUIET, min=1, max=86_400, show_default="as in the settings, or 120")
-]
 _DIFFS = "Members that diffs list; auto: only changed ones in large groups."
-_Diffs = Annotated[
-    Literal["auto", "all", "changed"] | None, flag("--diffs", _DIFFS, show_default="as in the settings, or auto")
-]
-_Master = Annotated[str, option("--master", "URL", "Spark master.")]
 _OnDataLoss = Annotated[
     Literal["stop", "continue", "restart"], flag("--on-data-loss", "What to do if the topic lost records or is new.")
 ]
 _ARCHIVE = "Archive that `stream archive` wrote, for executors without this package."
-_Archive = Annotated[Path | None, option("--archive", "FILE", _ARCHIVE, show_default="no archive")]
 
 
 stream = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
@@ -87,17 +68,30 @@ def run_stream(
     context: typer.Context,
     *,
     checkpoint: _Checkpoint = None,
-    available_now: _AvailableNow = False,
-    max_offsets_per_trigger: _MaxOffsets = 50_000,
-    trigger_interval: _TriggerInterval = None,
+    available_now: Annotated[bool, flag("--available-now", "Process all events in the topic, then exit 0.")] = False,
+    max_offsets_per_trigger: Annotated[
+        int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.", min=1, max=2**63 - 1)
+    ] = 50_000,
+    trigger_interval: Annotated[
+        str | None, option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none")
+    ] = None,
     buckets: _Buckets = None,
-    shuffle_partitions: _ShufflePartitions = 2,
+    shuffle_partitions: Annotated[
+        int, option("--shuffle-partitions", "N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", **_TASKS_RANGE)
+    ] = 2,
     forget_after: _ForgetAfter = "7d",
-    episodes: _Episodes = None,
-    episode_quiet: _EpisodeQuiet = None,
-    diffs: _Diffs = None,
-    master: _Master = "local[2,4]",
-    archive: _Archive = None,
+    episodes: Annotated[
+        bool | None,
+        flag("--episodes/--no-episodes", "Publish episodes and incidents.", show_default="as in the settings, or yes"),
+    ] = None,
+    episode_quiet: Annotated[
+        int | None, option("--episode-quiet", "S", _QUIET, min=1, max=86_400, show_default="as in the settings, or 120")
+    ] = None,
+    diffs: Annotated[
+        Literal["auto", "all", "changed"] | None, flag("--diffs", _DIFFS, show_default="as in the settings, or auto")
+    ] = None,
+    master: Annotated[str, option("--master", "URL", "Spark master.")] = "local[2,4]",
+    archive: Annotated[Path | None, option("--archive", "FILE", _ARCHIVE, show_default="no archive")] = None,
     on_data_loss: _OnDataLoss = "stop",
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
@@ -108,7 +102,6 @@ def run_stream(
     if checkpoint is None:
         raise BadInput("--checkpoint DIR is required: the folder of the job's offsets and state")
     from streaming.cli.doctor import assignment_code
-    from streaming.cli.options import duration_ms
     from streaming.settings.section import changed
     from streaming.spark.job import run
     from streaming.spark.session import SessionOptions
@@ -148,7 +141,6 @@ def inspect_state(
     """List the groups in a checkpoint. No cluster is needed."""
     import msgspec
 
-    from streaming.cli.output import answer
     from streaming.spark.state import NoState, inspect
 
     states = list(inspect(checkpoint, group))
@@ -175,7 +167,6 @@ def resize(
     as_json: AsJson = False,
 ) -> None:
     """Change the numbers of buckets and shuffle partitions of a stopped checkpoint. No cluster is needed."""
-    from streaming.cli.output import answer
     from streaming.spark.resize import resize
 
     done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
@@ -186,7 +177,6 @@ def resize(
 @offline()
 def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the archive; ends in .tar.gz.")]) -> None:
     """Write this package and its dependencies as an archive, for Spark executors that lack them."""
-    from streaming.process.plain import say
     from streaming.spark.archives import python, write_python
 
     files = write_python(output)
@@ -198,7 +188,6 @@ def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the a
 @offline()
 def prepare() -> None:
     """Archive the classes that Spark loads (170 MB in the cache): it then starts with a third less CPU time."""
-    from streaming.process.plain import say
     from streaming.spark.archives import make_classes
 
     say(str(make_classes()))

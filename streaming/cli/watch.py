@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
-_From = Annotated[int | None, time_option("--from", "Replay the diffs from this time on; exit at the end.")]
-_To = Annotated[int | None, time_option("--to", "Replay the diffs until this time; then exit.")]
-
-
 @long_running(
     "rebalance-monitor watch",
     "rebalance-monitor watch --group orders --from-beginning --json | jq .moved",
@@ -35,8 +31,8 @@ def watch(
     stories: Annotated[
         bool, flag("--stories", "Print the story of an episode when it changes, above its diffs.")
     ] = False,
-    since: _From = None,
-    until_: _To = None,
+    since: Annotated[int | None, time_option("--from", "Replay the diffs from this time on; exit at the end.")] = None,
+    until_: Annotated[int | None, time_option("--to", "Replay the diffs until this time; then exit.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow the diffs: the cause of each round and the partitions that moved. Each diff is printed once.

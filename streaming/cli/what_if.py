@@ -20,22 +20,8 @@ from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, ou
 from streaming.simulation.what_if_query import parse_query, what_if_document
 
 _Add = Annotated[list[str] | None, option("--add", "N|NAME", "Add N members, or one of this name. Repeatable.")]
-_Remove = Annotated[list[str] | None, option("--remove", "NAME", "Remove a member. Repeatable.")]
-_Partitions = Annotated[
-    list[str] | None, option("--partitions", "TOPIC=N", "Grow a topic to N partitions. Repeatable.")
-]
-_Subscribe = Annotated[
-    list[str] | None,
-    option("--subscribe", "TOPIC", "Topic that all members subscribe to, instead of the current ones. Repeatable."),
-]
 _Protocol = Annotated[
     str | None, option("--protocol", "NAME", "Protocol: eager, cooperative or consumer.", show_default="the group's")
-]
-_Assignor = Annotated[
-    str | None, option("--assignor", "NAME", "Assignor of that protocol.", show_default="the group's")
-]
-_Most = Annotated[
-    int | None, option("--fail-if-moved-more-than", "N", "Exit with 1 if more than N partitions would move.", min=0)
 ]
 
 
@@ -48,12 +34,21 @@ def what_if(
     group_id: GroupId,
     *,
     add: _Add = None,
-    remove: _Remove = None,
-    partitions: _Partitions = None,
-    subscribe: _Subscribe = None,
+    remove: Annotated[list[str] | None, option("--remove", "NAME", "Remove a member. Repeatable.")] = None,
+    partitions: Annotated[
+        list[str] | None, option("--partitions", "TOPIC=N", "Grow a topic to N partitions. Repeatable.")
+    ] = None,
+    subscribe: Annotated[
+        list[str] | None,
+        option("--subscribe", "TOPIC", "Topic that all members subscribe to, instead of the current ones. Repeatable."),
+    ] = None,
     protocol: _Protocol = None,
-    assignor: _Assignor = None,
-    most: _Most = None,
+    assignor: Annotated[
+        str | None, option("--assignor", "NAME", "Assignor of that protocol.", show_default="the group's")
+    ] = None,
+    most: Annotated[
+        int | None, option("--fail-if-moved-more-than", "N", "Exit with 1 if more than N partitions would move.", min=0)
+    ] = None,
     as_json: AsOneDocument = False,
 ) -> None:
     """Compute which partitions would move if members joined or left, topics grew, or the assignor changed.
@@ -81,16 +76,10 @@ def what_if(
     chosen = question.chosen(group, results)
     document = what_if_document(change, results, chosen)
     answer([document], what_if_lines(change, results, chosen), as_json=as_json)
-    if most is not None:
-        _fail_if_moved_more(most, group.assignor, chosen)
-
-
-def _fail_if_moved_more(most: int, assignor: str | None, chosen: Outlook | None) -> None:
-    """Exit with 1 if the assignor would move more; raise BadInput if that is unknown."""
-    if chosen is None or chosen.problem is not None:
-        why = chosen.problem if chosen else f"{assignor} is not one of Kafka's assignors"
+    if most is not None and (chosen is None or chosen.problem is not None):
+        why = chosen.problem if chosen else f"{group.assignor} is not one of Kafka's assignors"
         raise BadInput(f"--fail-if-moved-more-than: the number of moves is unknown: {why}; name an --assignor")
-    if chosen.moved > most:
+    if most is not None and chosen is not None and chosen.moved > most:
         raise typer.Exit(1)
 
 

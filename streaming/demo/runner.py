@@ -8,12 +8,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 from uuid import uuid4
 
 import msgspec
@@ -145,34 +145,30 @@ def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
                 raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error
 
 
-class Traffic:
-    """Produces keyed records from a thread until the block ends."""
+@contextmanager
+def traffic(settings: Settings, topics: Iterable[str]) -> Iterator[None]:
+    """Produce keyed records from a thread until the block ends."""
+    from confluent_kafka import Producer
 
-    def __init__(self, settings: Settings, topics: Mapping[str, int]) -> None:
-        self._settings = settings
-        self._topics = list(topics)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._produce, name="traffic", daemon=True)
+    stop = threading.Event()
+    producer = Producer(confluent_config(settings.kafka) | {"partitioner": "murmur2_random", "linger.ms": 20})
 
-    def _produce(self) -> None:
-        from confluent_kafka import Producer
-
-        producer = Producer(confluent_config(self._settings.kafka) | {"partitioner": "murmur2_random", "linger.ms": 20})
+    def produce() -> None:
         for number in count():
-            for topic in self._topics:
+            for topic in topics:
                 producer.produce(topic, key=f"key-{number % 997}", value=f"{number}")
             producer.poll(0)
-            if self._stop.wait(1 / RECORDS_PER_SECOND):
+            if stop.wait(1 / RECORDS_PER_SECOND):
                 break
         producer.flush(5)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(10)
+    thread = threading.Thread(target=produce, name="traffic", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(10)
 
 
 @contextmanager
@@ -319,7 +315,7 @@ def play(
             cluster = f"--bootstrap-servers {settings.kafka.bootstrap_servers}"
             more = f" --topic-prefix {prefix}" if prefix else ""
             view.stage(f"until Ctrl-C: rebalance-monitor groups {cluster}{more}")
-        stack.enter_context(Traffic(settings, topics))
+        stack.enter_context(traffic(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
         performance = Play(settings, folder, view, stop, actors)
         performance.perform(duration, reader, children, keep_running=keep_running)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Self
 
 from assignors.errors import OutsideFailure
 
@@ -172,20 +172,16 @@ class Children:
             child.wait()
 
 
-_FILE_MODE: Final = 0o600
-_FOLDER_MODE: Final = 0o700
-
-
 def open_private(path: Path, mode: str) -> IO[Any]:
     """Open a file, and let only this user read it, whatever the umask is and whether it existed before."""
-    file = open(path, mode, opener=lambda name, flags: os.open(name, flags, _FILE_MODE))  # noqa: SIM115 - the caller closes it
-    os.fchmod(file.fileno(), _FILE_MODE)
+    file = open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115 - the caller closes it
+    os.fchmod(file.fileno(), 0o600)
     return file
 
 
 def make_private(folder: Path) -> None:
     """Create a folder that only this user may read; an existing one stays as it is."""
-    folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
 
 
 class SupervisedProcess:

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.process.plain import printable
@@ -63,8 +63,6 @@ def stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGINT, handle)
     return stop
 
-
-Format = Literal["text", "json"]
 
 #: Attributes of every LogRecord; other attributes came through ``extra=``.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -117,7 +115,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 def configure_logging(log_format: str = "text", *, verbose: bool = False, quiet: bool = False) -> None:
     """Send log lines to standard error; ``quiet``: no lines, unless ``verbose``."""
-    if log_format not in get_args(Format):
+    if log_format not in ("text", "json"):
         raise BadInput(f"--log-format {log_format!r}: choose text or json")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())

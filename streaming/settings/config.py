@@ -22,8 +22,6 @@ _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
 #: A file of settings has a few dozen lines.
 _MAX_FILE: Final = 2**20
-
-
 #: Kafka's longest topic name, less the longest of ours.
 _LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
 
@@ -131,8 +129,9 @@ class CollectSettings(Section):
 
     def narrowed(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> CollectSettings:
         """Return the settings with other groups or another source (None: unchanged), or more logs."""
-        given = {name: value for name, value in changes.items() if value}
-        return changed(self, "collect", coordinator_logs=[*self.coordinator_logs, *(coordinator_logs or ())], **given)
+        requested = {name: value for name, value in changes.items() if value}
+        logs = [*self.coordinator_logs, *(coordinator_logs or ())]
+        return changed(self, "collect", coordinator_logs=logs, **requested)
 
 
 class StreamSettings(Section):
@@ -212,17 +211,9 @@ class Settings(BaseSettings):
     slo: list[ServiceLevel] = Field(default=[])
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources: the environment wins over the file."""
-        del settings_cls, dotenv_settings, file_secret_settings
-        return env_settings, init_settings
+        return sources["env_settings"], sources["init_settings"]
 
     @property
     def collector_id(self) -> str:
@@ -298,5 +289,5 @@ def _strange_variables() -> Iterator[str]:
                 f"did you mean {guess[0]}?" if guess else f"known are {', '.join(tables)}"
             )
         elif not nested:
-            for right in (other for other, settings in tables.items() if table in settings):
+            for right in (right for right, settings in tables.items() if table in settings):
                 yield f"environment {name}: has no effect; write {f'{_ENVIRONMENT}{right}__{table}'.upper()}"

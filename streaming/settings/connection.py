@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -35,9 +35,11 @@ def pem_in(file: Path) -> str:
 
 def require_pem(files: Mapping[str, Path], key_password: str) -> None:
     """Check certificates and keys, for which librdkafka would only report OpenSSL's numbers."""
-    for name in ("ssl_ca_file", "sasl_oauthbearer_ca_file"):
-        if name in files:
-            _require_authorities(name, files[name])
+    for name in {"ssl_ca_file", "sasl_oauthbearer_ca_file"} & files.keys():
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files[name])
+        except ssl.SSLError as error:
+            raise ValueError(f"{name} {files[name]}: holds no certificate as PEM") from error
     if "ssl_certificate_file" not in files or "ssl_key_file" not in files:
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -52,13 +54,6 @@ def require_pem(files: Mapping[str, Path], key_password: str) -> None:
             else "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its ssl_key_password"
         )
         raise ValueError(f"ssl_key_file {key}: {says}") from error
-
-
-def _require_authorities(name: str, file: Path) -> None:
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
-    except ssl.SSLError as error:
-        raise ValueError(f"{name} {file}: holds no certificate as PEM") from error
 
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -245,8 +240,4 @@ class KafkaSettings(Section):
     def _in_force(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Return the settings that have an effect: others would be refused when they are read again."""
         values: dict[str, Any] = serialize(self)
-        return {name: value for name, value in values.items() if name not in set(self._without_effect())}
-
-    def _without_effect(self) -> Iterator[str]:
-        if not self.uses_tls:
-            yield from (name for name in type(self).model_fields if name.startswith("ssl_"))
+        return {name: value for name, value in values.items() if self.uses_tls or not name.startswith("ssl_")}
