@@ -103,6 +103,13 @@ class GroupHistory:
         return self.kind == "consumer" and self.protocol == "classic"
 
     @cached_property
+    def at_rest(self) -> LatestAssignment | None:
+        """The assignment of a group of consumers that has members and no open episode."""
+        is_open = bool(self.recent) and self.recent[0].closed_at is None
+        latest = self.latest
+        return None if is_open or latest is None or self.kind != "consumer" or not latest.members else latest
+
+    @cached_property
     def names(self) -> Mapping[str, MemberNames]:
         """Names of the present members, by member id."""
         if self.latest is None:

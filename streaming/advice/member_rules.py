@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Final
 
 from assignors.assignment import size
@@ -10,7 +11,6 @@ from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY, ClientConf
 from streaming.advice.history import PATTERN, WORTH_MS, GroupHistory, incident_fact, longest_stops_ms, severity_of
 from streaming.advice.model import Finding, fact, listed
 from streaming.episodes.story import count, member_list
-from streaming.records.diffs import LatestAssignment
 from streaming.records.episodes import Episode
 from streaming.records.events import PROBING
 from streaming.records.names import called
@@ -51,8 +51,10 @@ def shared_instance_id(config: ClientConfiguration) -> Finding | None:
 
 def idle_members(history: GroupHistory) -> Finding | None:
     """More members than partitions: some never get any."""
-    latest = _at_rest(history)
-    sizes = {} if latest is None else {member: size(share) for member, share in latest.members.items()}
+    latest = history.at_rest
+    if latest is None:
+        return None
+    sizes = {member: size(share) for member, share in latest.members.items()}
     idle, total = [member for member, number in sizes.items() if not number], sum(sizes.values())
     if not idle or len(sizes) <= total:
         return None
@@ -64,28 +66,29 @@ def idle_members(history: GroupHistory) -> Finding | None:
 
 def uneven_partitions(history: GroupHistory) -> Finding | None:
     """The partition count is not a multiple of the members, so some members have at least half more than others."""
-    latest = _at_rest(history)
-    sizes = [] if latest is None else [size(share) for share in latest.members.values()]
-    most, least, total = max(sizes, default=0), min(sizes, default=0), sum(sizes)
+    latest = history.at_rest
+    if latest is None:
+        return None
+    sizes = [size(share) for share in latest.members.values()]
+    most, least, total = max(sizes), min(sizes), sum(sizes)
     if not least or most != least + 1 or 2 * most < 3 * least:
         return None
     text = f"{total} partitions for {len(sizes)} members: {sizes.count(most)} have {most}, the others {least}"
     members = next(number for number in range(len(sizes), total + 1) if total % number == 0)
-    wanted = -(-total // len(sizes)) * len(sizes)
-    change = f"Run {members} members, or grow to {wanted} partitions in all: the busiest members fall behind first"
+    partitions = -(-total // len(sizes)) * len(sizes)
+    change = f"Run {members} members, or grow to {partitions} partitions in all: the busiest members fall behind first"
     return Finding("info", [fact(text, partitions=total, members=len(sizes), most=most, least=least)], change)
 
 
 def range_skew(history: GroupHistory) -> Finding | None:
     """``range`` assigns the extra partition of each of several topics to the same members."""
-    latest = _at_rest(history)
+    latest = history.at_rest
     if latest is None or latest.assignor != "range":
         return None
     sizes = {member: size(share) for member, share in latest.members.items()}
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for share in latest.members.values():
-        for topic, partitions in share.items():
-            counts[topic] = counts.get(topic, 0) + len(partitions)
+        counts.update({topic: len(partitions) for topic, partitions in share.items()})
     most, least = max(sizes.values()), min(sizes.values())
     if len(counts) < PATTERN or most - least < PATTERN or 2 * most < 3 * least:
         return None
@@ -152,9 +155,3 @@ def known_fault(history: GroupHistory) -> Finding | None:
     text = f"Members without partitions left in {listed(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
     change = "Run no more members than partitions, and restart members that left"
     return Finding("warning", [fact(text, episodes, link=_ISSUE)], change, confidence="medium")
-
-
-def _at_rest(history: GroupHistory) -> LatestAssignment | None:
-    is_open = bool(history.recent) and history.recent[0].closed_at is None
-    latest = history.latest
-    return None if is_open or latest is None or history.kind != "consumer" or not latest.members else latest

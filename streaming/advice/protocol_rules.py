@@ -169,11 +169,13 @@ def _instances(members: EpisodeMembers, ids: Sequence[str]) -> list[str]:
 def static_slot_held(history: GroupHistory) -> Finding | None:
     """Static members that were removed for good kept their partitions until the session timeout."""
     present = {member.group_instance_id for member in history.names.values()}
-    lists: list[tuple[Episode, list[str]]] = []
-    for episode in history.of_kinds(("crash",)):
-        lost = _instances(episode.members, episode.members.lost)
-        if lost and not present.intersection(lost) and not _changed_ids(episode.members):
-            lists.append((episode, lost))
+    lists = [
+        (episode, lost)
+        for episode in history.of_kinds(("crash",))
+        if (lost := _instances(episode.members, episode.members.lost))
+        and present.isdisjoint(lost)
+        and not _changed_ids(episode.members)
+    ]
     if not lists:
         return None
     episodes, names = [episode for episode, _ in lists], lists[0][1]

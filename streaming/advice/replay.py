@@ -16,7 +16,7 @@ from streaming.episodes.story import bounds, count, duration, moment
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
 from streaming.simulation.changes import RequestedChange, rolling_restart
-from streaming.simulation.forecast import Cost, format_seconds, simulate_cost, ways
+from streaming.simulation.forecast import Cost, format_seconds, simulate_cost, way_of
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
 
@@ -84,8 +84,7 @@ class Replayer:
         self.budget.work -= work
         if replay.edit is not None:
             document = _EDITS[replay.edit](document, replay.value)
-        name = replay.way or start.way
-        way = next(way for way in ways(start.protocol, start.assignor) if way.name == name)
+        way = way_of(replay.way or start.way, start.protocol, start.assignor)
         try:
             return simulate_cost(parse_scenario(document), way, rounds=False)
         except BadInput:

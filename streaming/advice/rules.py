@@ -48,9 +48,6 @@ FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding |
 MOST_ROUNDS: Final = 5000
 #: The page with a section for each rule.
 DOCS: Final = "docs/reference/advice.md"
-_NOT_REPLAYED: Final = "no saving computed: the rounds of its episodes were not read, or are too many to replay"
-_NO_SAVING: Final = "the replayed episodes show no saving"
-_NO_LESS_DOWNTIME: Final = "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
 
 
 def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
@@ -109,14 +106,16 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
     if replay is not None:
         saving = replayer.saving(replay)
         if saving is None:
-            unsure.append(_NOT_REPLAYED)
+            unsure.append("no saving computed: the rounds of its episodes were not read, or are too many to replay")
         elif not is_worth(saving):
             if replay.way is not None or replay.edit == "batches":
                 return None
             severity = "info"
-            has_fewer_rounds = saving.rounds is not None and saving.rounds[1] < saving.rounds[0]
-            unsure.append(_NO_LESS_DOWNTIME if has_fewer_rounds else _NO_SAVING)
-            saving = saving if has_fewer_rounds else None
+            if saving.rounds is not None and saving.rounds[1] < saving.rounds[0]:
+                more = "would have had fewer rebalances, but about as much downtime or more"
+            else:
+                saving, more = None, "show no saving"
+            unsure.append(f"the replayed episodes {more}")
     return Advice(
         rule=rule,
         group_id=history.group_id,

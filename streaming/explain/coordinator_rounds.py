@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
 from streaming.collect.broker_log.group_reasons import GroupReasons
+from streaming.episodes.notes import BounceNote
 from streaming.explain.events import LogEvent
-from streaming.explain.rounds import FOLLOW_UPS, Bounce, GroupRounds, LogRound
+from streaming.explain.rounds import FOLLOW_UPS, GroupRounds, LogRound
+from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence
 
 
@@ -26,7 +28,7 @@ class CoordinatorRounds(GroupRounds):
 
     def add(  # noqa: C901, PLR0912 - one case a kind of message
         self, event: LogEvent, message: CoordinatorEvent
-    ) -> Iterator[LogRound | Bounce]:
+    ) -> Iterator[LogRound | BounceNote]:
         """Take a message, and yield the rounds that are complete by then."""
         kind = message.kind
         if kind not in (MessageKind.ASSIGNMENT_RECEIVED, MessageKind.TARGET_COMPUTED) and not message.late:
@@ -114,13 +116,21 @@ class CoordinatorRounds(GroupRounds):
                 self._gone[member] = None
         self._begin(event)
 
-    def _bounced(self, event: LogEvent, message: CoordinatorEvent) -> Bounce:
+    def _bounced(self, event: LogEvent, message: CoordinatorEvent) -> BounceNote:
         new, old = message.member_ids[0], message.member_ids[-1]
         self.members.pop(old, None)
         self.members[new] = self.names[new]
-        size = max(self.size or 0, len(self.members))
-        protocol = "consumer" if self._has_epochs else "classic"
-        return Bounce(self.group_id, event.at, old, new, message.instance_id or "", size, protocol)
+        timestamp, size = max(0, event.at), max(self.size or 0, len(self.members))
+        return BounceNote(
+            id=f"{self.group_id}/{timestamp}",
+            timestamp=timestamp,
+            renamed={old: new},
+            names=dict.fromkeys((old, new), MemberNames(group_instance_id=message.instance_id or "")),
+            before=size,
+            protocol="consumer" if self._has_epochs else "classic",
+            assignor=None,
+            kind="consumer",
+        )
 
     def _end(self, event: LogEvent, message: CoordinatorEvent) -> None:
         current = self._begin(event)

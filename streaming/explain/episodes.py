@@ -14,8 +14,7 @@ from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
-from streaming.explain.rounds import Bounce, LogRound
-from streaming.records.diffs import MemberNames
+from streaming.explain.rounds import LogRound
 from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
@@ -49,9 +48,9 @@ class EpisodeBuilder:
         self._rounds: list[LogRound] = []
         self._last: LogRound | None = None
 
-    def add(self, item: LogRound | Bounce) -> Iterator[LogEpisode]:
-        """Take a round, and yield the episode that ended before it."""
-        note = self._bounce(item) if isinstance(item, Bounce) else self._note(item)
+    def add(self, item: LogRound | BounceNote) -> Iterator[LogEpisode]:
+        """Take a round or a bounce, and yield the episode that ended before it."""
+        note = self._note(item) if isinstance(item, LogRound) else item
         self._state, closed = take(self._state, note, QUIET_MS)
         if closed is not None:
             yield self._finished(closed, closed=True)
@@ -92,13 +91,6 @@ class EpisodeBuilder:
             unassigned={},
             midway=item.is_midway,
             generation=-1 if item.number is None else item.number,
-        )
-
-    def _bounce(self, item: Bounce) -> BounceNote:
-        names = {member: MemberNames(None, None, item.instance_id) for member in (item.old, item.new)}
-        at = max(0, item.at)
-        return BounceNote(
-            f"{item.group_id}/{at}", at, {item.old: item.new}, names, item.size, item.protocol, None, "consumer"
         )
 
     def _finished(self, state: EpisodeState, *, closed: bool) -> LogEpisode:

@@ -75,17 +75,14 @@ class LogRound:
         return cause_of(Differing(self.joined, [*self.gone], []), self.evidence, members, unseen)
 
 
-@dataclass(slots=True)
-class Bounce:
-    """A static member rejoined without a round. ``new`` is ``old`` where the log does not name the new id."""
-
-    group_id: str
-    at: int
-    old: str
-    new: str
-    instance_id: str
-    size: int
-    protocol: str
+def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:
+    """Return the names of a member by two sources; the first wins."""
+    first, second = names or MemberNames(), older or MemberNames()
+    return MemberNames(
+        first.client_id or second.client_id,
+        first.client_host or second.client_host,
+        first.group_instance_id or second.group_instance_id,
+    )
 
 
 class GroupRounds:
@@ -124,11 +121,10 @@ class GroupRounds:
     def _name(
         self, member_id: str, client: str | None = None, host: str | None = None, instance: str | None = None
     ) -> None:
-        before = self.names.get(member_id, MemberNames())
-        client, instance = client or before.client_id, instance or before.group_instance_id
-        if client is None and instance is None and _UUID.search(member_id):
-            client = member_id[:-_UUID_LENGTH]
-        self.names[member_id] = MemberNames(client, host or before.client_host, instance)
+        who = merged(MemberNames(client, host, instance), self.names.get(member_id))
+        if who.client_id is None and who.group_instance_id is None and _UUID.search(member_id):
+            who = MemberNames(member_id[:-_UUID_LENGTH], who.client_host)
+        self.names[member_id] = who
 
     def _complete(
         self, current: LogRound, ended: int | None, size: int | None = None, reports: Sequence[Evidence] = ()

@@ -10,11 +10,12 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
+from streaming.episodes.notes import BounceNote
 from streaming.explain.client_rounds import ClientRounds
 from streaming.explain.coordinator_rounds import CoordinatorRounds
 from streaming.explain.episodes import EpisodeBuilder, LogEpisode
 from streaming.explain.events import LogEvent
-from streaming.explain.rounds import Bounce, LogRound
+from streaming.explain.rounds import LogRound, merged
 from streaming.records.diffs import MemberNames
 
 #: Events that are kept in memory.
@@ -98,7 +99,7 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
     end_ms: int | None,
 ) -> GroupStory:
     coordinator, clients = CoordinatorRounds(group_id), ClientRounds(group_id)
-    by_coordinator: list[LogRound | Bounce] = []
+    by_coordinator: list[LogRound | BounceNote] = []
     by_clients: list[LogRound] = []
     listed: dict[str, MemberNames] = {}
     has_clients, is_undated, is_rough = False, False, False
@@ -119,7 +120,7 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
     by_clients += clients.finish()
     builder, episodes = EpisodeBuilder(group_id), list[LogEpisode]()
     for item in _merged(by_coordinator, by_clients, clients) if has_coordinator else by_clients:
-        at = item.at if isinstance(item, Bounce) else item.ended if item.ended is not None else item.began
+        at = item.timestamp if isinstance(item, BounceNote) else item.began if item.ended is None else item.ended
         if (start_ms is None or at >= start_ms) and (end_ms is None or at <= end_ms):
             episodes.extend(builder.add(item))
     episodes.extend(builder.finish(newest))
@@ -140,8 +141,8 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
 
 
 def _merged(
-    coordinated: Sequence[LogRound | Bounce], seen: Sequence[LogRound], clients: ClientRounds
-) -> Iterator[LogRound | Bounce]:
+    coordinated: Sequence[LogRound | BounceNote], seen: Sequence[LogRound], clients: ClientRounds
+) -> Iterator[LogRound | BounceNote]:
     """Yield the coordinator's rounds with what clients add, and clients' rounds of generations that its log lacks.
 
     Clocks of clients may differ from the coordinator's by minutes.
@@ -154,7 +155,7 @@ def _merged(
         while others and _precedes(others[0], item):
             yield others.popleft()
         if isinstance(item, LogRound):
-            item.names = {member: _combined(clients.names.get(member), who) for member, who in item.names.items()}
+            item.names = {member: merged(clients.names.get(member), who) for member, who in item.names.items()}
             item.kind = clients.kind if item.kind == "consumer" else item.kind
             due = []
             while reports and (item.ended is None or reports[0][0] <= item.ended):
@@ -169,19 +170,9 @@ def _merged(
     yield from others
 
 
-def _precedes(by_client: LogRound, item: LogRound | Bounce) -> bool:
-    at = item.at if isinstance(item, Bounce) else item.began
-    number = None if isinstance(item, Bounce) else item.number
-    if number is not None and by_client.number is not None and abs(by_client.began - at) < _SKEW_MS:
-        return by_client.number < number
-    return by_client.began < at
-
-
-def _combined(client: MemberNames | None, who: MemberNames) -> MemberNames:
-    if client is None:
-        return who
-    return MemberNames(
-        client.client_id or who.client_id,
-        client.client_host or who.client_host,
-        client.group_instance_id or who.group_instance_id,
-    )
+def _precedes(by_client: LogRound, item: LogRound | BounceNote) -> bool:
+    if isinstance(item, BounceNote):
+        return by_client.began < item.timestamp
+    if item.number is not None and by_client.number is not None and abs(by_client.began - item.began) < _SKEW_MS:
+        return by_client.number < item.number
+    return by_client.began < item.began
