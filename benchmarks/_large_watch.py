@@ -24,8 +24,6 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from tests.support.load import cpu, rss
 from tests.support.processes import children
 
-_SEQ = b'"seq":'
-
 
 def tree(pid: int) -> list[int]:
     """Return a process with all its descendants."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from benchmarks import _collector_steps, _document
+from benchmarks import _document
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.fold import Fold
 from streaming.collect.source import OffsetsTopic
@@ -134,15 +134,7 @@ def main() -> None:
     parser.add_argument("--document", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--read", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--servers", help=argparse.SUPPRESS)
-    parser.add_argument("--steps", action="store_true", help="what a step of a member costs, without a broker")
     options = parser.parse_args()
-    if options.steps:
-        text = _collector_steps.table()
-        print(text)
-        if options.document:
-            head = f"## Steps of large groups\n\n`python -m benchmarks.collector --steps`. {_document.machine()}."
-            _document.put("collector-steps", f"{head} {text}")
-        return
     if options.read:
         read(options.read, options.servers)
         return
@@ -155,11 +147,11 @@ def main() -> None:
                 runs[way].append(measured(way, broker.bootstrap_servers))
                 print(way, runs[way][-1], flush=True)
     rows = []
-    rates = {way: statistics.median(one.records / one.seconds for one in found) for way, found in runs.items()}
-    for way, found in runs.items():
-        cpu = statistics.median(one.cpu / one.records * 1e6 for one in found)
-        seconds = statistics.median(one.seconds for one in found)
-        memory = max(one.memory for one in found)
+    rates = {way: statistics.median(run.records / run.seconds for run in of_way) for way, of_way in runs.items()}
+    for way, of_way in runs.items():
+        cpu = statistics.median(run.cpu / run.records * 1e6 for run in of_way)
+        seconds = statistics.median(run.seconds for run in of_way)
+        memory = max(run.memory for run in of_way)
         share = rates[way] / rates["bare"]
         rows.append([way, f"{rates[way]:,.0f}", f"{share:.2f}", f"{seconds:.1f}", f"{cpu:.2f}", str(memory)])
     table = _document.table(["", "records/s", "of bare", "all, s", "CPU, µs a record", "memory, MiB"], rows)

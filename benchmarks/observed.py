@@ -1,11 +1,8 @@
 """Cost of an observed round: ``make bench-observed``. Production takes this path: a collector sees its groups.
 
-In each round one member of a group gives a partition to another, as in a KIP-848 group that is on its way: the
-collector publishes the group whole; the stream publishes the difference.
-First the pure part: as in the job, each round unpacks its group, applies the event and packs the group again. Then
-the job over as many bytes of such rounds (full views) beside a passthrough of the same bytes, Kafka to Kafka, in
-one Spark session, with diffs that name everybody and with diffs that name those for whom something changed; the
-third run of each and later ones count.
+In each round one member of a group gives a partition to another, as in a KIP-848 group during a rebalance: the
+collector publishes the whole group; the stream publishes the difference. As in the job, each round unpacks its
+group, applies the event and packs the group again.
 """
 
 from __future__ import annotations
@@ -14,35 +11,21 @@ import argparse
 import gc
 import statistics
 import time
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks import _document
 from benchmarks._stream_load import START_MS
-from benchmarks.stream import BUCKETS, WARMING, Bench, StreamRun, cpu_seconds
-from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Listing, Sinks
+from streaming.monitor.outputs import Sinks
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.events import Event, GroupObserved, GroupQuiet, ObservedMember, PartitionsChanged, TopicMetadata
-from streaming.spark import query as queries
-from streaming.spark.operator import BucketReports
-from streaming.spark.session import SessionOptions, session
 
 #: Partitions of each member.
 SHARE = 10
 _TOPICS = 10
-#: Groups of the job: enough that each of two tasks gets half of them.
-GROUPS = 64
-#: Spark caches each query's last read records for five minutes: dozens of queries in one JVM fill its heap.
-_FORGETFUL = tuple(
-    (f"spark.kafka.consumer.fetchedData.cache.{name}", "1s") for name in ("timeout", "evictorThreadRunInterval")
-)
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
 
@@ -103,7 +86,7 @@ def _member(
 
 
 def cost(events: Iterator[Event], count: int) -> RoundCost:
-    """Measure the pure part of this many rounds of one group, one in a batch, after its first episode."""
+    """Measure this many rounds of one group, one in a batch, after its first episode."""
     gc.disable()  # as in the job's workers
     blob: bytes | None = None
     spent, sizes = [], []
@@ -134,57 +117,7 @@ def _quiet(bucket: Bucket, event: Event) -> bytes:
     return bucket.pack()
 
 
-class PassthroughComparison(NamedTuple):
-    """Medians of the passthrough and of the job, with each form of diff, over the same rounds."""
-
-    passed: StreamRun
-    ours: dict[Listing, StreamRun]
-    count: int
-
-
-def job(bench: Bench, spark: Any, members: int, protocol: str, options: argparse.Namespace) -> PassthroughComparison:
-    """Run all variants over this many bytes of rounds of :data:`GROUPS` groups, in turns."""
-    jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
-    producer, topic = bench.producer(), bench.topic(f"rounds-{uuid.uuid4().hex[:6]}")
-    groups = [rounds(f"group-{number}", members, protocol) for number in range(GROUPS)]
-    sent = count = 0
-    while sent < options.megabytes << 20:
-        for group in groups:
-            event = next(group)
-            sent += len(codec.encode(event.data))
-            count += 1
-            bench.send(producer, topic, event)
-    producer.flush()
-    runs_by_listing: dict[Listing | None, list[StreamRun]] = {None: [], "all": [], "changed": []}
-    for attempt in range(WARMING + options.runs):
-        for listing, runs in runs_by_listing.items():
-            run = _run(bench, spark, jvm, topic, listing)
-            if attempt >= WARMING:
-                runs.append(run)
-    middle = {
-        listing: StreamRun(*map(statistics.median, zip(*runs, strict=True)))
-        for listing, runs in runs_by_listing.items()
-    }
-    return PassthroughComparison(middle[None], {listing: run for listing, run in middle.items() if listing}, count)
-
-
-def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None) -> StreamRun:
-    """Run one variant once; ``listing`` None: the passthrough."""
-    out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
-    log = bench.source(spark, topic)
-    if listing:
-        ticks = bench.source(spark, bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1))
-        sinks = bench.sinks_to(out)._replace(episodes=out, listing=listing)
-        rows = queries.writes(log, ticks, BUCKETS, sinks, BucketReports(spark).accumulator)
-    else:
-        rows = log.selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
-    before, start = cpu_seconds(jvm), time.monotonic()
-    bench.start(rows, "append", available_now=True).awaitTermination()
-    return StreamRun(time.monotonic() - start, cpu_seconds(jvm) - before)
-
-
-def _pure(count: int) -> str:
-    """Return the table of the pure part."""
+def _table(count: int) -> str:
     rows = []
     for members in (20, 200, 1000, 2000):
         whole = cost(rounds("group", members, "consumer"), count)
@@ -200,55 +133,14 @@ def _pure(count: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=50, help="of the pure part")
-    parser.add_argument("--megabytes", type=int, default=200, help="of the job's rounds")
-    parser.add_argument("--runs", type=int, default=3, help="of the job that count")
-    parser.add_argument("--members", type=int, nargs="+", default=[20, 200, 1000], help="of the job's groups")
-    parser.add_argument("--pure", action="store_true", help="without the job")
-    parser.add_argument("--job", action="store_true", help="without the pure part")
-    parser.add_argument("--document", action="store_true", help="write the tables into the docs")
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--document", action="store_true", help="write the table into the docs")
     options = parser.parse_args()
-    if not options.job:
-        text = _pure(options.rounds)
-        print(text, flush=True)
-        if options.document:
-            head = f"## Observed rounds\n\n`python -m benchmarks.observed --pure`. {_document.machine()}."
-            _document.put("observed-rounds", f"{head} {text}")
-    if not options.pure:
-        text = _jobs(options)
-        print(text, flush=True)
-        if options.document:
-            head = f"`python -m benchmarks.observed --job`. {_document.machine()}."
-            _document.put("observed-job", f"## Observed rounds in the job\n\n{head} {text}")
-
-
-def _jobs(options: argparse.Namespace) -> str:
-    """Return the table of the job."""
-    rows = []
-    with (
-        EmbeddedBroker() as broker,
-        TemporaryDirectory(prefix="bench-observed-") as folder,
-        session(SessionOptions(log_file=Path(folder) / "spark.log", conf=_FORGETFUL)) as spark,
-    ):
-        bench = Bench(broker.bootstrap_servers, Path(folder))
-        for protocol in ("consumer", "classic"):
-            for members in options.members:  # an event of 2000 members exceeds the usual limit of a topic
-                measured = job(bench, spark, members, protocol, options)
-                rows.append([protocol, str(members), f"{measured.count:,}", *_cells(measured)])
-                print(*rows[-1], flush=True)
-    ratios = ["all: of its bytes a second", "per CPU second", "changed: of its bytes a second", "per CPU second"]
-    table = _document.table(["protocol", "members", "rounds", "passthrough, s", *ratios], rows)
-    return (
-        f"{options.megabytes} MB of such rounds in snapshots of {GROUPS} groups, as one batch beside a passthrough "
-        f"of the same bytes; medians of the third run and {options.runs - 1} later in one Spark session. `all` and "
-        f"`changed`: whom diffs list (`[stream] diffs`).\n\n{table}"
-    )
-
-
-def _cells(measured: PassthroughComparison) -> list[str]:
-    base = measured.passed
-    ratios = [(base.seconds / run.seconds, base.cpu / run.cpu) for run in measured.ours.values()]
-    return [f"{base.seconds:.1f}", *(f"{ratio:.2f}" for pair in ratios for ratio in pair)]
+    text = _table(options.rounds)
+    print(text, flush=True)
+    if options.document:
+        head = f"## Observed rounds\n\n`make bench-observed`. {_document.machine()}."
+        _document.put("observed-rounds", f"{head} {text}")
 
 
 if __name__ == "__main__":

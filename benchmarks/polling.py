@@ -7,10 +7,8 @@ their sessions end. The collector is the command as a person runs it, with its d
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import time
-from pathlib import Path
 from urllib.request import urlopen
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -20,6 +18,7 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
 from tests.support.command import Running
 from tests.support.kafka import PROPERTIES
+from tests.support.load import cpu
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader
 
@@ -56,12 +55,6 @@ def figure(port: int, name: str) -> float:
     return float(found[1]) if found else 0.0
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process with all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(groups: int, seconds: float) -> tuple[str, ...]:
     """Return one row: groups, share of a core, descriptions a second, maximum delay."""
     (port,) = free_ports(1)
@@ -74,10 +67,10 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
             while figure(port, "answers_total") < 1.1 * groups:  # each group was described, and is stable
                 collector.check()
                 time.sleep(1)
-            began, used, answers = time.monotonic(), cpu_seconds(collector.pid), figure(port, "answers_total")
+            began, used, answers = time.monotonic(), cpu(collector.pid), figure(port, "answers_total")
             time.sleep(seconds)
             took = time.monotonic() - began
-            share = (cpu_seconds(collector.pid) - used) / took
+            share = (cpu(collector.pid) - used) / took
             rate = (figure(port, "answers_total") - answers) / took
             late = figure(port, "overdue_seconds")
             collector.stop()
@@ -96,10 +89,10 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
                 collector.check()
                 time.sleep(1)
             time.sleep(20)
-            began, used, logged = time.monotonic(), cpu_seconds(collector.pid), broker.log_path.stat().st_size
+            began, used, logged = time.monotonic(), cpu(collector.pid), broker.log_path.stat().st_size
             time.sleep(seconds)
             took = time.monotonic() - began
-            share = (cpu_seconds(collector.pid) - used) / took
+            share = (cpu(collector.pid) - used) / took
             with broker.log_path.open("rb") as log:
                 log.seek(logged)
                 text = log.read().decode(errors="replace")

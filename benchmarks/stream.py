@@ -8,7 +8,7 @@ One embedded broker, one Spark session, the same membership topic for all:
 * (d) a stateful aggregation that never leaves the JVM;
 * (e) ours as it is by default, with episodes and incidents.
 
-``ARGS="--events 1000000 --state-groups 100000"`` are the sizes of the table in the docs: half an hour.
+``ARGS="--events 1000000"`` is the size of the table in the docs: half an hour.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from assignors.partitioner import partition_for_key
 from benchmarks._document import put
 from benchmarks._stream_latency import growth, growth_line, latency, latency_table
 from benchmarks._stream_load import events
-from benchmarks._stream_state import state, state_table
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
@@ -242,8 +241,6 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--state-groups", type=int, default=20_000)
-    parser.add_argument("--buckets", type=int, default=256, help="of the state's comparison")
     parser.add_argument("--runs", type=int, default=3, help="that count, of each variant")
     parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
     sizes = parser.parse_args()
@@ -261,7 +258,6 @@ def main() -> None:
             runs = throughput(bench, spark, jvm, sizes.runs)
             waits = latency(bench, spark, sizes.seconds)
             grown = growth(bench, spark)
-            kept = [state(bench, spark, number, sizes.buckets) for number in (100, sizes.state_groups)]
     runs["(c) plain loop, one process"] = plain
     text = "\n\n".join(
         (
@@ -269,10 +265,9 @@ def main() -> None:
             f"State: {packed:,.0f} bytes a group of 20 members with 40 partitions.",
             latency_table(waits),
             growth_line(grown),
-            state_table(kept),
             (
                 "What is aimed at: 0.65 of (a)'s events a second, 0.45 of its events per CPU second, 1.1 times\n"
-                "(d)'s latency and 300 ms, 1.5 times the batch of 100 groups with 100,000.\n"
+                "(d)'s latency and 300 ms.\n"
                 "Where the time goes: [design](design/stream.md)."
             ),
         )

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from streaming.advice.history import GroupHistory
-from streaming.advice.model import Advice
+from streaming.advice.model import Advice, AdviceEvidence
 from streaming.advice.rules import advise
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, Episode
@@ -59,6 +59,11 @@ def stopped(episode: Episode, ms: int) -> Episode:
 def rules(group: GroupHistory) -> dict[str, Advice]:
     """Return the advice for a group by rule name."""
     return {advice.rule: advice for advice in advise(group)}
+
+
+def evidence(text: str, *episodes: int, **figures: int | str | list[str]) -> list[AdviceEvidence]:
+    """Return the evidence of advice that has one fact."""
+    return [AdviceEvidence(text=text, episodes=list(episodes), figures=figures)]
 
 
 def deploy(builder: DiffBuilder, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> DiffBuilder:

@@ -8,13 +8,11 @@ is not to have, then reaches the epoch, then gets what others have given up.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from struct import pack
 
 from streaming.collect.coordinator.records import RawRecord
-from tests.support.offsets_topic import commit_key, commit_value, compact, elements, string
+from tests.support.offsets_topic import compact, elements, string
 
 Place = tuple[str, int]
 _STABLE, _UNREVOKED, _UNRELEASED = 0, 1, 2
@@ -103,37 +101,6 @@ class EpochLog:
         self._reconcile(member_id)
         return self._written()
 
-    def delete(self) -> list[RawRecord]:
-        """Delete the group with its members."""
-        for member_id in list(self.members):
-            del self.members[member_id]
-            for kind in (_CURRENT, _TARGET, _SAID):
-                self._put(kind, None, member_id)
-        self._holder.clear()
-        self._put(_TARGET_EPOCH, None)
-        self._put(_EPOCH, None)
-        self._epoch = 1
-        return self._written()
-
-    def commit(self, place: Place, offset: int) -> list[RawRecord]:
-        """Write an offset commit."""
-        key = commit_key(self.group_id, *place)
-        self._run.append(RawRecord(self._partition, self._offset, self.now, key, commit_value(self.now, offset=offset)))
-        self._offset += 1
-        return self._written()
-
-    def settle(self) -> Iterator[RawRecord]:
-        """Send heartbeats of all members in turn until the group is stable."""
-        for run in self.beats():
-            yield from run
-
-    def beats(self) -> Iterator[list[RawRecord]]:
-        """Yield the records of these heartbeats, write by write."""
-        while any(self._has_pending_step(member) for member in self.members.values()):
-            for member_id in list(self.members):
-                if run := self.beat(member_id):
-                    yield run
-
     def _has_pending_step(self, one: _Member) -> bool:
         return one.epoch != self._epoch or one.state != _STABLE
 
@@ -214,34 +181,3 @@ def _assignment(places: set[Place]) -> bytes:
             for topic, numbers in by_topic.items()
         )
     )
-
-
-def life(chance: Random, log: EpochLog, names: Sequence[str], steps: int) -> Iterator[RawRecord]:
-    """Write random joins, leaves and heartbeats; delete the group sometimes while it is empty."""
-    for _ in range(steps):
-        here = sorted(log.members)
-        away = [name for name in names if name not in log.members]
-        drawn = chance.random()
-        if away and (not here or drawn < 0.15):
-            come = chance.sample(away, chance.randint(1, min(4, len(away))))
-            yield from log.join(*come) if len(come) > 1 else log.join(*come, instance=_instance(come[0]))
-        elif here and drawn < 0.25:
-            yield from log.leave(*chance.sample(here, chance.randint(1, min(3, len(here)))))
-        elif drawn < 0.27:
-            yield from log.delete()
-        elif drawn < 0.4:
-            offset = chance.randint(0, 50)
-            yield from log.commit(chance.choice(log.places), offset)
-        elif here:
-            yield from log.beat(chance.choice(here))
-
-
-def _instance(name: str) -> str | None:
-    return f"i-{name[0]}" if name.startswith("s") else None
-
-
-def wave(log: EpochLog, member_ids: Sequence[str]) -> Iterator[list[RawRecord]]:
-    """Let these members leave at once and rejoin under new ids, with heartbeats of all members after each step."""
-    for begun in (lambda: log.leave(*member_ids), lambda: log.join(*(f"{one}'" for one in member_ids))):
-        yield begun()
-        yield from log.beats()

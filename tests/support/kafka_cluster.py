@@ -82,10 +82,6 @@ class Node:
         """Continue the broker with SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
 
-    def log_text(self) -> str:
-        """Return the broker's log so far."""
-        return self.log_path.read_text() if self.log_path.exists() else ""
-
 
 class KafkaCluster:
     """Brokers 1 to ``size`` on 127.0.0.1; the first ``controllers`` of them are also controllers.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from random import Random
 from zlib import crc32
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
-from streaming.records.codec import Record, encode_event
-from streaming.records.events import Event
+from streaming.records.codec import Record
 from tests.support.histories import Topic
 
 SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 4)), episodes="e", incidents="i")
@@ -35,20 +32,6 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
             if bucket.changed:
                 blobs[number] = bucket.pack()
     return writes
-
-
-def in_batches(log: Iterable[Event], chance: Random, ends: float, sinks: Sinks) -> tuple[Bucket, list[Write]]:
-    """Return one bucket's output for a log; ``ends`` is the probability that a batch, after which state is packed,
-    ends.
-    """
-    bucket, writes, batch = Bucket(), list[Write](), list[Record]()
-    for offset, event in enumerate(log):
-        batch.append(Record.of(0, offset, *encode_event(event)))
-        if chance.random() < ends:
-            writes += process(bucket, batch, 0, sinks)
-            bucket, batch = Bucket(bucket.pack()), []
-    writes += process(bucket, batch, 0, sinks)
-    return bucket, writes
 
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:

@@ -32,10 +32,6 @@ class Serve(Running):
             log=folder / "serve.log",
         )
 
-    def connect_to(self, bootstrap_servers: str) -> None:
-        """Use another listener of the cluster from the next start on."""
-        self.command[self.command.index("--bootstrap-servers") + 1] = bootstrap_servers
-
     def start(self, *, wait: bool = True) -> Self:
         super().start()
         if wait:

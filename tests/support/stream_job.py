@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -72,13 +72,6 @@ class Job:
         self._write(
             (key, value, headers, partition) for partition, rows in enumerate(log) for key, value, headers in rows
         )
-
-    def restore(self, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write records, given as producer arguments, to a topic of the job."""
-        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
-        for row in rows:
-            producer.produce(topic, **row)
-        assert producer.flush(60) == 0
 
     def _write(self, rows: Iterable[tuple[bytes | None, bytes | None, Any, int]]) -> None:
         producer = Producer(

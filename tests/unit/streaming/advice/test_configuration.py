@@ -98,25 +98,25 @@ FILES = {
 def test_rules_that_a_file_alone_breaks(rule: str) -> None:
     text, severity, figures, twin = FILES[rule]
     broken = GroupHistory("", 0, configuration=parse_configuration("app.conf", text))
-    (found,) = rules(broken).values()
-    assert (found.rule, found.severity, found.evidence[0].figures) == (rule, severity, figures)
-    assert found.evidence[0].text.startswith("app.conf: ")
+    (advice,) = rules(broken).values()
+    assert (advice.rule, advice.severity, advice.evidence[0].figures) == (rule, severity, figures)
+    assert advice.evidence[0].text.startswith("app.conf: ")
     assert rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", twin))) == {}
 
 
 def test_a_heartbeat_interval_above_the_session_is_refused() -> None:
     text = "session.timeout.ms=10000\nheartbeat.interval.ms=10000"
-    found = rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", text)))
-    assert found["heartbeat-interval"].severity == "critical"
-    assert found["heartbeat-interval"].settings == {"heartbeat.interval.ms": "3333"}
+    advice = rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", text)))
+    assert advice["heartbeat-interval"].severity == "critical"
+    assert advice["heartbeat-interval"].settings == {"heartbeat.interval.ms": "3333"}
 
 
 def test_settings_use_the_names_of_the_files_client() -> None:
     spring = parse_configuration("application.yml", SPRING)
     builder = DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
-    found = rules(history(deploy(builder), configuration=spring))["cooperative-assignor"]
-    assert found.client == "Spring Boot"
-    assert found.settings == {
+    advice = rules(history(deploy(builder), configuration=spring))["cooperative-assignor"]
+    assert advice.client == "Spring Boot"
+    assert advice.settings == {
         "spring.kafka.consumer.properties.partition.assignment.strategy": (
             "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
         )

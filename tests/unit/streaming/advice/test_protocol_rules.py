@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from streaming.advice.clients import JAVA, LIBRDKAFKA
-from streaming.advice.model import AdviceEvidence, Saving
-from tests.support.advice import deploy, history, members, rules
+from streaming.advice.model import Saving
+from tests.support.advice import deploy, evidence, history, members, rules
 from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
 
@@ -25,23 +25,24 @@ def ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
 
 
 def test_eager_assignor_against_cooperative() -> None:
-    found = rules(history(deploy(deploy(ten())), downtime_ms=20_000))["cooperative-assignor"]
+    advice = rules(history(deploy(deploy(ten())), downtime_ms=20_000))["cooperative-assignor"]
 
-    assert (found.severity, found.confidence, found.episodes) == ("warning", "high", [3, 2])
-    assert found.evidence == [
-        AdviceEvidence(
-            text="range revokes every partition in each rebalance: 40 rebalances in episodes 3, 2 since 2023-11-14 "
-            "23:13 UTC; the longest stop of a partition in each adds up to at least 40 s",
-            episodes=[3, 2],
-            figures={"rebalances": 40, "longestStopsMs": 40_000, "moved": 120},
-        )
-    ]
-    assert found.change == (
+    assert (advice.severity, advice.confidence, advice.episodes) == ("warning", "high", [3, 2])
+    assert advice.evidence == evidence(
+        "range revokes every partition in each rebalance: 40 rebalances in episodes 3, 2 since 2023-11-14 "
+        "23:13 UTC; the longest stop of a partition in each adds up to at least 40 s",
+        3,
+        2,
+        rebalances=40,
+        longestStopsMs=40_000,
+        moved=120,
+    )
+    assert advice.change == (
         "Put cooperative-sticky before range in partition.assignment.strategy and restart all members one by one; "
         "then remove range and restart them again"
     )
-    assert found.settings == {STRATEGY: COOPERATIVE}
-    assert found.saving == Saving(
+    assert advice.settings == {STRATEGY: COOPERATIVE}
+    assert advice.saving == Saving(
         text="722 s instead of 1125 s of downtime in 2 replayed episodes, all partitions together; 60 instead of "
         "40 rounds, 240 instead of 844 moves (measured then: 40 s to 80 s)",
         episodes=[3, 2],
@@ -50,7 +51,7 @@ def test_eager_assignor_against_cooperative() -> None:
         downtime_ms=(1_124_820, 722_160),
         measured_ms=(40_000, 80_000),
     )
-    assert found.docs == "docs/reference/advice.md#cooperative-assignor"
+    assert advice.docs == "docs/reference/advice.md#cooperative-assignor"
 
     assert "cooperative-assignor" not in rules(history(deploy(deploy(ten("cooperative-sticky")))))
     assert "cooperative-assignor" not in rules(history(ten()))
@@ -63,30 +64,30 @@ def test_no_cooperative_advice_without_savings() -> None:
 
 
 def test_librdkafka_has_no_rolling_path_to_cooperative() -> None:
-    found = rules(history(deploy(ten(client="rdkafka@h{0}#1"))))["cooperative-assignor"]
-    assert found.client == LIBRDKAFKA.name
-    assert found.change.startswith("Stop all members, set partition.assignment.strategy=cooperative-sticky")
-    assert found.settings == {STRATEGY: "cooperative-sticky"}
+    advice = rules(history(deploy(ten(client="rdkafka@h{0}#1"))))["cooperative-assignor"]
+    assert advice.client == LIBRDKAFKA.name
+    assert advice.change.startswith("Stop all members, set partition.assignment.strategy=cooperative-sticky")
+    assert advice.settings == {STRATEGY: "cooperative-sticky"}
 
 
 def test_clients_without_cooperative_get_no_such_advice() -> None:
-    found = rules(history(deploy(ten(client="aiokafka-0.12.0@h{0}#1"))))
-    assert "cooperative-assignor" not in found
-    assert "consumer-protocol" not in found
+    advice = rules(history(deploy(ten(client="aiokafka-0.12.0@h{0}#1"))))
+    assert "cooperative-assignor" not in advice
+    assert "consumer-protocol" not in advice
 
 
 def test_rounds_that_were_not_read_lower_the_confidence() -> None:
-    found = rules(history(deploy(deploy(ten())), rounds={}))["cooperative-assignor"]
-    assert (found.saving, found.confidence) == (None, "medium")
-    assert found.unsure == ["no saving computed: the rounds of its episodes were not read, or are too many to replay"]
+    advice = rules(history(deploy(deploy(ten())), rounds={}))["cooperative-assignor"]
+    assert (advice.saving, advice.confidence) == (None, "medium")
+    assert advice.unsure == ["no saving computed: the rounds of its episodes were not read, or are too many to replay"]
 
 
 def test_classic_protocol_against_kip_848() -> None:
-    found = rules(history(deploy(deploy(ten("cooperative-sticky")))))["consumer-protocol"]
-    assert (found.severity, found.confidence) == ("info", "medium")
-    assert found.settings == {"group.protocol": "consumer"}
-    assert found.saving is not None
-    assert found.saving.downtime_ms == (722_160, 594_000)
+    advice = rules(history(deploy(deploy(ten("cooperative-sticky")))))["consumer-protocol"]
+    assert (advice.severity, advice.confidence) == ("info", "medium")
+    assert advice.settings == {"group.protocol": "consumer"}
+    assert advice.saving is not None
+    assert advice.saving.downtime_ms == (722_160, 594_000)
 
     modern = ten("uniform")
     modern.protocol = "consumer"
@@ -99,19 +100,19 @@ def twelve() -> DiffBuilder:
 
 
 def test_short_restarts_against_static_members() -> None:
-    found = rules(history(deploy(twelve(), away_s=2), session_ms=45_000))["static-membership"]
-    assert (found.severity, found.confidence) == ("info", "high")
-    assert found.evidence == [
-        AdviceEvidence(
-            text="12 restarts in episode 2 took up to 2.0 s; the session timeout is 45 s",
-            episodes=[2],
-            figures={"restarts": 12, "slowestRestartMs": 2000, "sessionTimeoutMs": 45_000},
-        )
-    ]
-    assert found.change.endswith("which survives its restarts: its client id does")
-    assert found.settings == {"group.instance.id": "<an id that the member keeps across restarts>"}
-    assert found.saving is not None
-    assert (found.saving.rounds, found.saving.moved[1] if found.saving.moved else None) == ((16, 0), 0)
+    advice = rules(history(deploy(twelve(), away_s=2), session_ms=45_000))["static-membership"]
+    assert (advice.severity, advice.confidence) == ("info", "high")
+    assert advice.evidence == evidence(
+        "12 restarts in episode 2 took up to 2.0 s; the session timeout is 45 s",
+        2,
+        restarts=12,
+        slowestRestartMs=2000,
+        sessionTimeoutMs=45_000,
+    )
+    assert advice.change.endswith("which survives its restarts: its client id does")
+    assert advice.settings == {"group.instance.id": "<an id that the member keeps across restarts>"}
+    assert advice.saving is not None
+    assert (advice.saving.rounds, advice.saving.moved[1] if advice.saving.moved else None) == ((16, 0), 0)
 
     static = DiffBuilder(96).join(*[f"pay-{number}@h{number}#1=i{number}" for number in range(12)])
     assert "static-membership" not in rules(history(deploy(static, away_s=2), session_ms=45_000))
@@ -130,8 +131,8 @@ def test_pod_names_of_a_deployment_are_no_instance_ids() -> None:
             f"pay-86c4d7b9f5-zxvw{'2456789bcdfg'[number]}@10.1.0.{number}#1", after=2
         )
         wait = 30
-    found = rules(history(pods, session_ms=45_000))["static-membership"]
-    assert "The pod name of a Deployment does not help, as no successor has it" in found.change
+    advice = rules(history(pods, session_ms=45_000))["static-membership"]
+    assert "The pod name of a Deployment does not help, as no successor has it" in advice.change
 
 
 def static_pods(first: str, second: str) -> DiffBuilder:
@@ -143,16 +144,15 @@ def static_pods(first: str, second: str) -> DiffBuilder:
 
 def test_instance_ids_that_change_with_every_pod() -> None:
     old, new = "pay-7d9f5b6c8d-bcdf2", "pay-86c4d7b9f5-xzvw2"
-    found = rules(history(static_pods(old, new), session_ms=45_000))
-    assert found["static-ids-change"].severity == "warning"
-    assert found["static-ids-change"].evidence == [
-        AdviceEvidence(
-            text=f"Static members came back under other instance ids in episode 2: {old} as {new}",
-            episodes=[2],
-            figures={"departed": [old], "joined": [new]},
-        )
-    ]
-    assert "static-slot-held" not in found
+    advice = rules(history(static_pods(old, new), session_ms=45_000))
+    assert advice["static-ids-change"].severity == "warning"
+    assert advice["static-ids-change"].evidence == evidence(
+        f"Static members came back under other instance ids in episode 2: {old} as {new}",
+        2,
+        departed=[old],
+        joined=[new],
+    )
+    assert "static-slot-held" not in advice
 
 
 def test_instance_ids_that_stay() -> None:
@@ -167,27 +167,26 @@ def test_ordinals_of_a_stateful_set_are_no_changed_ids() -> None:
 
 def test_departed_static_member_holds_its_partitions() -> None:
     builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
-    found = rules(history(builder, session_ms=45_000))["static-slot-held"]
-    assert found.severity == "info"
-    assert found.evidence == [
-        AdviceEvidence(
-            text="Static members stopped for good without LeaveGroup in episode 2 (a): partitions waited for the "
-            "session timeout of 45 s",
-            episodes=[2],
-            figures={"instanceIds": ["a"], "longestStopsMs": 0},
-        )
-    ]
+    advice = rules(history(builder, session_ms=45_000))["static-slot-held"]
+    assert advice.severity == "info"
+    assert advice.evidence == evidence(
+        "Static members stopped for good without LeaveGroup in episode 2 (a): partitions waited for the "
+        "session timeout of 45 s",
+        2,
+        instanceIds=["a"],
+        longestStopsMs=0,
+    )
 
     left = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").leave("a@h1#1=a", after=3600)
     assert "static-slot-held" not in rules(history(left, session_ms=45_000))
 
 
 def test_single_restarts_compared_with_batches() -> None:
-    found = rules(history(deploy(ten())))["rolling-batches"]
-    assert (found.severity, found.evidence[0].figures) == ("info", {"rebalances": 20, "members": 10})
-    assert found.change == "Restart 2 members at once (maxUnavailable: 2), if the others can carry the load"
-    assert found.saving is not None
-    assert found.saving.rounds == (20, 10)
+    advice = rules(history(deploy(ten())))["rolling-batches"]
+    assert (advice.severity, advice.evidence[0].figures) == ("info", {"rebalances": 20, "members": 10})
+    assert advice.change == "Restart 2 members at once (maxUnavailable: 2), if the others can carry the load"
+    assert advice.saving is not None
+    assert advice.saving.rounds == (20, 10)
 
     together = ten()
     both = list(together.members)[:5]
@@ -207,9 +206,9 @@ def test_cooperative_listed_beside_an_eager_assignor() -> None:
     lists = [("cooperative-sticky", "range")] * 9 + [("range",)]
     assert "half-migration" not in rules(history(builder))
 
-    found = rules(history(builder, live=listing(builder, *lists)))
-    assert "cooperative-assignor" not in found
-    half = found["half-migration"]
+    advice = rules(history(builder, live=listing(builder, *lists)))
+    assert "cooperative-assignor" not in advice
+    half = advice["half-migration"]
     assert half.evidence[0].figures == {"assignors": ["cooperative-sticky, range", "range"]}
     assert half.settings == {STRATEGY: COOPERATIVE}
 
@@ -219,12 +218,10 @@ def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> Non
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     opened = builder.now + 60_000 - age_ms
     open_since = incident("g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1)
-    found = rules(history(builder, incidents=[open_since]))
-    assert ("half-migration" in found) == fires
+    advice = rules(history(builder, incidents=[open_since]))
+    assert ("half-migration" in advice) == fires
     if fires:
-        assert found["half-migration"].evidence == [
-            AdviceEvidence(text="Incident 4: g is half migrated.", episodes=[1], figures={"incident": 4})
-        ]
+        assert advice["half-migration"].evidence == evidence("Incident 4: g is half migrated.", 1, incident=4)
 
 
 def test_members_with_different_subscriptions() -> None:
@@ -233,13 +230,10 @@ def test_members_with_different_subscriptions() -> None:
     assert group is not None
     topics = (("orders", "bills"), ("orders", "bills"), ("clicks",))
     split = tuple(structs.replace(one, topics=names) for one, names in zip(group.members, topics, strict=True))
-    found = rules(history(builder, live=group._replace(members=split)))
-    assert found["mixed-subscriptions"].evidence == [
-        AdviceEvidence(
-            text="Members subscribe to different topics: a and b to bills, orders; c to clicks",
-            figures={"subscriptions": 2},
-        )
-    ]
+    advice = rules(history(builder, live=group._replace(members=split)))
+    assert advice["mixed-subscriptions"].evidence == evidence(
+        "Members subscribe to different topics: a and b to bills, orders; c to clicks", subscriptions=2
+    )
     assert "mixed-subscriptions" not in rules(history(builder))
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from streaming.advice.model import AdviceEvidence
 from streaming.advice.replay import Budget
 from streaming.advice.rules import FILE_RULES, RULES, advise, advise_all, episodes_to_read, fails
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, EpisodeMembers
-from tests.support.advice import deploy, history, rules
+from tests.support.advice import deploy, evidence, history, rules
 from tests.support.built_diffs import DiffBuilder
 
 DAY_MS = 86_400_000
@@ -42,8 +41,8 @@ def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, ass
     builder = DiffBuilder(60)
     builder.protocol, builder.assignor = protocol, assignor
     builder.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
-    found = advise(history(deploy(deploy(builder)), session_ms=45_000, poll_ms=300_000, downtime_ms=3000))
-    assert not fails(found, "warning")
+    advice = advise(history(deploy(deploy(builder)), session_ms=45_000, poll_ms=300_000, downtime_ms=3000))
+    assert not fails(advice, "warning")
 
 
 def test_advice_looks_back_thirty_days() -> None:
@@ -57,18 +56,18 @@ def test_advice_looks_back_thirty_days() -> None:
 def test_the_worst_group_comes_first() -> None:
     quiet, small, large = ten("quiet"), deploy(ten("small")), deploy(deploy(ten("large")))
     given = [history(quiet), history(small), history(large, downtime_ms=20_000)]
-    found = advise_all(given)
-    assert [(one.group_id, one.severity) for one in found][:2] == [("large", "warning"), ("large", "info")]
-    assert found[-1].group_id == "small"
-    assert fails(found, "warning")
-    assert not fails(found, "critical")
+    advice = advise_all(given)
+    assert [(one.group_id, one.severity) for one in advice][:2] == [("large", "warning"), ("large", "info")]
+    assert advice[-1].group_id == "small"
+    assert fails(advice, "warning")
+    assert not fails(advice, "critical")
 
 
 def test_episodes_beyond_the_budget_are_not_replayed() -> None:
     """Ten restarts of ten members cost 140 units: once unchanged, and once for each proposed change."""
     given = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
-    found = advise_all(given, Budget(work=300))
-    savings = {(one.group_id, one.rule): one.saving for one in found}
+    advice = advise_all(given, Budget(work=300))
+    savings = {(one.group_id, one.rule): one.saving for one in advice}
     assert savings["a", "cooperative-assignor"] is None
     assert savings["b", "cooperative-assignor"] is not None
 
@@ -85,18 +84,18 @@ def test_cooperative_was_followed_and_helped() -> None:
         structs.replace(before, downtime=was),
         structs.replace(after, downtime=now, kind="rolling-restart"),
     ]
-    found = rules(history(builder, episodes=episodes))["cooperative-assignor/applied"]
-    assert (found.severity, found.confidence) == ("info", "high")
-    assert found.evidence == [
-        AdviceEvidence(
-            text="cooperative since 2023-11-15 00:19 UTC: 6.0 s to 7.0 s instead of 48 s to 60 s "
-            "a deploy, all partitions together (forecast: 6 min); 1 deploy before (episode 2), 1 after (episode 3)",
-            episodes=[3, 2],
-            figures={"beforeMs": 48_000, "afterMs": 6000},
-        )
-    ]
-    assert found.change == "Nothing: it helped"
-    assert found.docs == "docs/reference/advice.md#cooperative-assignor"
+    advice = rules(history(builder, episodes=episodes))["cooperative-assignor/applied"]
+    assert (advice.severity, advice.confidence) == ("info", "high")
+    assert advice.evidence == evidence(
+        "cooperative since 2023-11-15 00:19 UTC: 6.0 s to 7.0 s instead of 48 s to 60 s "
+        "a deploy, all partitions together (forecast: 6 min); 1 deploy before (episode 2), 1 after (episode 3)",
+        3,
+        2,
+        beforeMs=48_000,
+        afterMs=6000,
+    )
+    assert advice.change == "Nothing: it helped"
+    assert advice.docs == "docs/reference/advice.md#cooperative-assignor"
 
 
 def test_overlapping_bounds_prove_no_gain() -> None:
@@ -110,9 +109,9 @@ def test_overlapping_bounds_prove_no_gain() -> None:
         structs.replace(before, downtime=was),
         structs.replace(after, downtime=now, kind="rolling-restart"),
     ]
-    found = rules(history(builder, episodes=episodes))["consumer-protocol/applied"]
-    assert (found.severity, found.confidence) == ("info", "low")
-    assert found.change == "Nothing: the bounds overlap, so no gain is proven yet"
+    advice = rules(history(builder, episodes=episodes))["consumer-protocol/applied"]
+    assert (advice.severity, advice.confidence) == ("info", "low")
+    assert advice.change == "Nothing: the bounds overlap, so no gain is proven yet"
 
 
 def test_static_members_that_survive_deploys_were_followed() -> None:
@@ -124,9 +123,9 @@ def test_static_members_that_survive_deploys_were_followed() -> None:
         before, episode=3, kind="static-bounce", rebalances=0, downtime=None, members=EpisodeMembers(names=names)
     )
     episodes = [first, structs.replace(before, downtime=down), bounce]
-    found = rules(history(builder, episodes=episodes))["static-membership/applied"]
-    assert found.evidence[0].figures == {"beforeMs": 48_000, "afterMs": 0}
-    assert found.change == "Nothing: it helped"
+    advice = rules(history(builder, episodes=episodes))["static-membership/applied"]
+    assert advice.evidence[0].figures == {"beforeMs": 48_000, "afterMs": 0}
+    assert advice.change == "Nothing: it helped"
 
 
 def test_every_rule_has_a_section_in_the_docs() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streaming.advice.model import AdviceEvidence
-from tests.support.advice import history, rules
+from streaming.advice.model import Saving
+from tests.support.advice import evidence, history, rules
 from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
 
@@ -24,18 +24,18 @@ def paused(builder: DiffBuilder, times: int = 2) -> DiffBuilder:
 
 
 def test_pauses_longer_than_the_session_timeout() -> None:
-    found = rules(history(paused(three()), session_ms=10_000))["session-timeout-short"]
-    assert found.evidence == [
-        AdviceEvidence(
-            text="Sessions expired in episodes 3, 2, and the same clients came back from the same hosts; "
-            "the session timeout is 10 s",
-            episodes=[3, 2],
-            figures={"sessionTimeoutMs": 10_000, "awayMs": 0},
-        )
-    ]
-    assert found.settings == {"session.timeout.ms": "45000"}
-    assert found.saving is not None
-    assert (found.saving.rounds, found.saving.moved) == ((4, 0), (24, 0))
+    advice = rules(history(paused(three()), session_ms=10_000))["session-timeout-short"]
+    assert advice.evidence == evidence(
+        "Sessions expired in episodes 3, 2, and the same clients came back from the same hosts; "
+        "the session timeout is 10 s",
+        3,
+        2,
+        sessionTimeoutMs=10_000,
+        awayMs=0,
+    )
+    assert advice.settings == {"session.timeout.ms": "45000"}
+    assert advice.saving is not None
+    assert (advice.saving.rounds, advice.saving.moved) == ((4, 0), (24, 0))
 
     assert "session-timeout-short" not in rules(history(paused(three()), session_ms=45_000))
     assert "session-timeout-short" not in rules(history(paused(three(), times=1), session_ms=10_000))
@@ -44,18 +44,18 @@ def test_pauses_longer_than_the_session_timeout() -> None:
 
 def test_static_members_restart_for_longer_than_their_session() -> None:
     builder = three(instances=True).fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
-    found = rules(history(builder, session_ms=45_000))["session-timeout-short"]
-    assert found.evidence == [
-        AdviceEvidence(
-            text="Static members were away for up to 105 s and lost their places in episode 2; "
-            "the session timeout is 45 s",
-            episodes=[2],
-            figures={"sessionTimeoutMs": 45_000, "awayMs": 105_000},
-        )
+    advice = rules(history(builder, session_ms=45_000))["session-timeout-short"]
+    assert advice.evidence == evidence(
+        "Static members were away for up to 105 s and lost their places in episode 2; the session timeout is 45 s",
+        2,
+        sessionTimeoutMs=45_000,
+        awayMs=105_000,
+    )
+    assert advice.settings == {"session.timeout.ms": "160000"}
+    assert advice.severity == "info"
+    assert advice.unsure == [
+        "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
     ]
-    assert found.settings == {"session.timeout.ms": "160000"}
-    assert found.severity == "info"
-    assert found.unsure == ["the replayed episodes would have had fewer rebalances, but about as much downtime or more"]
 
 
 def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
@@ -63,10 +63,10 @@ def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
     builder.protocol, builder.assignor = "consumer", "uniform"
     builder.join("a@h1#1=a", "b@h2#1=b", "c@h3#1=c")
     builder.fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
-    found = rules(history(builder))["session-timeout-short"]
-    assert found.settings == {"group.consumer.session.timeout.ms": "160000"}
-    assert found.confidence == "medium"
-    assert found.unsure == ["no record that was read has the session timeout: the default is taken, 45000 ms"]
+    advice = rules(history(builder))["session-timeout-short"]
+    assert advice.settings == {"group.consumer.session.timeout.ms": "160000"}
+    assert advice.confidence == "medium"
+    assert advice.unsure == ["no record that was read has the session timeout: the default is taken, 45000 ms"]
 
 
 def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
@@ -83,19 +83,17 @@ def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
 
 
 def test_killed_members_send_no_leave_group() -> None:
-    found = rules(history(replaced(three(), killed=True), session_ms=45_000))["missing-leave"]
-    assert (found.severity, found.confidence) == ("warning", "medium")
-    assert found.evidence == [
-        AdviceEvidence(
-            text="3 restarts without LeaveGroup in episode 2 (a, b, c): "
-            "partitions waited for the session timeout of 45 s",
-            episodes=[2],
-            figures={"restarts": 3, "longestStopsMs": 0},
-        )
-    ]
-    assert found.change.startswith("Leave the group at shutdown: close the consumer on SIGTERM. Give it time: ")
-    assert found.saving is not None
-    assert found.saving.downtime_ms == (534_456, 30_456)
+    advice = rules(history(replaced(three(), killed=True), session_ms=45_000))["missing-leave"]
+    assert (advice.severity, advice.confidence) == ("warning", "medium")
+    assert advice.evidence == evidence(
+        "3 restarts without LeaveGroup in episode 2 (a, b, c): partitions waited for the session timeout of 45 s",
+        2,
+        restarts=3,
+        longestStopsMs=0,
+    )
+    assert advice.change.startswith("Leave the group at shutdown: close the consumer on SIGTERM. Give it time: ")
+    assert advice.saving is not None
+    assert advice.saving.downtime_ms == (534_456, 30_456)
 
     assert "missing-leave" not in rules(history(replaced(three(), killed=False), session_ms=45_000))
 
@@ -105,17 +103,16 @@ def overran(*, reason: str = OVERRAN) -> DiffBuilder:
 
 
 def test_members_that_poll_too_late() -> None:
-    found = rules(history(overran(), session_ms=45_000, poll_ms=300_000))["poll-interval"]
-    assert (found.severity, found.confidence) == ("warning", "high")
-    assert found.evidence == [
-        AdviceEvidence(
-            text="Members exceeded max.poll.interval.ms (5 min) in episode 2: "
-            "the longest time without a poll was at least 6 min",
-            episodes=[2],
-            figures={"maxPollIntervalMs": 300_000, "longestGapMs": 340_000},
-        )
-    ]
-    assert found.settings == {
+    advice = rules(history(overran(), session_ms=45_000, poll_ms=300_000))["poll-interval"]
+    assert (advice.severity, advice.confidence) == ("warning", "high")
+    assert advice.evidence == evidence(
+        "Members exceeded max.poll.interval.ms (5 min) in episode 2: "
+        "the longest time without a poll was at least 6 min",
+        2,
+        maxPollIntervalMs=300_000,
+        longestGapMs=340_000,
+    )
+    assert advice.settings == {
         "max.poll.records": "<records that take half of max.poll.interval.ms at most>",
         "max.poll.interval.ms": "510000",
     }
@@ -126,11 +123,9 @@ def test_members_that_poll_too_late() -> None:
 def test_an_open_incident_of_late_polls_is_critical() -> None:
     builder = three()
     late = incident("g", 3, kind="poll-timeout", opened_at=builder.now, story="a of g polls too late.", episode=1)
-    found = rules(history(builder, incidents=[late]))["poll-interval"]
-    assert found.severity == "critical"
-    assert found.evidence == [
-        AdviceEvidence(text="Incident 3: a of g polls too late.", episodes=[1], figures={"incident": 3})
-    ]
+    advice = rules(history(builder, incidents=[late]))["poll-interval"]
+    assert advice.severity == "critical"
+    assert advice.evidence == evidence("Incident 3: a of g polls too late.", 1, incident=3)
 
 
 def test_rebalances_that_wait_for_a_slow_member() -> None:
@@ -138,14 +133,11 @@ def test_rebalances_that_wait_for_a_slow_member() -> None:
     stuck = incident(
         "g", 2, kind="rebalance-stuck", opened_at=builder.now, closed_at=builder.now + 1, story="g waited for a."
     )
-    found = rules(history(builder, poll_ms=600_000, incidents=[stuck]))["rebalance-timeout"]
-    assert (found.severity, found.confidence) == ("warning", "medium")
-    assert found.evidence == [
-        AdviceEvidence(
-            text="Incident 2: g waited for a. The rebalance timeout, max.poll.interval.ms, is 10 min.",
-            figures={"incident": 2},
-        )
-    ]
+    advice = rules(history(builder, poll_ms=600_000, incidents=[stuck]))["rebalance-timeout"]
+    assert (advice.severity, advice.confidence) == ("warning", "medium")
+    assert advice.evidence == evidence(
+        "Incident 2: g waited for a. The rebalance timeout, max.poll.interval.ms, is 10 min.", incident=2
+    )
     assert "rebalance-timeout" not in rules(history(builder, poll_ms=600_000))
 
 
@@ -162,13 +154,53 @@ def started(spread_s: float) -> DiffBuilder:
 
 
 def test_first_starts_with_a_rebalance_for_each_member() -> None:
-    found = rules(history(started(5)))["initial-delay"]
-    assert found.evidence == [
-        AdviceEvidence(
-            text="First starts took several rebalances in episodes 3, 1, 4 in the newest: members joined over 15 s",
-            episodes=[3, 1],
-            figures={"rebalances": 8, "spreadMs": 15_000},
-        )
-    ]
-    assert found.settings == {"group.initial.rebalance.delay.ms": "18000"}
+    advice = rules(history(started(5)))["initial-delay"]
+    assert advice.evidence == evidence(
+        "First starts took several rebalances in episodes 3, 1, 4 in the newest: members joined over 15 s",
+        3,
+        1,
+        rebalances=8,
+        spreadMs=15_000,
+    )
+    assert advice.settings == {"group.initial.rebalance.delay.ms": "18000"}
     assert "initial-delay" not in rules(history(started(40)))
+
+
+def workers(delay_ms: int) -> DiffBuilder:
+    """Worker ``b`` is away for 20 s; its tasks wait for the whole scheduled delay."""
+    builder = DiffBuilder(4)
+    builder.kind, builder.assignor = "connect", "sessioned"
+    builder.join("a@h1#1", "b@h2#1")
+    held = builder.members["a@h1#1"]
+    lost = builder.members["b@h2#1"]
+    builder.round(
+        "member.left", gone=("b@h2#1",), after=600, shares={"a@h1#1": held}, unassigned=lost, delay_ms=delay_ms
+    )
+    return builder.round(
+        "member.joined",
+        joined=("b@h2#2",),
+        after=20,
+        shares={"a@h1#1": held, "b@h2#2": {}},
+        unassigned=lost,
+        delay_ms=delay_ms - 20_000,
+    )
+
+
+def test_connect_tasks_wait_longer_than_workers_restart() -> None:
+    advice = rules(history(workers(300_000), live=None))
+    assert list(advice) == ["scheduled-delay"]
+    assert advice["scheduled-delay"].severity == "warning"
+    assert advice["scheduled-delay"].evidence == evidence(
+        "Workers were back within 20 s in episode 2; tasks wait 5 min (scheduled.rebalance.max.delay.ms, the default)",
+        2,
+        restarts=1,
+        slowestRestartMs=20_000,
+        delayMs=300_000,
+    )
+    assert advice["scheduled-delay"].settings == {"scheduled.rebalance.max.delay.ms": "30000"}
+    assert advice["scheduled-delay"].saving == Saving(
+        text="60 s instead of 10 min of waiting in 1 restart, all tasks together",
+        episodes=[2],
+        downtime_ms=(600_000, 60_000),
+    )
+    assert rules(history(workers(40_000), live=None)) == {}
