@@ -11,6 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from anyio import to_thread
+from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -28,13 +29,12 @@ from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
 from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.forecasts import Workers
-from streaming.serve.history import summary_then
 from streaming.serve.openapi import Operation
 from streaming.serve.parameters import Parameter, Query, choice, decode_query, digits, flag, moment, refuse, text, whole
 from streaming.serve.problems import KINDS, Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import CALLER, Access
-from streaming.serve.stories import DowntimeTotals, EpisodeSummary, Sort, names_in, summary_of
+from streaming.serve.stories import DowntimeTotals, Sort, names_in
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 
@@ -104,18 +104,18 @@ def document() -> dict[str, Any]:
     return openapi.document(_OPERATIONS)
 
 
-class JsonBytes(Response):
-    """A body that is JSON already."""
+class Json(Response):
+    """A JSON body; parts of its content may be ``Raw``, which is JSON already."""
 
     media_type = "application/json"
 
+    def render(self, content: Any) -> bytes:
+        """Return the JSON bytes."""
+        return encode(content)
 
-def _joined(members: dict[bytes, bytes]) -> JsonBytes:
-    return JsonBytes(b"{%b}" % b",".join(b'"%b":%b' % item for item in members.items()))
 
-
-def _listed(page: StoredPage, name: bytes = b"rounds") -> dict[bytes, bytes]:
-    return {name: b"[%b]" % b",".join(page.items), b"next": b"null" if page.next is None else b'"%d"' % page.next}
+def _listed(page: StoredPage, name: str = "rounds") -> dict[str, object]:
+    return {name: list(map(Raw, page.items)), "next": None if page.next is None else str(page.next)}
 
 
 def _times(query: Query) -> dict[str, int]:
@@ -212,16 +212,12 @@ class Api:
             return await self._board.shared_snapshot().body.response(request, self._feed.readers)
         groups = self._board.groups
         if at_ms is not None:
-            then = await self._read(self._archive.groups_at, at_ms)
-            groups = {
-                round_.group_id: summary_then(groups[round_.group_id], seq, round_, newest, at_ms)
-                for seq, round_, newest in then
-                if round_.group_id in groups
-            }
+            rounds = {then.summary.group_id: then for then in await self._read(self._archive.groups_at, at_ms)}
+            groups = {name: rounds[name].group(groups[name]) for name in rounds.keys() & groups.keys()}
         names = sorted(name for name in groups if cursor is None or name > cursor)
         page = names[:limit]
-        following = page[-1] if len(page) < len(names) else None
-        return JsonBytes(encode(self._board.groups_document([groups[name] for name in page], following)))
+        next_cursor = page[-1] if len(page) < len(names) else None
+        return Json(self._board.groups_document([groups[name] for name in page], next_cursor))
 
     @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUNDS)
     async def rounds(self, request: Request, query: Query) -> Response:
@@ -236,7 +232,7 @@ class Api:
     async def _page(self, query: Query, group: str | None) -> Response:
         with_diff = query["view"] != "summary"
         window = _window(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
-        return _joined(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
+        return Json(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
 
     @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
@@ -245,7 +241,7 @@ class Api:
         body = await self._read(self._archive.round, group, seq) if seq is not None else None
         if body is None:
             raise Problem("round", f"group {group!r} has no such round, or no longer has it")
-        return JsonBytes(body)
+        return Json(Raw(body))
 
     @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
     async def timeline(self, request: Request, query: Query) -> Response:
@@ -253,13 +249,9 @@ class Api:
         window = _window(query, self._group(request).group_id, MAX_PAGE)
         timeline = await self._read(self._archive.timeline, window)
         began = timeline.began if timeline.page.next is not None else 0
-        annotations = [
-            one
-            for one in self._annotations(window.group)
-            if max(began, window.since or 0) <= one.timestamp < (window.until or MAX_TIMESTAMP + 1)
-        ]
-        fields = {b"base": timeline.base, b"names": timeline.names, b"annotations": encode(annotations)}
-        return _joined(fields | _listed(timeline.page))
+        annotations = self._annotations(window.group, max(began, window.since or 0), window.until)
+        fields = {"base": Raw(timeline.base), "names": Raw(timeline.names), "annotations": annotations}
+        return Json(fields | _listed(timeline.page))
 
     @_route(
         "/groups/{group}/forecast",
@@ -298,11 +290,11 @@ class Api:
         """Advice for the group, the worst first, by the history: as `advise --json`."""
         group, now_ms = self._group(request).group_id, time.time_ns() // 1_000_000
         past = await self._read(self._archive.past, group, now_ms)
-        return JsonBytes(await self._workers.run(request, forecasts.advice, group, now_ms, past))
+        return Json(Raw(await self._workers.run(request, forecasts.advice, group, now_ms, past)))
 
     async def _forecast(self, request: Request, function: Callable[..., bytes], *arguments: object) -> Response:
         assignment = await self._read(self._archive.assignment, self._group(request).group_id)
-        return JsonBytes(await self._workers.run(request, function, assignment, *arguments))
+        return Json(Raw(await self._workers.run(request, function, assignment, *arguments)))
 
     @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE)
     async def episodes(self, request: Request, query: Query) -> Response:
@@ -329,50 +321,50 @@ class Api:
         As of a moment, `episodes` and `incidents` are there too, and `since` and the downtime are left out.
         """
         group = self._group(request)
-        annotations = [
-            one for one in self._annotations(group.group_id) if one.timestamp <= (query["at"] or MAX_TIMESTAMP)
-        ]
         if query["at"] is not None:
-            return await self._group_at(group, query["at"], annotations)
-        assignment = await self._read(self._archive.assignment, group.group_id)
-        today = midnight(time.time_ns() // 1_000_000)
-        since = await self._read(self._archive.since, group.group_id, assignment)
-        return _joined(
+            return await self._group_at(group, query["at"])
+        name, today = group.group_id, midnight(time.time_ns() // 1_000_000)
+        now = await self._read(self._archive.group, name, today)
+        return Json(
             {
-                b"group": encode(group),
-                b"assignment": assignment or b"null",
-                b"names": await self._read(self._archive.names, assignment),
-                b"downtime": encode(self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())),
-                b"downtimeToday": encode(await self._read(self._archive.downtime, group.group_id, today)),
-                b"since": encode(since),
-                b"standing": encode(self._board.status_document()),
-                b"annotations": encode(annotations[:_ANNOTATIONS]),
+                "group": group,
+                "assignment": None if now.assignment is None else Raw(now.assignment),
+                "names": now.names,
+                "downtime": self._board.current_stories.downtime.get(name, DowntimeTotals()),
+                "downtimeToday": now.downtime,
+                "since": now.since,
+                "standing": self._board.status_document(),
+                "annotations": self._annotations(name)[:_ANNOTATIONS],
             }
         )
 
-    async def _group_at(self, group: GroupSummary, at_ms: int, annotations: list[StoredAnnotation]) -> Response:
+    async def _group_at(self, group: GroupSummary, at_ms: int) -> Response:
         then = await self._read(self._archive.group_at, group.group_id, at_ms)
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
-        episodes = [annotated_body(body, annotations) for body in then.episodes]
-        newest = summary_of("episode", then.episodes[0]) if episodes else None
-        was = summary_then(group, then.seq, then.summary, newest if isinstance(newest, EpisodeSummary) else None, at_ms)
-        return _joined(
+        annotations = self._annotations(group.group_id, until=at_ms + 1)
+        return Json(
             {
-                b"group": encode(was),
-                b"assignment": encode(then.assignment),
-                b"names": encode(called(then.assignment.names)),
-                b"standing": encode(self._board.status_document()),
-                b"annotations": encode(annotations[:_ANNOTATIONS]),
-                b"at": encode(at_ms),
-                b"episodes": b"[%b]" % b",".join(episodes),
-                b"incidents": b"[%b]" % b",".join(then.incidents),
+                "group": then.round.group(group),
+                "assignment": then.assignment,
+                "names": called(then.assignment.names),
+                "standing": self._board.status_document(),
+                "annotations": annotations[:_ANNOTATIONS],
+                "at": at_ms,
+                "episodes": [Raw(annotated_body(body, annotations)) for body in then.episodes],
+                "incidents": list(map(Raw, then.incidents)),
             }
         )
 
-    def _annotations(self, group: str | None) -> list[StoredAnnotation]:
+    def _annotations(self, group: str | None, since: int = 0, until: int | None = None) -> list[StoredAnnotation]:
+        """Return the annotations of a group, or all, in ``[since, until)`` ms, the newest first."""
         every = self._board.current_stories.annotations
-        return list(every) if group is None else of_group(every, group)
+        end = MAX_TIMESTAMP + 1 if until is None else until
+        return [
+            annotation
+            for annotation in (every if group is None else of_group(every, group))
+            if since <= annotation.timestamp < end
+        ]
 
     @_route(
         "/annotations",
@@ -384,12 +376,8 @@ class Api:
     async def annotations(self, _: Request, query: Query) -> Response:
         """Annotations such as deployments, the newest first; the newest 1000 are kept."""
         window = _window(query | {"cursor": None}, query["group"], MOST_ANNOTATIONS)
-        listed = [
-            one
-            for one in self._annotations(window.group)
-            if (window.since or 0) <= one.timestamp < (window.until or MAX_TIMESTAMP + 1)
-        ]
-        return JsonBytes(encode({"annotations": listed[: window.limit]}))
+        annotations = self._annotations(window.group, window.since or 0, window.until)
+        return Json({"annotations": annotations[: window.limit]})
 
     @_route("/annotations", openapi.PUBLISHED, method="POST", body=AnnotationRequest)
     async def annotate(self, request: Request, _: Query) -> Response:
@@ -404,7 +392,7 @@ class Api:
             await self._read(self._publish, event)
         except MonitorError as error:
             raise Problem("publish", str(error)) from error
-        return JsonBytes(encode({"id": output_id(event, "annotation")}), HTTPStatus.ACCEPTED)
+        return Json({"id": output_id(event, "annotation")}, HTTPStatus.ACCEPTED)
 
     @_route("/incidents", openapi.INCIDENT_PAGE, text("group", "Only this group's."), *_PAGE, _OPEN)
     async def all_incidents(self, _: Request, query: Query) -> Response:
@@ -421,7 +409,7 @@ class Api:
         """Members, topics and partitions by name, with the owners of a partition, in the latest assignments."""
         words = (query["q"] or "").strip()
         limit = min(MAX_PAGE, query["limit"] or _DEFAULT_LIMIT)
-        return JsonBytes(encode({"found": await self._read(self._archive.search, words, limit) if words else []}))
+        return Json({"found": await self._read(self._archive.search, words, limit) if words else []})
 
     async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
         window = _window(query, group, MAX_DIFFS)
@@ -429,16 +417,15 @@ class Api:
         if sort == "episode":
             marks = self._board.current_stories.annotations
             page = page._replace(items=[annotated_body(body, marks) for body in page.items])
-        # The newest comes first, and what it calls a member goes before what an older one does.
-        names = {member: name for body in reversed(page.items) for member, name in names_in(sort, body).items()}
-        caught_up = sort in self._board.status.whole
-        items = _listed(page, b"%bs" % sort.encode())
-        return _joined({**items, b"names": encode(names), b"caughtUp": encode(caught_up)})
+        names: dict[str, str] = {}
+        for body in reversed(page.items):  # the oldest first: the newest name of a member counts
+            names |= names_in(sort, body)
+        return Json(_listed(page, f"{sort}s") | {"names": names, "caughtUp": sort in self._board.status.whole})
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""
         decode_query(request, ())
-        return JsonBytes(encode(document()))
+        return Json(document())
 
     @_route(
         "/stream",

@@ -16,9 +16,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.records.codec import encode
 from streaming.records.events import Event
-from streaming.serve.api import Api, JsonBytes
+from streaming.serve.api import Api, Json
 from streaming.serve.connections import BoundedBodies
 from streaming.serve.document import read_document
 from streaming.serve.feed import Feed
@@ -87,13 +86,13 @@ def build(
     api = Api(feed, access=access, max_clients=max_clients, workers=workers or Workers(), publish=publish)
 
     async def health(_: Request) -> Response:
-        return JsonBytes(b'{"status":"up"}')
+        return Json({"status": "up"})
 
     async def ready(_: Request) -> Response:
         document = board.status_document()
         is_ready, notice = document.pop("caughtUp"), {"notice": board.notice} if board.notice else {}
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return JsonBytes(encode({"ready": is_ready, **document, **notice}), status)
+        return Json({"ready": is_ready, **document, **notice}, status)
 
     answering = Starlette(
         routes=[

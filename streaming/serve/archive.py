@@ -1,87 +1,72 @@
-"""Reading the history: pages of rounds, timelines, owners of partitions, and when members joined."""
+"""Reading the history: pages of rounds and stories, timelines, searches, and groups as of a moment."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Raw, Struct
 
 from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
-from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
+from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.downtime import together
 from streaming.records.episodes import Downtime, decode_episode
-from streaming.records.events import Holding
 from streaming.records.names import called
 from streaming.serve import historyfile
-from streaming.serve.history import Extent, StoredRound
-from streaming.serve.records import OwnerChange, RoundSummary, changes
-from streaming.serve.stories import MOST_STORIES, EpisodeSummary, Sort, StoredStory, summary_of
+from streaming.serve.history import Extent, StoredRound, with_status
+from streaming.serve.ownership import (
+    MOST_BYTES,
+    assignment_after,
+    joined_since,
+    latest_assignment,
+    names_of,
+    owners_before,
+    up_to,
+)
+from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
+from streaming.serve.stories import MOST_STORIES, EpisodeSummary, Sort, StoredStory, episode_summary
 
-_T = TypeVar("_T")
-
-#: Bytes of diffs that one answer reads.
-MOST_BYTES: Final = 32 * 2**20
-#: Rounds that are searched for the joining of members.
-MOST_LOOKED_AT: Final = 200
-_NEWEST: Final = """
-SELECT body FROM rounds
-WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
-"""
-_FROM: Final = """
-SELECT body FROM rounds
-WHERE group_id = ?1 AND (written, seq) >= (SELECT written, seq FROM rounds WHERE seq = ?2)
-ORDER BY written, seq
-"""
 #: Most items of one page.
 MAX_PAGE: Final = 2000
 #: The same of rounds with their diffs, which are large.
 MAX_DIFFS: Final = 500
-#: A page ends after the item with which it has so many bytes: a diff of ten thousand members is 8 MB.
+#: A page ends after the item with which it exceeds this size: a diff of ten thousand members is 8 MB.
 MAX_BYTES: Final = 16 * 2**20
+#: Episodes that the group as of a moment lists.
+_EPISODES_AT: Final = 10
 
 _AFTER: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
 """
-#: Behind a round in a list; where retention has dropped it, what is left of those before it.
-_BEFORE: Final = """
-((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
-OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
-"""
-_ROUND_AT: Final = """
-SELECT seq, summary, body FROM rounds
-WHERE group_id = (SELECT id FROM groups WHERE name = ?) AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
-"""
-_ROUND_AFTER: Final = """
-SELECT later.seq FROM rounds JOIN rounds AS later ON later.group_id = rounds.group_id
-AND (later.written, later.seq) > (rounds.written, rounds.seq)
-WHERE rounds.seq = ? ORDER BY later.written, later.seq LIMIT 1
-"""
-#: Episodes that the group as of a moment lists.
-_EPISODES_AT: Final = 10
-_OF_GROUP: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
-_STORIES: Final = "SELECT id, body FROM stories WHERE"
-_EPISODES_SINCE: Final = """
-SELECT body FROM stories
-WHERE sort = 'episode' AND group_id = (SELECT id FROM groups WHERE name = ?) AND updated >= ?
-"""
 _STORIES_AFTER: Final = """
 SELECT seq, sort, ce_id, (SELECT name FROM groups WHERE id = group_id), body
 FROM stories WHERE seq > ? ORDER BY seq LIMIT ?
 """
+#: Behind a round in a list; if retention has dropped it, behind all that came before it.
+_BEFORE: Final = """
+((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
+OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
+"""
+_OF_GROUP: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
+_ROUND_AT: Final = f"""
+SELECT seq, summary FROM rounds
+WHERE {_OF_GROUP} AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
+"""  # noqa: S608 - a literal
+_EPISODES_SINCE: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {_OF_GROUP} AND updated >= ?"  # noqa: S608 - a literal
 _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
 _assignments = msgspec.json.Decoder(LatestAssignment)
-#: Digits of a partition's number, and one.
-_MOST_DIGITS: Final = 11
+#: A topic and a partition, such as ``orders-17``.
+_PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.DOTALL)
 
 
 class Window(NamedTuple):
@@ -116,17 +101,16 @@ def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
 
 
 class StoredPage(NamedTuple):
-    """JSON bytes of a page's items, newest first, the next page's cursor, and the number of the oldest item."""
+    """JSON bytes of a page's items, newest first, and the next page's cursor."""
 
     items: list[bytes]
     next: int | None
-    last: int = 0
 
 
 class OwnersOverTime(NamedTuple):
-    """JSON bytes: owners before the oldest round of the page, and display names of members at its two ends.
+    """Owners before the oldest round of a page, display names of members at its two ends, as JSON bytes; the page.
 
-    ``began``: the time of that round, ms.
+    ``began``: the time of the oldest round, ms.
     """
 
     base: bytes
@@ -135,11 +119,38 @@ class OwnersOverTime(NamedTuple):
     began: int = 0
 
 
+class GroupNow(NamedTuple):
+    """A group's latest assignment as in the topic, and of its members the display names and join times (ms).
+
+    ``downtime``: of the group, in its episodes since a time.
+    """
+
+    assignment: bytes | None
+    names: dict[str, str]
+    since: dict[str, int]
+    downtime: Downtime | None
+
+
+class RoundThen(NamedTuple):
+    """The newest round, with its number, and the newest episode of a group as of a moment (ms)."""
+
+    at_ms: int
+    seq: int
+    summary: RoundSummary
+    newest: EpisodeSummary | None
+
+    def group(self, now: GroupSummary) -> GroupSummary:
+        """Return the group as of the moment; its totals are those of ``now``."""
+        newest = self.newest
+        if newest is not None and (newest.closed_at or 0) > self.at_ms:
+            newest = msgspec.structs.replace(newest, closed_at=None)
+        return with_status(after_round(now, self.seq, self.summary), newest)
+
+
 class GroupThen(NamedTuple):
     """A group as of a moment: its newest round, its assignment, and JSON bytes of its stories, the newest first."""
 
-    seq: int
-    summary: RoundSummary
+    round: RoundThen
     assignment: LatestAssignment
     episodes: list[bytes]
     incidents: list[bytes]
@@ -162,28 +173,28 @@ class Archive:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One state of the file for several queries, even if retention runs between them."""
+        """Yield a connection whose queries all read one state of the file, even if retention runs between them."""
         with historyfile.reading(self._path), closing(historyfile.connect(self._path, "ro")) as connection:
             connection.execute("BEGIN")
             yield connection
 
     def after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
-        """Rounds after ``seq``, oldest first; None if some of them were dropped already."""
+        """Return rounds after ``seq``, oldest first; None if some of them were dropped already."""
         with self._reading() as connection:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
             if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
                 return None
             with closing(connection.execute(_AFTER, (seq, limit))) as rows:
-                return list(_up_to(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
+                return list(up_to(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
-        """Stories that were stored after ``seq``, in that order."""
+        """Return the stories with numbers after ``seq``, in order."""
         with self._reading() as connection, closing(connection.execute(_STORIES_AFTER, (seq, limit))) as rows:
             stories = (
                 StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))
                 for row_seq, sort, ce_id, group, body in rows
             )
-            return list(_up_to(max_bytes, stories, lambda stored: len(stored.body)))
+            return list(up_to(max_bytes, stories, lambda stored: len(stored.body)))
 
     def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
         """Return stories as in their topic, newest first; ``opened``: only open ones, or only closed ones."""
@@ -199,13 +210,14 @@ class Archive:
         )
         with self._reading() as connection:
             rows = connection.execute(
-                f"{_STORIES} {where} ORDER BY {first} DESC, id DESC LIMIT ?", [*values, window.limit + 1]
+                f"SELECT id, body FROM stories WHERE {where} ORDER BY {first} DESC, id DESC LIMIT ?",  # noqa: S608 - ours
+                [*values, window.limit + 1],
             ).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
         return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
     def past(self, group: str, now_ms: int) -> GroupPast:
-        """Return what advice is made of: a group's stories, its assignment, and the diffs of some episodes."""
+        """Return the input of advice: a group's stories, its assignment, and the diffs of some episodes."""
         episodes, incidents = (
             self.stories(sort, Window(group, limit=MOST_STORIES)).items for sort in ("episode", "incident")
         )
@@ -223,44 +235,35 @@ class Archive:
                     size += sum(map(len, rounds[episode.episode]))
         return GroupPast(self.assignment(group), episodes, incidents, rounds)
 
-    def downtime(self, group: str, since: int) -> Downtime | None:
-        """Return the downtime of a group in the episodes that had a round since a time (ms)."""
-        with self._reading() as connection:
-            rows = connection.execute(_EPISODES_SINCE, (group, since)).fetchall()
-            return together(_episodes.decode(zlib.decompress(body)).downtime for (body,) in rows)
-
     def page(self, window: Window, *, with_diff: bool) -> StoredPage:
         """Return a page of rounds, newest first, each ``{"seq", "summary"}``, and ``"diff"`` with ``with_diff``."""
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
-            diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
-            return b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff)
+            diff = {"diff": Raw(zlib.decompress(body))} if with_diff else {}
+            return encode({"seq": seq, "summary": Raw(summary), **diff})
 
         with self._reading() as connection:
             return _page(connection, window, item)
 
     def timeline(self, window: Window) -> OwnersOverTime:
-        """Ownership over the rounds of a window: the owners before it, then each round's changes."""
-        diffs: list[Diff] = []
+        """Return ownership over the rounds of a window: the owners before it, then each round's changes."""
+        ends: list[tuple[int, Diff]] = []
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
             diff = _diffs.decode(zlib.decompress(body))
-            diffs[1:] = [diff]  # the newest and the oldest
-            return b'{"seq":%d,"summary":%b,"changes":%b}' % (seq, summary, encode(changes(diff)))
+            ends[1:] = [(seq, diff)]  # the newest and the oldest
+            return encode({"seq": seq, "summary": Raw(summary), "changes": changes(diff)})
 
         with self._reading() as connection:
             page = _page(connection, window, item)
-            owners = owners_before(connection, page.last) if page.last else []
-            names = [names_of(connection, diff) for diff in reversed(diffs)]
-        return OwnersOverTime(
-            base=encode(owners),
-            names=encode({member_id: name for some in names for member_id, name in some.items()}),
-            page=page,
-            began=diffs[-1].timestamp if diffs else 0,
-        )
+            owners = owners_before(connection, ends[-1][0]) if ends else []
+            names: dict[str, str] = {}
+            for _, diff in reversed(ends):
+                names |= names_of(connection, diff)
+        return OwnersOverTime(encode(owners), encode(names), page, ends[-1][1].timestamp if ends else 0)
 
     def round(self, group: str, seq: int) -> bytes | None:
-        """One round with its diff."""
+        """Return one round with its diff, as JSON; None if the group has no such round."""
         with self._reading() as connection:
             row = connection.execute(
                 f"SELECT summary, body FROM rounds WHERE seq = ? AND {_OF_GROUP}",  # noqa: S608 - a literal
@@ -272,7 +275,7 @@ class Archive:
             diff = _diffs.decode(body)
             listed = diff.named
             names = {member_id: name for member_id, name in names_of(connection, diff).items() if member_id in listed}
-            return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], encode(names), body)
+            return encode({"seq": seq, "summary": Raw(row[0]), "names": names, "diff": Raw(body)})
 
     def assignment(self, group: str) -> bytes | None:
         """Return the latest assignment of a group, as in the topic."""
@@ -280,41 +283,43 @@ class Archive:
             row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]
 
+    def group(self, group: str, since_ms: int) -> GroupNow:
+        """Return the members of a group, and its downtime in the episodes that had a round since a time."""
+        body = self.assignment(group)
+        with self._reading() as connection:
+            episodes = connection.execute(_EPISODES_SINCE, (group, since_ms)).fetchall()
+            downtime = together(_episodes.decode(zlib.decompress(episode)).downtime for (episode,) in episodes)
+            if body is None:
+                return GroupNow(None, {}, {}, downtime)
+            latest = _assignments.decode(body)
+            return GroupNow(body, called(latest.names), joined_since(connection, group, latest.members), downtime)
+
     def search(self, words: str, limit: int) -> list[dict[str, object]]:
         """Return partitions, topics and members of latest assignments whose names contain a text.
 
-        Of the partition ``orders-17`` the owners are listed, by display name.
+        A match of a partition, such as ``orders-17``, has its owners' display names.
         """
-        topic_part, _, digits = words.rpartition("-")
-        number = (
-            int(digits) if topic_part and digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS else None
-        )
-        found: list[dict[str, object]] = []
+        words = words.lower()
+        partition = _PARTITION.fullmatch(words)
+        topic, number = (partition[1], int(partition[2])) if partition else (words, None)
+        matches: list[dict[str, object]] = []
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT assignment FROM groups WHERE instr(lower(assignment), ?1) OR instr(lower(assignment), ?2)"
+                "SELECT assignment FROM groups WHERE instr(lower(assignment), ?) OR instr(lower(assignment), ?)"
                 " ORDER BY name",
-                (words.lower(), (words if number is None else topic_part).lower()),
+                (words, topic),
             )
             for (assignment,) in rows:
-                found += _matches(_assignments.decode(assignment), words.lower(), topic_part.lower(), number)
-                if len(found) >= limit:
+                matches += _matches(_assignments.decode(assignment), words, topic, number)
+                if len(matches) >= limit:
                     break
-        return found[:limit]
-
-    def since(self, group: str, assignment: bytes | None) -> dict[str, int]:
-        """When members of a latest assignment joined, ms, as far as the last rounds show it."""
-        if assignment is None:
-            return {}
-        with self._reading() as connection:
-            return joined_since(connection, group, _assignments.decode(assignment).members)
+        return matches[:limit]
 
     def group_at(self, group: str, at_ms: int) -> GroupThen | None:
         """Return a group as of a moment; None if no round of it is kept from before, or it was deleted then."""
         with self._reading() as connection:
-            row = connection.execute(_ROUND_AT, (group, at_ms)).fetchone()
-            summary = None if row is None else _summaries.decode(row[1])
-            if summary is None or summary.state == "Dead":
+            then = _round_at(connection, group, at_ms)
+            if then is None:
                 return None
             episodes = _versions_at(connection, "episode", group, at_ms, _EPISODES_AT)
             incidents = [
@@ -322,27 +327,26 @@ class Archive:
                 for body in _versions_at(connection, "incident", group, at_ms, MOST_STORIES)
                 if (closed := _lasting.decode(body).closed_at) is None or closed > at_ms
             ]
-            latest = _latest(connection, group)
+            latest = latest_assignment(connection, group)
             if latest is None or latest.timestamp > at_ms:
-                latest = _assignment_after(connection, row[0], _diffs.decode(zlib.decompress(row[2])), summary)
-            return GroupThen(row[0], summary, latest, episodes, incidents)
+                (body,) = connection.execute("SELECT body FROM rounds WHERE seq = ?", (then.seq,)).fetchone()
+                latest = assignment_after(connection, then.seq, _diffs.decode(zlib.decompress(body)), then.summary)
+            return GroupThen(then, latest, episodes, incidents)
 
-    def groups_at(self, at_ms: int) -> list[tuple[int, RoundSummary, EpisodeSummary | None]]:
-        """Return each group as of a moment: its newest round, with its number, and its newest episode."""
-        found = []
+    def groups_at(self, at_ms: int) -> list[RoundThen]:
+        """Return the newest round and episode of each group as of a moment, without groups that were deleted then."""
         with self._reading() as connection:
-            for (name,) in connection.execute("SELECT name FROM groups WHERE summary IS NOT NULL").fetchall():
-                row = connection.execute(_ROUND_AT, (name, at_ms)).fetchone()
-                if row is not None and (summary := _summaries.decode(row[1])).state != "Dead":
-                    episodes = _versions_at(connection, "episode", name, at_ms, 1)
-                    newest = summary_of("episode", episodes[0]) if episodes else None
-                    found.append((row[0], summary, newest if isinstance(newest, EpisodeSummary) else None))
-        return found
+            names = connection.execute("SELECT name FROM groups WHERE summary IS NOT NULL").fetchall()
+            rounds = [_round_at(connection, name, at_ms) for (name,) in names]
+        return [then for then in rounds if then is not None]
 
-    def names(self, assignment: bytes | None) -> bytes:
-        """JSON bytes: what people call the members of a latest assignment."""
-        with historyfile.reading(self._path):
-            return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
+
+def _round_at(connection: sqlite3.Connection, group: str, at_ms: int) -> RoundThen | None:
+    row = connection.execute(_ROUND_AT, (group, at_ms)).fetchone()
+    if row is None or (summary := _summaries.decode(row[1])).state == "Dead":
+        return None
+    episodes = _versions_at(connection, "episode", group, at_ms, 1)
+    return RoundThen(at_ms, row[0], summary, episode_summary(episodes[0]) if episodes else None)
 
 
 def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int | None) -> Iterator[dict[str, object]]:
@@ -374,14 +378,10 @@ def _page(connection: sqlite3.Connection, window: Window, item: Callable[[int, b
     with closing(connection.execute(query, values)) as rows:
         for seq, summary, body in rows:
             if len(items) >= window.limit or size >= MAX_BYTES:
-                return StoredPage(items, last, last)
+                return StoredPage(items, last)
             items.append(item(seq, summary, body))
             size, last = size + max(len(items[-1]), len(body)), seq
-    return StoredPage(items, None, last)
-
-
-def _body(row: tuple[bytes]) -> bytes:
-    return zlib.decompress(row[0])
+    return StoredPage(items, None)
 
 
 def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
@@ -390,57 +390,6 @@ def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
     if summary.group_id != group:
         raise ValueError(f"round {seq} is of no group that it holds")
     return StoredRound(seq, summary, zlib.decompress(body))
-
-
-def _up_to(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
-    """Yield items until they have more bytes than this."""
-    total = 0
-    for item in items:
-        yield item
-        total += size(item)
-        if total > max_bytes:
-            return
-
-
-def _latest(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:
-    row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
-    return None if row is None or row[0] is None else _assignments.decode(row[0])
-
-
-def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
-    """Return display names of a round's members; those that its diff omits, by the latest assignment."""
-    latest = None if diff.unchanged is UNSET else _latest(connection, diff.group_id)
-    return called({**(latest.names if latest is not None else {}), **diff.named})
-
-
-def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]:
-    """Return the owners of partitions before a stored round.
-
-    A diff lists the members that changed. So a partition's owner is in the first round from this one on that lists
-    it; where none does, it is in the latest assignment. At most ``MOST_BYTES`` of diffs are read.
-    """
-    (group_id,) = connection.execute("SELECT group_id FROM rounds WHERE seq = ?", (seq,)).fetchone()
-    owners: dict[tuple[str, int], str | None] = {}
-    latest: LatestAssignment | None = None
-    with closing(connection.execute(_FROM, (group_id, seq))) as rows:
-        for raw in _up_to(MOST_BYTES, map(_body, rows), len):
-            diff = _diffs.decode(raw)
-            for member_id, member in diff.members.items():
-                owners |= {place: member_id for place in _places(member.owned) if place not in owners}
-            for member in diff.members.values():
-                owners |= {place: None for place in _places(member.assigned) if place not in owners}
-            if diff.unchanged is UNSET:
-                break
-        else:
-            # Behind a round that was not read, the latest assignment is too late.
-            latest = _latest(connection, diff.group_id) if rows.fetchone() is None else None
-    for member_id, share in latest.members.items() if latest is not None else ():
-        owners |= {place: member_id for place in _places(share) if place not in owners}
-    shares: dict[str, dict[str, list[int]]] = {}
-    for (topic, number), owner in owners.items():
-        if owner is not None:
-            shares.setdefault(owner, {}).setdefault(topic, []).append(number)
-    return [(owner, topic, sorted(numbers)) for owner in shares for topic, numbers in shares[owner].items()]
 
 
 class _Lasting(Struct, frozen=True, rename="camel"):
@@ -462,94 +411,3 @@ def _versions_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: 
         (sort, group, at_ms, most),
     )
     return [zlib.decompress(body) for body in dict(rows).values()]
-
-
-def _assignment_after(connection: sqlite3.Connection, seq: int, diff: Diff, summary: RoundSummary) -> LatestAssignment:
-    """Return the assignment after a stored round; members that its diff omits as far as later rounds show them."""
-    members = {
-        member_id: {
-            topic: sorted([*member.kept.get(topic, ()), *member.assigned.get(topic, ())])
-            for topic in {**member.kept, **member.assigned}
-        }
-        for member_id, member in diff.members.items()
-        if member.present is not False
-    }
-    names = {
-        member_id: MemberNames(
-            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
-        )
-        for member_id, member in diff.members.items()
-    }
-    if diff.unchanged is not UNSET:
-        latest = _latest(connection, diff.group_id)
-        names = (latest.names if latest is not None else {}) | names
-        following = connection.execute(_ROUND_AFTER, (seq,)).fetchone()
-        if following is not None:
-            for owner, topic, numbers in owners_before(connection, following[0]):
-                if owner is not None and owner not in diff.members:
-                    members.setdefault(owner, {})[topic] = numbers
-        elif latest is not None:
-            members |= {one: share for one, share in latest.members.items() if one not in diff.members}
-    return LatestAssignment(
-        **{name: getattr(summary, name) for name in ("group_id", "protocol", "assignor", "generation", "group_epoch")},
-        timestamp=summary.timestamp,
-        members=members,
-        kind=diff.kind,
-        names={member_id: name for member_id, name in names.items() if member_id in members},
-    )
-
-
-def _places(share: Holding) -> list[tuple[str, int]]:
-    return [(topic, number) for topic, numbers in share.items() for number in numbers]
-
-
-class _Presence(Struct, frozen=True):
-    present: bool | None = None
-
-
-class _RoundMembers(Struct, frozen=True):
-    """The fields of a diff that show who was in the group."""
-
-    timestamp: int
-    cause: Cause
-    members: dict[str, _Presence]
-    unchanged: int | UnsetType = UNSET
-
-    @property
-    def joined(self) -> set[str]:
-        """The members that joined with the round."""
-        joined = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
-        return joined.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
-
-
-_presences = msgspec.json.Decoder(_RoundMembers)
-
-
-def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
-    """When members joined, by the group's last rounds, ms. Members that joined before these are left out."""
-    with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
-        return _appeared(map(_presences.decode, _up_to(MOST_BYTES, map(_body, rows), len)), members)
-
-
-def _appeared(newest: Iterable[_RoundMembers], members: Collection[str]) -> dict[str, int]:
-    """Return when members joined, by the group's rounds, newest first; a diff may omit unchanged members."""
-    joined_at: dict[str, int] = {}
-    missing = set(members)
-    later: int | None = None
-    round_: _RoundMembers | None = None
-    for round_ in newest:
-        if round_.unchanged is UNSET:
-            present = {member_id for member_id, member in round_.members.items() if member.present is not False}
-            if later is not None:
-                joined_at |= dict.fromkeys(missing - present, later)
-            missing &= present
-        else:
-            joined = missing & round_.joined
-            joined_at |= dict.fromkeys(joined, round_.timestamp)
-            missing -= joined
-        later = round_.timestamp
-        if not missing:
-            break
-    if round_ is not None and round_.cause.kind == "member.joined":
-        joined_at |= dict.fromkeys(missing.intersection(round_.cause.member_ids), round_.timestamp)
-    return joined_at

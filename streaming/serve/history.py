@@ -1,8 +1,7 @@
 """The history: rounds and topic offsets in one SQLite transaction, one writer, many readers.
 
-Rows have the diff's bytes as in the topic (deflated) and its summary: lists are put together from stored bytes
-without decoding. ``seq`` numbers rounds in the order they were
-stored; with the file's ``epoch`` it is a place in the feed.
+A row has the diff's bytes as in the topic (deflated) and its summary, so that lists need no decoding. ``seq`` numbers
+rounds in the order of storing; with the file's ``epoch`` it is a place in the feed.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streaming.episodes.status import group_status
 from streaming.records.codec import encode
@@ -27,7 +26,7 @@ from streaming.records.events import CLUSTER
 from streaming.records.names import worded
 from streaming.serve import historyfile, records
 from streaming.serve.annotations import annotation_of
-from streaming.serve.historyfile import HistoryFile
+from streaming.serve.historyfile import HistoryFile, plainly
 from streaming.serve.records import GroupSummary, RoundSummary, TopicRecord, UnusableRecord
 from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, StoredStory, Stories, StoryKey, story_of
 
@@ -37,8 +36,6 @@ log = logging.getLogger(__name__)
 _DELETE_BATCH: Final = 500
 _WITHOUT_ROUNDS: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
-
-
 #: Topics of stories, without a prefix.
 STORIES: Final[Mapping[str, Sort]] = {"rebalance.episodes": "episode", "rebalance.incidents": "incident"}
 
@@ -66,13 +63,6 @@ class HistoryUpdate(Struct):
     annotations: list[StoredAnnotation] = []
 
 
-class RecordPlace(NamedTuple):
-    """When a record was written (ms), and whether it is the newest of its group in its topic."""
-
-    written: int
-    is_newest: bool
-
-
 class Extent(Struct, frozen=True):
     """The extent of the history: a feed id is ``epoch`` and a number from ``trimmed`` to ``last``."""
 
@@ -96,7 +86,7 @@ class Trimmed(NamedTuple):
 
 
 class History:
-    """Writes the history; only one thread may use it at a time. ``stories``: which sort of them a topic holds."""
+    """Writes the history; only one thread may use it at a time. ``stories``: the sort of stories in each topic."""
 
     def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
         self._sorts = stories
@@ -141,9 +131,6 @@ class History:
                 if group.group_id != name:
                     raise ValueError(f"group {group.group_id!r} stands under another name")
 
-    def _plainly(self) -> AbstractContextManager[None]:
-        return historyfile.plainly(self.path)
-
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
         with suppress(historyfile.HistoryFailure):
@@ -160,9 +147,9 @@ class History:
         return notice
 
     def check(self) -> None:
-        """Note how far the history is; raise HistoryGone if another file than the written one is at its path."""
+        """Record the newest number beside the file; raise HistoryGone if the file was removed or replaced."""
         self._file.check()
-        with self._plainly():
+        with plainly(self.path):
             self._file.mark = f"{self.epoch}.{self.extent.last}"
 
     @property
@@ -180,17 +167,17 @@ class History:
 
     def positions(self) -> dict[tuple[str, int], int]:
         """``{(topic, partition): next offset to read}``."""
-        with self._plainly():
+        with plainly(self.path):
             rows = self._connection.execute("SELECT topic, partition, next_offset FROM positions")
             return {(topic, partition): offset for topic, partition, offset in rows}
 
     def topic_ids(self) -> dict[str, str]:
-        """``{topic: id}`` of the topics that :meth:`positions` are of."""
-        with self._plainly():
+        """``{topic: id}`` of the topics of :meth:`positions`."""
+        with plainly(self.path):
             return dict(self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'"))
 
     def renew(self, topic_ids: Mapping[str, str]) -> None:
-        """Store the ids of the topics that are read from now on. Rounds of recreated topics stay."""
+        """Store the ids of the current topics. A recreated topic loses its positions and stories, but no rounds."""
         ids = self.topic_ids()
         with self._transaction() as connection:
             for topic, topic_id in topic_ids.items():
@@ -259,60 +246,42 @@ class History:
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
 
-    def _place(self, record: TopicRecord, group: int) -> RecordPlace:
-        """Return when the record was written, and whether none of its group was written later.
+    def _keep_place(self, record: TopicRecord, group: int) -> int | None:
+        """Return when the record was written, if it is the newest of its group in its topic; else None.
 
-        A partition has a group's records in order, whatever the clocks said. Records of the same group are in two
-        partitions where the topic got more of them: between these, the time of writing decides.
+        A partition has a group's records in order, whatever the clocks were. Records of the same group are in two
+        partitions where the topic got more of them: between these, the time of writing decides. The time returned is
+        never less than that of the group's record before in the same partition.
         """
         row = self._connection.execute(
-            "SELECT partition, written FROM places WHERE topic = ? AND group_id = ?", (record.topic, group)
+            "INSERT INTO places VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET partition = excluded.partition, written ="
+            " iif(partition IN (excluded.partition, -1), max(written, excluded.written), excluded.written)"
+            " WHERE partition IN (excluded.partition, -1) OR excluded.written >= written RETURNING written",
+            (record.topic, group, record.partition, record.timestamp),
         ).fetchone()
-        if row is None:
-            return RecordPlace(record.timestamp, is_newest=True)
-        if row[0] in (record.partition, -1):
-            return RecordPlace(max(record.timestamp, row[1]), is_newest=True)
-        return RecordPlace(record.timestamp, is_newest=record.timestamp >= row[1])
-
-    def _keep_place(self, record: TopicRecord, group: int, place: RecordPlace) -> None:
-        if place.is_newest:
-            self._connection.execute(
-                "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)",
-                (record.topic, group, record.partition, place.written),
-            )
+        return None if row is None else int(row[0])
 
     def _store_round(self, record: TopicRecord, summary: RoundSummary, batch: HistoryUpdate) -> None:
         name, body = summary.group_id, record.value or b""
-        group = self._group(name)
-        place = self._place(record, group)
-        stored = self._connection.execute(
-            # Not ON CONFLICT DO NOTHING: that uses up a number, and numbers are what is counted as stored.
-            "INSERT INTO rounds "
-            "(ce_id, group_id, timestamp, written, stored, cause, moved, summary, body) "
-            "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 "
-            "WHERE NOT EXISTS (SELECT 1 FROM rounds WHERE ce_id = ?1)",
-            (
-                summary.id,
-                group,
-                summary.timestamp,
-                place.written,
-                self._now_ms,
-                summary.cause.kind,
-                summary.moved,
-                encode(summary),
-                zlib.compress(body, 1),
-            ),
-        )
-        if stored.rowcount == 0:
+        if self._connection.execute("SELECT 1 FROM rounds WHERE ce_id = ?", (summary.id,)).fetchone():
             batch.repeated += 1
             return
+        group = self._group(name)
+        written = self._keep_place(record, group)
+        stored = self._connection.execute(
+            "INSERT INTO rounds (ce_id, group_id, timestamp, written, stored, cause, moved, summary, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(summary.id, group, summary.timestamp, record.timestamp if written is None else written),
+                *(self._now_ms, summary.cause.kind, summary.moved, encode(summary), zlib.compress(body, 1)),
+            ),
+        )
         seq = stored.lastrowid or 0
-        self._keep_place(record, group, place)
         batch.rounds.append(StoredRound(seq, summary, body))
         before = self.groups.get(name)
         self.groups[name] = batch.groups[name] = (
             records.advance(before, seq, summary)
-            if before is None or place.is_newest
+            if before is None or written is not None
             else records.count_older(before, summary)
         )
 
@@ -321,16 +290,14 @@ class History:
     ) -> None:
         name, latest = assigned
         group_id = self._group(name)
-        place = self._place(record, group_id)
-        if not place.is_newest:
+        if self._keep_place(record, group_id) is None:
             return
-        self._keep_place(record, group_id, place)
         self._connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (record.value, group_id))
         before = self.groups.get(name)
         if latest is not None:
             group = records.with_assignment(before, latest)
         elif before is not None:
-            group = msgspec.structs.replace(before, state="Dead", members=0)
+            group = structs.replace(before, state="Dead", members=0)
         else:
             return
         if group != before:
@@ -358,11 +325,11 @@ class History:
     def trim(self, limits: Retention, now_ms: int, *, caught_up: bool = True) -> Trimmed:
         """Drop the oldest rounds, and groups that are deleted in Kafka and have no round left.
 
-        ``caught_up``: whether the topics are read to their ends. A group that seems deleted before may not be:
-        where a topic got more partitions, one of them is read before another.
+        ``caught_up``: the topics are read to their ends. Before that, a group may only seem to be deleted: where a
+        topic got more partitions, one of them is read before another.
         """
         dropped = 0
-        with self._plainly():
+        with plainly(self.path):
             while batch := self._trim_batch(limits, now_ms):
                 dropped += batch
             with self._transaction():
@@ -377,8 +344,8 @@ class History:
         oldest = self._connection.execute(
             "SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
         ).fetchall()
-        # Only a run from the start may go: a feed id covers everything up to it. A round that was stored before one
-        # that is due is due too, whatever the clock was then.
+        # Only a run from the start may go, as a feed id covers everything up to it. Rounds that were stored before an
+        # expired round are expired too, whatever the clock was then.
         is_full = used_bytes(self._connection) > limits.max_bytes
         due: int | None = self._connection.execute(
             "SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,)
@@ -411,13 +378,14 @@ class History:
             connection.executemany("DELETE FROM groups WHERE id = ?", ids)
         self._group_ids = {name: group for name, group in self._group_ids.items() if name not in gone}
         self.groups = {name: group for name, group in self.groups.items() if name not in gone}
-        self._stories.drop(dead)
+        if dead:
+            self._stories.reload()
         return dead
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
-        with self._plainly():
+        with plainly(self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -437,11 +405,11 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
-    """Return the group with the status that its state and its newest episode give it."""
+    """Return the group with the status that follows from its state and its newest episode."""
     status = group_status(None if group.state == "Dead" else group, newest)
     names = {} if newest is None else newest.names
     awaited = {member_id: names[member_id] for member_id in status.awaited if member_id in names}
-    return msgspec.structs.replace(
+    return structs.replace(
         group,
         status=status.status,
         since=status.since,
@@ -449,13 +417,3 @@ def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSumm
         awaited=list(status.awaited),
         names=group.names | awaited,
     )
-
-
-def summary_then(
-    now: GroupSummary, seq: int, round_: RoundSummary, newest: EpisodeSummary | None, at_ms: int
-) -> GroupSummary:
-    """Return a group as of a moment: after this round, with its newest episode then; its totals are today's."""
-    group = records.after_round(now, seq, round_)
-    if newest is not None and (newest.closed_at or 0) > at_ms:
-        newest = msgspec.structs.replace(newest, closed_at=None)
-    return with_status(group, newest)

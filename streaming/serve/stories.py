@@ -1,15 +1,15 @@
-"""Episodes and incidents in the history: the newest record of each, numbered in the order they were stored.
+"""Stories (episodes and incidents) in the history: the newest record of each, numbered in the order of storing.
 
-An episode changes while it is open, and so does an incident: clients that come back receive each that has changed
-since, in its newest form. A number is given once: a story that changes gets the next one.
+A story changes while it is open, and each change gives it the next number. A client that reconnects receives the
+stories with later numbers than its own.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Collection, Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
@@ -39,10 +39,9 @@ from streaming.records.names import called
 from streaming.serve.annotations import MOST_ANNOTATIONS, annotated
 from streaming.serve.records import TopicRecord, UnusableRecord, decoded
 
-#: What a story is.
 Sort = Literal["episode", "incident"]
 
-#: Stories of one sort that are kept of a group.
+#: Stories of each sort that the history keeps of a group.
 MOST_STORIES: Final = 100
 
 
@@ -89,10 +88,10 @@ Summary = EpisodeSummary | IncidentSummary
 
 _episodes = msgspec.json.Decoder(Episode)
 _incidents = msgspec.json.Decoder(Incident)
-_decoders: Final[Mapping[Sort, msgspec.json.Decoder[Summary]]] = {
-    "episode": msgspec.json.Decoder(EpisodeSummary),
-    "incident": msgspec.json.Decoder(IncidentSummary),
-}
+_decoders: Final[Mapping[Sort, msgspec.json.Decoder[Any]]] = {"episode": _episodes, "incident": _incidents}
+_episode_summaries = msgspec.json.Decoder(EpisodeSummary)
+_incident_summaries = msgspec.json.Decoder(IncidentSummary)
+_annotations = msgspec.json.Decoder(StoredAnnotation)
 
 
 class StoryKey(NamedTuple):
@@ -107,7 +106,7 @@ def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
     """Return the key of the story in a record.
 
     Raises:
-        UnusableRecord: it is none, is not the one that the key names, or its header ``ce_id`` is missing.
+        UnusableRecord: key or value are malformed or do not match, or the header ``ce_id`` is missing.
     """
     try:
         key = StoryKey(sort, *of_key(record.key or b""))
@@ -117,13 +116,8 @@ def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
         return key
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
-    if sort == "episode":
-        episode = decoded(_episodes, record.value)
-        named = episode.group_id, episode.episode
-    else:
-        incident = decoded(_incidents, record.value)
-        named = incident.group_id, incident.incident
-    if named != key[1:]:
+    story = decoded(_decoders[sort], record.value)
+    if (story.group_id, getattr(story, sort)) != key[1:]:
         raise UnusableRecord(f"key: {record.key!r} is not that of the value")
     return key
 
@@ -139,10 +133,9 @@ class StoredStory(Struct, frozen=True):
 
 
 class DowntimeTotals(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Downtime of a group's partitions in its closed episodes, all together, ms.
+    """Sum of the downtime of a group's partitions in its closed episodes, ms.
 
-    ``upperMs`` leaves out the partitions that nothing bounds from above: ``unbounded``, counted once an
-    episode.
+    ``upperMs`` leaves out partitions without an upper bound; ``unbounded`` counts these, once an episode.
     """
 
     lower_ms: int = 0
@@ -151,14 +144,9 @@ class DowntimeTotals(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CurrentStories(Struct):
-    """The newest episodes, the open incidents and the downtime of all groups.
+    """The newest episode and the downtime of each group, the open incidents, and the annotations.
 
-    Attributes:
-        last: the number of the story that was stored last.
-        newest: each group's newest episode.
-        open: the incidents that are open, by group and number.
-        downtime: by group.
-        annotations: the newest first.
+    ``last`` is the highest number of a stored story. ``open`` is by group and number. The newest annotation is first.
     """
 
     last: int = 0
@@ -179,125 +167,136 @@ class CurrentStories(Struct):
             self.open.pop((summary.group_id, summary.incident), None)
 
 
-def summary_of(sort: Sort, body: bytes) -> Summary:
-    """Decode the summary of a story."""
-    summary = _decoders[sort].decode(body)
-    if isinstance(summary, EpisodeSummary) and (summary.waiting_for or summary.rebalancing):
-        return structs.replace(summary, names=names_in(sort, body))
+def episode_summary(body: bytes) -> EpisodeSummary:
+    """Decode the summary of an episode."""
+    summary = _episode_summaries.decode(body)
+    if summary.waiting_for or summary.rebalancing:
+        return structs.replace(summary, names=names_in("episode", body))
     return summary
 
 
-class _OfEpisode(Struct, frozen=True):
+def _summary(sort: Sort, body: bytes) -> Summary:
+    return episode_summary(body) if sort == "episode" else _incident_summaries.decode(body)
+
+
+class _MembersOfEpisode(Struct, frozen=True):
     members: EpisodeMembers
 
 
-class _OfIncident(Struct, frozen=True):
+class _NamesOfIncident(Struct, frozen=True):
     names: dict[str, MemberNames] = {}
 
 
-_of_episode: Final = msgspec.json.Decoder(_OfEpisode)
-_of_incident: Final = msgspec.json.Decoder(_OfIncident)
+_episode_members: Final = msgspec.json.Decoder(_MembersOfEpisode)
+_incident_names: Final = msgspec.json.Decoder(_NamesOfIncident)
 
 
 def names_in(sort: Sort, body: bytes) -> dict[str, str]:
     """Return display names of the members in a story, by member id."""
     if sort == "episode":
-        return called_in(_of_episode.decode(body).members)
-    return called(_of_incident.decode(body).names)
+        return called_in(_episode_members.decode(body).members)
+    return called(_incident_names.decode(body).names)
 
 
 class Stories:
     """The table of stories, inside the transactions of the history."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self._execute = connection.execute
+        #: Incidents of the cluster by the groups that they concern; None: not read yet.
         self._of_cluster: dict[str, list[Incident]] | None = None
-        self.current_stories = self._load()
+        self.reload()
 
-    def _load(self) -> CurrentStories:
-        row = self._connection.execute("SELECT value FROM meta WHERE key = 'last_story'").fetchone()
-        annotations = self._connection.execute("SELECT body FROM annotations ORDER BY timestamp DESC, id")
-        decode = msgspec.json.Decoder(StoredAnnotation).decode
-        current = CurrentStories(int(row[0]) if row else 0, {}, {}, {}, tuple(decode(body) for (body,) in annotations))
-        episodes = self._connection.execute(
-            # SQLite: the other columns are those of the row with the maximum.
-            "SELECT body, MAX(number) FROM stories WHERE sort = 'episode' GROUP BY group_id"
-        )
-        for body, _ in episodes:
-            current.take(summary_of("episode", zlib.decompress(body)))
-        incidents = self._connection.execute("SELECT body FROM stories WHERE sort = 'incident' AND open")
-        for (body,) in incidents:
-            current.take(summary_of("incident", zlib.decompress(body)))
-        totals = self._connection.execute(
+    def reload(self) -> None:
+        """Read the current stories from the tables."""
+        row = self._execute("SELECT value FROM meta WHERE key = 'last_story'").fetchone()
+        annotations = self._execute("SELECT body FROM annotations ORDER BY timestamp DESC, id")
+        totals = self._execute(
             "SELECT name, lower_ms, upper_ms, unbounded FROM downtime JOIN groups ON groups.id = group_id"
         )
-        for name, lower, upper, unbounded in totals:
-            current.downtime[name] = DowntimeTotals(lower_ms=lower, upper_ms=upper, unbounded=unbounded)
-        return current
+        self.current_stories = CurrentStories(
+            int(row[0]) if row else 0,
+            downtime={
+                name: DowntimeTotals(lower_ms=lower, upper_ms=upper, unbounded=unbounded)
+                for name, lower, upper, unbounded in totals
+            },
+            annotations=tuple(_annotations.decode(body) for (body,) in annotations),
+        )
+        stories = self._execute(
+            # SQLite: the other columns are those of the row with the maximum.
+            "SELECT sort, body, MAX(number) FROM stories WHERE sort = 'episode' GROUP BY group_id "
+            "UNION ALL SELECT sort, body, number FROM stories WHERE sort = 'incident' AND open"
+        )
+        for sort, body, _ in stories:
+            self.current_stories.take(_summary(sort, zlib.decompress(body)))
 
     def begin(self) -> CurrentStories:
         """Return the current stories and go on with a copy, so that a failed transaction can restore them."""
         before, self._of_cluster = self.current_stories, None
-        self.current_stories = CurrentStories(
-            before.last, dict(before.newest), dict(before.open), dict(before.downtime), before.annotations
+        self.current_stories = structs.replace(
+            before, newest=dict(before.newest), open=dict(before.open), downtime=dict(before.downtime)
         )
         return before
 
     def store(self, group: int, key: StoryKey, record: TopicRecord, now_ms: int) -> StoredStory | None:
-        """Store a record, in the place of the one before; None if that one is the same, or newer.
+        """Store a record in place of the story's previous one; return None if that is the same, or newer.
 
-        A record of another partition is the older one where it was written before: its topic got more partitions
-        since.
+        After the topic got more partitions, records of one story may be in two of them: the time of writing decides.
         """
         sort, name, number = key
         place = (sort, group, number)
-        stored = self._connection.execute(
-            "SELECT ce_id, partition, written, opened, id FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
+        stored = self._execute(
+            "SELECT id, opened, ce_id, partition, written FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
             place,
         ).fetchone()
-        if stored is not None:
-            ce_id, partition, written, *_ = stored
-            if ce_id == record.id or (partition != record.partition and record.timestamp < written):
-                return None
+        row_id, opened, ce_id, partition, written = stored or (None, None, None, record.partition, 0)
+        if stored and (ce_id == record.id or (partition != record.partition and record.timestamp < written)):
+            return None
         if record.value is None:
-            self._connection.execute("DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place)
-            self.current_stories = self._load()
+            self._execute("DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place)
+            self.reload()
             return None
         body = self._explained(name, record.value) if sort == "episode" else record.value
-        summary = summary_of(sort, body)
-        if self._is_restarted(key, summary, None if stored is None else stored[3]):
+        summary = _summary(sort, body)
+        if self._is_restarted(key, summary, opened):
             self._forget_later(group, key)
-        seq = self.current_stories.last + 1
+        seq = self._next_seq()
         began = min(summary.opened_at, now_ms or summary.opened_at)  # no clock that is ahead puts it on top
-        self._connection.execute(
+        self._execute(
             "INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(None if stored is None else stored[4], *place, record.id, seq, summary.opened_at, began),
+                *(row_id, *place, record.id, seq, summary.opened_at, began),
                 *(summary.updated_at, record.partition, record.timestamp, now_ms, summary.closed_at is None),
                 zlib.compress(body, 1),
             ),
         )
-        self._connection.execute(
+        self._execute(
             "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)",
             (*place, record.happened or summary.updated_at, summary.opened_at, zlib.compress(record.value, 1)),
         )
-        if stored is None:
+        if row_id is None:
             self._drop_oldest(sort, group)
-        self._set_last(seq)
         self.current_stories.take(summary)
         if isinstance(summary, EpisodeSummary):
-            self._count(group, summary)
+            self._add_downtime(group, summary)
         return StoredStory(seq, sort, record.id or "", name, body)
 
+    def _next_seq(self) -> int:
+        self.current_stories.last += 1
+        seq = self.current_stories.last
+        self._execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
+        return seq
+
     def _explained(self, group_id: str, body: bytes) -> bytes:
+        """Return an episode with the incident of the cluster that explains it, if there is one."""
         if self._of_cluster is None:
             self._of_cluster = {}
-            rows = self._connection.execute(
+            rows = self._execute(
                 "SELECT body FROM stories JOIN groups ON groups.id = group_id WHERE sort = 'incident' AND name = ?",
                 (CLUSTER,),
             )
-            for (stored,) in rows:
-                incident = _incidents.decode(zlib.decompress(stored))
+            for (incident_body,) in rows:
+                incident = _incidents.decode(zlib.decompress(incident_body))
                 for name in incident.groups:
                     self._of_cluster.setdefault(name, []).append(incident)
         if group_id not in self._of_cluster:
@@ -307,65 +306,56 @@ class Stories:
         return body if explained is episode else encode(explained)
 
     def explain(self, key: StoryKey) -> list[StoredStory]:
-        """Store the episodes again that an incident of the cluster explains, once it is stored; return them."""
-        self._of_cluster, found = None, list[StoredStory]()
-        row = self._connection.execute(
+        """Store again, and return, the episodes that a newly stored incident of the cluster explains."""
+        self._of_cluster = None
+        row = self._execute(
             "SELECT opened FROM stories JOIN groups ON groups.id = group_id WHERE sort = ? AND name = ? AND number = ?",
             key,
         ).fetchone()
-        episodes = self._connection.execute(
+        episodes = self._execute(
             "SELECT stories.id, name, ce_id, body FROM stories JOIN groups ON groups.id = group_id "
             "WHERE sort = 'episode' AND opened >= ? ORDER BY seq",
             (row[0] - EARLIER_MS if row else 0,),
         ).fetchall()
-        for place, name, ce_id, stored in episodes:
+        changed: list[StoredStory] = []
+        for row_id, name, ce_id, stored in episodes:
             body = zlib.decompress(stored)
             explained = self._explained(name, body)
-            if explained is body:
-                continue
-            self.current_stories.last += 1
-            seq = self.current_stories.last
-            self._connection.execute(
-                "UPDATE stories SET body = ?, seq = ? WHERE id = ?", (zlib.compress(explained, 1), seq, place)
-            )
-            self.current_stories.take(summary_of("episode", explained))
-            found.append(StoredStory(seq, "episode", f"{ce_id}/cause", name, explained))
-        if found:
-            last = str(self.current_stories.last)
-            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (last,))
-        return found
-
-    def _set_last(self, seq: int) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
-        self.current_stories.last = seq
+            if explained is not body:
+                seq = self._next_seq()
+                self._execute(
+                    "UPDATE stories SET body = ?, seq = ? WHERE id = ?", (zlib.compress(explained, 1), seq, row_id)
+                )
+                self.current_stories.take(episode_summary(explained))
+                changed.append(StoredStory(seq, "episode", f"{ce_id}/cause", name, explained))
+        return changed
 
     def annotate(self, annotation: StoredAnnotation) -> list[StoredStory]:
         """Store an annotation; return the episodes whose story it changes, under new numbers."""
         current = self.current_stories
-        others = (one for one in current.annotations if one.id != annotation.id)
-        kept = sorted((annotation, *others), key=lambda one: one.timestamp, reverse=True)
-        current.annotations = tuple(kept[:MOST_ANNOTATIONS])
+        marks = [annotation, *(mark for mark in current.annotations if mark.id != annotation.id)]
+        marks.sort(key=lambda mark: mark.timestamp, reverse=True)
+        current.annotations = tuple(marks[:MOST_ANNOTATIONS])
         values = annotation.id, annotation.timestamp, encode(annotation)
-        self._connection.execute("INSERT OR REPLACE INTO annotations VALUES (?, ?, ?)", values)
-        self._connection.executemany(
-            "DELETE FROM annotations WHERE id = ?", [(one.id,) for one in kept[MOST_ANNOTATIONS:]]
-        )
-        changed = list[StoredStory]()
+        self._execute("INSERT OR REPLACE INTO annotations VALUES (?, ?, ?)", values)
+        for mark in marks[MOST_ANNOTATIONS:]:
+            self._execute("DELETE FROM annotations WHERE id = ?", (mark.id,))
+        changed: list[StoredStory] = []
         for episode in current.newest.values():
             if annotated("", episode.group_id, episode.opened_at, [annotation]):
-                seq = current.last + 1
-                row = self._connection.execute(
+                row = self._execute(
                     "UPDATE stories SET seq = ? WHERE sort = 'episode' AND number = ? "
-                    "AND group_id = (SELECT id FROM groups WHERE name = ?) RETURNING ce_id, body",
-                    (seq, episode.episode, episode.group_id),
+                    "AND group_id = (SELECT id FROM groups WHERE name = ?) RETURNING seq, ce_id, body",
+                    (current.last + 1, episode.episode, episode.group_id),
                 ).fetchone()
                 if row is not None:
-                    self._set_last(seq)
-                    changed.append(StoredStory(seq, "episode", row[0], episode.group_id, zlib.decompress(row[1])))
+                    seq, ce_id, body = row
+                    self._next_seq()
+                    changed.append(StoredStory(seq, "episode", ce_id, episode.group_id, zlib.decompress(body)))
         return changed
 
     def _is_restarted(self, story: StoryKey, summary: Summary, opened: int | None) -> bool:
-        """Return True if the group was forgotten by the stream, which numbers its stories from 1 again."""
+        """Return True if the stream has forgotten the group, and numbers its stories from 1 again."""
         if opened is not None:
             return opened != summary.opened_at
         if isinstance(summary, IncidentSummary) or story.number != 1:
@@ -374,25 +364,22 @@ class Stories:
         return newest is not None and newest.updated_at < summary.opened_at
 
     def _forget_later(self, group: int, story: StoryKey) -> None:
-        """Drop the stories behind this one, which are older: their numbers are given again."""
+        """Drop the stories with higher numbers, which are older: the stream assigns these numbers again."""
         for table, first in (("stories", story.number + 1), ("versions", story.number)):
-            self._connection.execute(
+            self._execute(
                 f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?",  # noqa: S608 - our tables
                 (story.sort, group, first),
             )
         if story.sort == "episode":
-            self.current_stories.newest.pop(story.group_id, None)
-            self._connection.execute("UPDATE downtime SET counted = ? WHERE group_id = ?", (story.number - 1, group))
-        else:
-            for key in [key for key in self.current_stories.open if key[0] == story.group_id and key[1] > story.number]:
-                del self.current_stories.open[key]
+            self._execute("UPDATE downtime SET counted = ? WHERE group_id = ?", (story.number - 1, group))
+        self.reload()
 
-    def _count(self, group: int, episode: EpisodeSummary) -> None:
+    def _add_downtime(self, group: int, episode: EpisodeSummary) -> None:
         """Add the downtime of a closed episode, once. Episodes close in order, also in a recreated topic."""
         if episode.closed_at is None or episode.downtime is None:
             return
         downtime = episode.downtime
-        row = self._connection.execute(
+        row = self._execute(
             "INSERT INTO downtime VALUES (?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
             "counted = excluded.counted, lower_ms = lower_ms + excluded.lower_ms, "
             "upper_ms = upper_ms + excluded.upper_ms, unbounded = unbounded + excluded.unbounded "
@@ -400,49 +387,36 @@ class Stories:
             (group, episode.episode, downtime.lower_ms, downtime.bounded_ms, downtime.unbounded),
         ).fetchone()
         if row is not None:
-            self.current_stories.downtime[episode.group_id] = DowntimeTotals(
-                lower_ms=row[0], upper_ms=row[1], unbounded=row[2]
-            )
+            totals = DowntimeTotals(lower_ms=row[0], upper_ms=row[1], unbounded=row[2])
+            self.current_stories.downtime[episode.group_id] = totals
 
     def _drop_oldest(self, sort: Sort, group: int) -> None:
-        self._connection.execute(
+        self._execute(
             "DELETE FROM stories WHERE NOT open AND id IN (SELECT id FROM stories "
             "WHERE sort = ? AND group_id = ? ORDER BY number DESC LIMIT -1 OFFSET ?)",
             (sort, group, MOST_STORIES),
         )
-        self._connection.execute(
+        self._execute(
             "DELETE FROM versions WHERE sort = ?1 AND group_id = ?2 AND number < "
             "(SELECT MIN(number) FROM stories WHERE sort = ?1 AND group_id = ?2)",
             (sort, group),
         )
 
     def trim(self, before_ms: int) -> None:
-        """Drop what is over and was stored before this time, but for the newest episode of each known group."""
-        self._connection.execute(
+        """Drop closed stories that were stored before a time, except the newest episode of each known group."""
+        self._execute(
             "DELETE FROM stories WHERE NOT open AND stored < ? AND id NOT IN (SELECT id FROM "
             "(SELECT id, MAX(number) FROM stories WHERE sort = 'episode' AND group_id IN "
             "(SELECT id FROM groups WHERE summary IS NOT NULL) GROUP BY group_id))",
             (before_ms,),
         )
-        self._connection.execute(
+        self._execute(
             "DELETE FROM versions WHERE NOT EXISTS (SELECT 1 FROM stories WHERE stories.sort = versions.sort "
             "AND stories.group_id = versions.group_id AND stories.number = versions.number)"
         )
 
-    def drop(self, groups: Collection[str]) -> None:
-        """Forget the stories of groups that are no longer in the history."""
-        gone = frozenset(groups)
-        current = self.current_stories
-        self.current_stories = CurrentStories(
-            current.last,
-            {name: episode for name, episode in current.newest.items() if name not in gone},
-            {key: incident for key, incident in current.open.items() if key[0] not in gone},
-            {name: totals for name, totals in current.downtime.items() if name not in gone},
-            current.annotations,
-        )
-
     def forget(self, sort: Sort) -> None:
-        """Drop all of a sort: their topic was made again."""
+        """Drop all stories of a sort, as their topic was recreated."""
         for table in ("stories", "versions"):
-            self._connection.execute(f"DELETE FROM {table} WHERE sort = ?", (sort,))  # noqa: S608 - our tables
-        self.current_stories = self._load()
+            self._execute(f"DELETE FROM {table} WHERE sort = ?", (sort,))  # noqa: S608 - our tables
+        self.reload()

@@ -95,7 +95,7 @@ def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) ->
 
 
 def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
-    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None, 0), 0)
+    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None), 0)
     assert archive.assignment("none") is None
 
 
@@ -192,21 +192,23 @@ def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
         History(path, cluster_id="c", diffs_topic=DIFFS)
 
 
+def join_times(history: History, group: DiffBuilder, first: int = 0) -> dict[str, int]:
+    """Return the join times of a group of whose rounds only those from ``first`` on are kept."""
+    history.append(records([diff for _, diff in group.told[first:]]))
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(group)), None)])
+    return Archive(history.path).group("g", 0).since
+
+
 def test_members_have_their_join_times(history: History) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
-    history.append(records([diff for _, diff in builder.told]))
-    now = encode(latest(builder))
-    archive = Archive(history.path)
     times = [diff.timestamp for _, diff in builder.told]
-    assert archive.since("g", now) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
-    assert archive.since("g", None) == archive.since("nobody", now) == {}
+    assert join_times(history, builder) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
+    assert Archive(history.path).group("nobody", 0) == (None, {}, {}, None)
 
 
 def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b").leave("b").join("c")
-    history.append(records([diff for _, diff in builder.told[2:]]))
-    archive = Archive(history.path)
-    assert archive.since("g", encode(latest(builder))) == {"c": builder.now}
+    assert join_times(history, builder, first=2) == {"c": builder.now}
 
 
 def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +235,6 @@ def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.Monkey
 
 def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
-    history.append(records([diff for _, diff in builder.told]))
-    archive, now = Archive(history.path), encode(latest(builder))
-    assert archive.since("g", now).keys() == {"a", "b", "c"}
-    monkeypatch.setattr("streaming.serve.archive.MOST_BYTES", 1)
-    assert archive.since("g", now).keys() == {"c"}  # only by the newest round, which names it
+    assert join_times(history, builder).keys() == {"a", "b", "c"}
+    monkeypatch.setattr("streaming.serve.ownership.MOST_BYTES", 1)
+    assert Archive(history.path).group("g", 0).since.keys() == {"c"}  # only by the newest round, which names it

@@ -252,10 +252,10 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
         history.renew({EPISODES: "t-2"})
         history.append(with_downtime(bounded, half))
         assert history.current_stories.downtime == both
-        since = Archive(history.path).downtime
-        assert since(GROUP, RESTARTED) == half
-        assert since(GROUP, 0) == together([bounded, half])
-        assert since("another", 0) is None
+        archive = Archive(history.path)
+        assert archive.group(GROUP, RESTARTED).downtime == half
+        assert archive.group(GROUP, 0).downtime == together([bounded, half])
+        assert archive.group("another", 0).downtime is None
 
 
 def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:

@@ -1,0 +1,175 @@
+"""Owners of partitions, and when members joined, as far as the stored rounds of a group show it."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assignors.assignment import normalize, union
+from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
+from streaming.records.names import called
+from streaming.serve.records import OwnerChange, RoundSummary, places
+
+_T = TypeVar("_T")
+
+#: Bytes of diffs that one answer reads.
+MOST_BYTES: Final = 32 * 2**20
+#: Rounds that are searched for the joining of members.
+MOST_LOOKED_AT: Final = 200
+_NEWEST: Final = """
+SELECT body FROM rounds
+WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
+"""
+_FROM: Final = """
+SELECT body FROM rounds
+WHERE group_id = ?1 AND (written, seq) >= (SELECT written, seq FROM rounds WHERE seq = ?2)
+ORDER BY written, seq
+"""
+_ROUND_AFTER: Final = """
+SELECT later.seq FROM rounds JOIN rounds AS later ON later.group_id = rounds.group_id
+AND (later.written, later.seq) > (rounds.written, rounds.seq)
+WHERE rounds.seq = ? ORDER BY later.written, later.seq LIMIT 1
+"""
+_diffs = msgspec.json.Decoder(Diff)
+_assignments = msgspec.json.Decoder(LatestAssignment)
+
+
+def up_to(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
+    """Yield items until their sizes exceed a limit."""
+    total = 0
+    for item in items:
+        yield item
+        total += size(item)
+        if total > max_bytes:
+            return
+
+
+def _bodies(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
+    return up_to(MOST_BYTES, (zlib.decompress(body) for (body,) in rows), len)
+
+
+def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:
+    """Return the latest assignment of a group."""
+    row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
+    return None if row is None or row[0] is None else _assignments.decode(row[0])
+
+
+def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
+    """Return display names of a round's members; those that its diff omits, by the latest assignment."""
+    latest = None if diff.unchanged is UNSET else latest_assignment(connection, diff.group_id)
+    return called({**(latest.names if latest is not None else {}), **diff.named})
+
+
+def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]:
+    """Return the owners of partitions before a stored round.
+
+    A diff lists the members that changed. So a partition's owner is in the first round from this one on that lists
+    it; where none does, it is in the latest assignment. At most ``MOST_BYTES`` of diffs are read.
+    """
+    (group_id,) = connection.execute("SELECT group_id FROM rounds WHERE seq = ?", (seq,)).fetchone()
+    owners: dict[tuple[str, int], str | None] = {}
+    latest: LatestAssignment | None = None
+    with closing(connection.execute(_FROM, (group_id, seq))) as rows:
+        for body in _bodies(rows):
+            diff = _diffs.decode(body)
+            for member_id, member in diff.members.items():
+                owners |= {place: member_id for place in places(member.owned) if place not in owners}
+            for member in diff.members.values():
+                owners |= {place: None for place in places(member.assigned) if place not in owners}
+            if diff.unchanged is UNSET:
+                break
+        else:
+            # If some rounds were not read, the latest assignment is too late.
+            latest = latest_assignment(connection, diff.group_id) if rows.fetchone() is None else None
+    for member_id, share in latest.members.items() if latest is not None else ():
+        owners |= {place: member_id for place in places(share) if place not in owners}
+    shares: dict[str, dict[str, list[int]]] = {}
+    for (topic, number), owner in owners.items():
+        if owner is not None:
+            shares.setdefault(owner, {}).setdefault(topic, []).append(number)
+    return [(owner, topic, sorted(numbers)) for owner in shares for topic, numbers in shares[owner].items()]
+
+
+def assignment_after(connection: sqlite3.Connection, seq: int, diff: Diff, summary: RoundSummary) -> LatestAssignment:
+    """Return the assignment after a stored round; members that its diff omits as far as later rounds show them."""
+    members = {
+        member_id: normalize(union(member.kept, member.assigned))
+        for member_id, member in diff.members.items()
+        if member.present is not False
+    }
+    names = {
+        member_id: MemberNames(
+            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
+        )
+        for member_id, member in diff.members.items()
+    }
+    if diff.unchanged is not UNSET:
+        latest = latest_assignment(connection, diff.group_id)
+        names = (latest.names if latest is not None else {}) | names
+        later = connection.execute(_ROUND_AFTER, (seq,)).fetchone()
+        if later is not None:
+            for owner, topic, numbers in owners_before(connection, later[0]):
+                if owner is not None and owner not in diff.members:
+                    members.setdefault(owner, {})[topic] = numbers
+        elif latest is not None:
+            members |= {owner: share for owner, share in latest.members.items() if owner not in diff.members}
+    return LatestAssignment(
+        **{name: getattr(summary, name) for name in ("group_id", "protocol", "assignor", "generation", "group_epoch")},
+        timestamp=summary.timestamp,
+        members=members,
+        kind=diff.kind,
+        names={member_id: name for member_id, name in names.items() if member_id in members},
+    )
+
+
+class _Presence(Struct, frozen=True):
+    present: bool | None = None
+
+
+class _RoundMembers(Struct, frozen=True):
+    """The fields of a diff that show who was in the group."""
+
+    timestamp: int
+    cause: Cause
+    members: dict[str, _Presence]
+    unchanged: int | UnsetType = UNSET
+
+    @property
+    def joined(self) -> set[str]:
+        """The members that joined with the round."""
+        joined = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
+        return joined.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
+
+
+_round_members = msgspec.json.Decoder(_RoundMembers)
+
+
+def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
+    """Return when members joined (ms), by the group's last rounds. Members that joined before these are left out."""
+    joined_at: dict[str, int] = {}
+    missing = set(members)
+    later_ms: int | None = None
+    round_: _RoundMembers | None = None
+    with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
+        for round_ in map(_round_members.decode, _bodies(rows)):
+            if round_.unchanged is UNSET:
+                present = {member_id for member_id, member in round_.members.items() if member.present is not False}
+                if later_ms is not None:
+                    joined_at |= dict.fromkeys(missing - present, later_ms)
+                missing &= present
+            else:  # the diff omits unchanged members
+                joined = missing & round_.joined
+                joined_at |= dict.fromkeys(joined, round_.timestamp)
+                missing -= joined
+            later_ms = round_.timestamp
+            if not missing:
+                break
+    if round_ is not None and round_.cause.kind == "member.joined":
+        joined_at |= dict.fromkeys(missing.intersection(round_.cause.member_ids), round_.timestamp)
+    return joined_at
