@@ -1,4 +1,4 @@
-"""Annotations: marks such as deployments, and the sentence that they add to the story of an episode."""
+"""Annotations, such as deployments, and the sentence that they add to the story of an episode."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from streaming.records.events import Annotation, Event, Timestamp
 from streaming.serve.problems import Problem
 from streaming.serve.records import TopicRecord, decoded
 
-#: An episode that begins so long after an annotation of its group names it.
+#: The story of an episode that begins within this time after an annotation of its group mentions the annotation.
 AFTER_MS: Final = 600_000
-#: Annotations that are kept: the newest.
+#: The newest annotations are kept, up to this number.
 MOST_ANNOTATIONS: Final = 1000
 _Line = Annotated[str, Meta(max_length=1000)]
 _stored: Final = msgspec.json.Decoder(StoredAnnotation)
@@ -36,21 +36,21 @@ class AnnotationRequest(Struct, frozen=True, kw_only=True, rename="camel", forbi
     revision: _Line | None = None
 
 
-class _OfEpisode(Struct, frozen=True, rename="camel"):
+class _Episode(Struct, frozen=True, rename="camel"):
     group_id: str
     opened_at: int
     story: str
 
 
 _requests: Final = msgspec.json.Decoder(AnnotationRequest)
-_of_episode: Final = msgspec.json.Decoder(_OfEpisode)
+_episodes: Final = msgspec.json.Decoder(_Episode)
 
 
 def requested(body: bytes) -> Event:
     """Return the event of a request's body.
 
     Raises:
-        Problem: it is no annotation, or has neither a text nor a revision.
+        Problem: the body is no annotation, or has neither a text nor a revision.
     """
     try:
         fields = structs.asdict(decode(_requests, body))
@@ -63,38 +63,39 @@ def requested(body: bytes) -> Event:
 
 
 def annotation_of(record: TopicRecord) -> StoredAnnotation:
-    """Return the annotation of a record; its link is dropped unless it is one of the web.
+    """Return the annotation of a record; its link is dropped unless it is a web address.
 
     Raises:
-        UnusableRecord: it is none.
+        UnusableRecord: the record has no annotation.
     """
-    found = decoded(_stored, record.value)
-    is_safe = found.link is None or found.link.startswith(("http://", "https://"))
-    return found if is_safe else structs.replace(found, link=None)
+    annotation = decoded(_stored, record.value)
+    is_safe = annotation.link is None or annotation.link.startswith(("http://", "https://"))
+    return annotation if is_safe else structs.replace(annotation, link=None)
 
 
 def of_group(annotations: Sequence[StoredAnnotation], group_id: str) -> list[StoredAnnotation]:
     """Return the annotations whose pattern matches a group."""
-    return [one for one in annotations if fnmatchcase(group_id, one.groups)]
+    return [annotation for annotation in annotations if fnmatchcase(group_id, annotation.groups)]
 
 
-def annotated(story: str, group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
-    """Return the story of an episode; it ends with ``Began 40 s after deploy a1b2c3.`` where that is so.
+def began_after(group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
+    """Return the sentence `` Began 40 s after deploy a1b2c3.`` for an episode that began soon after an annotation.
 
-    The annotations are the newest first.
+    The newest annotation is first. Without a matching annotation the sentence is empty.
     """
-    for one in annotations:
-        elapsed = opened_at - one.timestamp
-        if 0 <= elapsed <= AFTER_MS and fnmatchcase(group_id, one.groups):
-            revision = "" if not one.revision or one.revision in one.text else one.revision
-            return f"{story} Began {duration(elapsed)} after {' '.join(filter(None, (one.text.strip(), revision)))}."
-    return story
+    for annotation in annotations:
+        elapsed = opened_at - annotation.timestamp
+        if 0 <= elapsed <= AFTER_MS and fnmatchcase(group_id, annotation.groups):
+            text, revision = annotation.text, annotation.revision
+            words = [text.strip(), "" if not revision or revision in text else revision]
+            return f" Began {duration(elapsed)} after {' '.join(filter(None, words))}."
+    return ""
 
 
 def annotated_body(body: bytes, annotations: Sequence[StoredAnnotation]) -> bytes:
-    """Return the JSON of an episode with its annotated story."""
+    """Return the JSON of an episode; its story ends with the sentence of :func:`began_after`."""
     if not annotations:
         return body
-    episode = _of_episode.decode(body)
-    story = annotated(episode.story, episode.group_id, episode.opened_at, annotations)
-    return body if story == episode.story else encode(msgspec.json.decode(body) | {"story": story})
+    episode = _episodes.decode(body)
+    sentence = began_after(episode.group_id, episode.opened_at, annotations)
+    return body if not sentence else encode(msgspec.json.decode(body) | {"story": episode.story + sentence})

@@ -1,10 +1,9 @@
-"""The application: routes, guard, the page, and paths whose group ids are percent-encoded."""
+"""The application: routes, middleware, and paths whose group ids are percent-encoded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
@@ -12,58 +11,20 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.records.events import Event
 from streaming.serve.api import Api, Json
 from streaming.serve.connections import BoundedBodies
-from streaming.serve.document import read_document
+from streaming.serve.document import Page
 from streaming.serve.feed import Feed
 from streaming.serve.forecasts import Workers
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Exposition
 from streaming.serve.problems import Problem, kinds_page, on_error
 from streaming.serve.security import Access, Guard
-
-
-class _Page:
-    """The page's one document; its address decides which view it shows."""
-
-    def __init__(self) -> None:
-        self._document = read_document()
-
-    async def view(self, request: Request) -> Response:
-        """A view that exists."""
-        # Revalidated each time, answered with 304: an upgrade never meets the page of the version before.
-        headers = {
-            "etag": self._document.tag,
-            "cache-control": "no-cache",
-            "content-security-policy": self._document.policy,
-        }
-        if request.headers.get("if-none-match") == self._document.tag:
-            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-        return HTMLResponse(self._document.body, headers=headers)
-
-    async def missing(self, request: Request) -> Response:
-        """A person with a mistyped address sees the page, which says so; a program receives a problem document."""
-        if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        headers = {"content-security-policy": self._document.policy}
-        return HTMLResponse(self._document.body, HTTPStatus.NOT_FOUND, headers)
-
-
-class _Compressed:
-    """Compresses all answers but the stream, whose events must leave as soon as they are written."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._gzip = GZipMiddleware(app, minimum_size=1024, compresslevel=1)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream = scope["type"] == "http" and scope["path"] == "/api/v1/stream"
-        await (self._app if stream else self._gzip)(scope, receive, send)
 
 
 def build(
@@ -76,13 +37,12 @@ def build(
     workers: Workers | None = None,
     publish: Callable[[Event], None] = lambda _: None,
 ) -> ASGIApp:
-    """Return the application that serves a feed; a follower keeps the feed up to date.
+    """Return the application that serves a feed, which a follower keeps up to date.
 
-    ``workers``: compute forecasts; close them when the server stops. ``publish``: writes an event to the membership
-    topic, or raises ``MonitorError``.
+    ``workers`` compute forecasts; the caller closes them. ``publish`` writes an event to the membership topic, or
+    raises ``MonitorError``.
     """
-    board = feed.board
-    page, metrics = _Page(), Exposition(board)
+    board, page = feed.board, Page()
     api = Api(feed, access=access, max_clients=max_clients, workers=workers or Workers(), publish=publish)
 
     async def health(_: Request) -> Response:
@@ -97,7 +57,7 @@ def build(
     answering = Starlette(
         routes=[
             *api.routes(),
-            Route("/metrics", metrics.response),
+            Route("/metrics", Exposition(board).response),
             Route("/health", health),
             Route("/ready", ready),
             Route("/problems", kinds_page),
@@ -105,7 +65,11 @@ def build(
             Route("/groups/{group:path}", page.view),
             Route("/{path:path}", page.missing),
         ],
-        middleware=[Middleware(BoundedBodies), Middleware(_Compressed), Middleware(WholeGroups)],
+        middleware=[
+            Middleware(BoundedBodies),
+            Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),  # leaves event streams as they are
+            Middleware(WholeGroups),
+        ],
         # Starlette looks for the nearest class; Exception alone would be answered outside of the middleware.
         exception_handlers=dict.fromkeys((Problem, HTTPException, HistoryFailure, Exception), on_error),
     )
@@ -115,15 +79,11 @@ def build(
     return Guard(answering, access=access, loopback_only=loopback_only, access_log=access_log)
 
 
-_GROUPS: Final = ("/api/v1/groups/", "/groups/")
-
-
 class WholeGroups:
-    """Middleware: what is percent-encoded in a group's id does not separate parts of the path.
+    """Middleware that keeps slashes, line breaks and percent signs of group ids encoded in paths.
 
-    Below these prefixes, slashes, line breaks and percent signs of an id stay encoded; the handler decodes the id
-    that the route found. Else ``team/rounds`` would be taken for the rounds of ``team``, and no
-    route would match an id with a line break.
+    The handler decodes the id that the route matched. Otherwise ``team/rounds`` would be taken for the rounds of
+    ``team``, and no route would match an id with a line break.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -131,7 +91,7 @@ class WholeGroups:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its path protected."""
-        if scope["type"] == "http" and scope["path"].startswith(_GROUPS):
+        if scope["type"] == "http" and scope["path"].startswith(("/api/v1/groups/", "/groups/")):
             parts = scope["raw_path"].decode("latin-1").split("/")
             scope = {**scope, "path": "/".join(map(_protected, parts))}
         await self._app(scope, receive, send)

@@ -1,7 +1,7 @@
 """The board: the state of all groups, how fresh it is, and the newest events, encoded once for all listeners.
 
-Listeners hold a cursor into one shared, bounded run of events instead of a queue each: a slow one costs nothing:
-it falls off the end of the run and continues from the history. Everything here lives on the event loop.
+Listeners have no queues. Each has a cursor into one shared, bounded list of events; a slow listener falls behind its
+start and continues from the history. Everything here runs on the event loop.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from typing import Final, Literal, get_args
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
 from streaming.freshness import LateKind, Part
 from streaming.records.codec import encode
-from streaming.serve.annotations import annotated, annotated_body
+from streaming.serve.annotations import annotated_body, began_after
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
+from streaming.serve.ownership import up_to
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import CurrentStories, Sort, StoredStory, names_in
 from streaming.settings.config import ServiceLevel
@@ -33,17 +34,17 @@ SHARED_SECONDS: Final = 2.0
 
 
 class Frame(Struct, frozen=True):
-    """One server-sent event: the bytes, what filters look at, and its round's number (0 if it is no round).
+    """One server-sent event: its bytes, and the fields that filters compare.
 
-    An event without a group is for every listener. ``data`` has no id; ``place`` has it, as a line, where the event
-    has one: followers of stories have ids of their own. ``story_seq``: the number of a story; only they receive it.
+    ``seq`` and ``story_seq``: the number of its round or story, else 0. An event without a group is for every
+    listener. ``place`` is the line with the event's id, where it has one; followers of stories have ids of their own.
     """
 
-    seq: int
-    group: str | None
-    cause: str
-    moved: int
     data: bytes
+    group: str | None = None
+    seq: int = 0
+    cause: str = ""
+    moved: int = 0
     place: bytes = b""
     story_seq: int = 0
 
@@ -68,19 +69,18 @@ class Filter(Struct, frozen=True):
 
 
 def one_line(json: bytes) -> bytes:
-    """JSON without line breaks, which a data line must not contain."""
+    """Return JSON without line breaks, which a data line must not contain."""
     return msgspec.json.format(json, indent=-1) if b"\n" in json or b"\r" in json else json
 
 
-class Snapshot(Struct, frozen=True):
-    """All groups as they were at a place of the feed, encoded once.
+def _event(name: str, content: object) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), encode(content))
 
-    Attributes:
-        seq: the last round that is part of it.
-        cursor: of the events after it.
-        event: the server-sent event.
-        body: its JSON, which ``/api/v1/groups`` answers with.
-        built: when it was made, s of the monotonic clock.
+
+class Snapshot(Struct, frozen=True):
+    """All groups after the round ``seq``, encoded once: as an event, and as the body of ``/api/v1/groups``.
+
+    ``cursor`` is that of the events after it; ``built`` is in seconds of the monotonic clock.
     """
 
     seq: int
@@ -114,18 +114,13 @@ class Board:
         self.repeated = 0
         self.fell_behind = 0
         self.cut_off = 0
-        self._extent = extent
+        self.extent = extent
         self._frames: list[Frame] = []
         self._start = 0
         self._size = 0
         self._listeners: set[asyncio.Event] = set()
         self._snapshot: Snapshot | None = None
         self._stories: tuple[CurrentStories, int, bytes] | None = None
-
-    @property
-    def extent(self) -> Extent:
-        """Epoch, and the first and last number of what is stored."""
-        return self._extent
 
     @property
     def end(self) -> int:
@@ -139,44 +134,39 @@ class Board:
 
     def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
         """Return a place in the feed, and in the stories where ``story_seq`` is set, for `Last-Event-ID`."""
-        place = b"%b.%d" % (self._extent.epoch.encode(), seq)
+        place = b"%b.%d" % (self.extent.epoch.encode(), seq)
         return place if story_seq is None else b"%b.%d" % (place, story_seq)
 
     def round_frame(self, stored: StoredRound) -> Frame:
         """Return a round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it is now."""
         summary = stored.summary
-        data = b'event: round\ndata: {"seq":%d,"summary":%b,"group":%b,"diff":%b}\n\n' % (
-            stored.seq,
-            encode(summary),
-            encode(self.groups[summary.group_id]),
-            one_line(stored.body),
-        )
+        group, diff = self.groups[summary.group_id], Raw(one_line(stored.body))
+        data = _event("round", {"seq": stored.seq, "summary": summary, "group": group, "diff": diff})
         place = b"id: %b\n" % self.event_id(stored.seq)
-        return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data, place)
+        return Frame(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved, place)
 
     def story_frame(self, stored: StoredStory) -> Frame:
         """Return a story as an event: its seq, id, names, and the ``episode`` or ``incident`` as in its topic."""
-        sort, names, body = stored.sort.encode(), encode(names_in(stored.sort, stored.body)), stored.body
-        if stored.sort == "episode":
+        sort, body = stored.sort, stored.body
+        if sort == "episode":
             body = annotated_body(body, self.current_stories.annotations)
-        data = b'event: %b\ndata: {"seq":%d,"id":%b,"names":%b,"%b":%b}\n\n' % (
-            *(sort, stored.seq, encode(stored.id), names, sort, one_line(body)),
-        )
-        return Frame(0, stored.group_id, "", 0, data, story_seq=stored.seq)
+        names = names_in(sort, stored.body)
+        data = _event(sort, {"seq": stored.seq, "id": stored.id, "names": names, sort: Raw(one_line(body))})
+        return Frame(data, stored.group_id, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
         """Publish a committed update, and wake all listeners."""
         self.groups |= batch.groups
         if batch.rounds:
-            self._extent = msgspec.structs.replace(self._extent, last=batch.rounds[-1].seq)
+            self.extent = msgspec.structs.replace(self.extent, last=batch.rounds[-1].seq)
         for stored in batch.rounds:
             self._push(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
-            self._push(Frame(0, name, "", 0, b"event: group\ndata: %b\n\n" % encode(batch.groups[name])))
+            self._push(Frame(_event("group", batch.groups[name]), name))
         if batch.current_stories is not None:
             self.current_stories = batch.current_stories
         for annotation in batch.annotations:
-            self._push(Frame(0, None, "", 0, b"event: annotation\ndata: %b\n\n" % encode(annotation)))
+            self._push(Frame(_event("annotation", annotation)))
         for story in batch.stories:
             self._push(self.story_frame(story))
         self.refused += batch.refused
@@ -190,19 +180,15 @@ class Board:
         return self._snapshot is not None and len(self._snapshot.event) > LARGE_BYTES
 
     def trimmed(
-        self,
-        extent: Extent,
-        groups: dict[str, GroupSummary],
-        gone: Sequence[str] = (),
-        current_stories: CurrentStories | None = None,
+        self, extent: Extent, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
     ) -> None:
-        """Apply retention: it dropped the oldest rounds, and the groups that are ``gone``."""
-        self._extent = extent
+        """Apply retention, which dropped the oldest rounds and the groups that are ``gone``."""
+        self.extent = extent
         self.groups = dict(groups)
-        self.current_stories = current_stories or self.current_stories
+        self.current_stories = current_stories
         self._snapshot = None
         if gone:
-            self._push(Frame(0, None, "", 0, b"event: gone\ndata: %b\n\n" % encode({"groups": list(gone)})))
+            self._push(Frame(_event("gone", {"groups": gone})))
             self.wake()
 
     def progress(self, status: FeedStatus) -> None:
@@ -212,23 +198,23 @@ class Board:
             self._snapshot = None
         if (before.caught_up, before.stale) != (status.caught_up, status.stale):
             self._snapshot = None
-            self._push(Frame(0, None, "", 0, self.progress_event()))
+            self._push(Frame(self.progress_event()))
             self.wake()
 
     def status_document(self) -> dict[str, object]:
         """Return the status as in JSON answers; ``stale`` and ``parts`` are left out if empty."""
         status = self.status
         optional = {"stale": status.stale, "parts": status.parts}
-        document = {"caughtUp": status.caught_up, "lag": status.lag, "seq": self._extent.last}
+        document = {"caughtUp": status.caught_up, "lag": status.lag, "seq": self.extent.last}
         return document | {name: value for name, value in optional.items() if value}
 
-    def groups_document(self, groups: list[GroupSummary], following: str | None = None) -> dict[str, object]:
-        """Return groups with the status, as in JSON answers; ``following``: the cursor of the next page."""
-        return self.status_document() | {"cluster": self.cluster, "groups": groups, "next": following}
+    def groups_document(self, groups: list[GroupSummary], next_cursor: str | None = None) -> dict[str, object]:
+        """Return groups with the status, as in JSON answers."""
+        return self.status_document() | {"cluster": self.cluster, "groups": groups, "next": next_cursor}
 
     def progress_event(self) -> bytes:
         """Return the event with the feed's status."""
-        return b"event: progress\ndata: %b\n\n" % encode(self.status_document())
+        return _event("progress", self.status_document())
 
     def stories(self, wanted: Filter, seq: int) -> bytes:
         """Return the newest episode and the open incidents of every group (or one), as an event with a place."""
@@ -241,15 +227,13 @@ class Board:
     def _stories_event(self, wanted: Filter, seq: int) -> bytes:
         current = self.current_stories
         episodes = [
-            structs.replace(one, story=annotated(one.story, one.group_id, one.opened_at, current.annotations))
-            for one in current.newest.values()
-            if wanted.group in (None, one.group_id)
+            structs.replace(episode, story=episode.story + began_after(name, episode.opened_at, current.annotations))
+            for name, episode in current.newest.items()
+            if wanted.group in (None, name)
         ]
         incidents = [incident for incident in current.open.values() if wanted.group in (None, incident.group_id)]
-        return b"id: %b\nevent: stories\ndata: %b\n\n" % (
-            self.event_id(seq, current.last),
-            encode({"seq": current.last, "episodes": episodes, "incidents": incidents}),
-        )
+        event = _event("stories", {"seq": current.last, "episodes": episodes, "incidents": incidents})
+        return b"id: %b\n%b" % (self.event_id(seq, current.last), event)
 
     def snapshot(self, group: str | None) -> bytes:
         """Return the state of every group (or one) as an event; its id is the place of the changes after it."""
@@ -259,10 +243,10 @@ class Board:
         return b"".join(self._snapshot_parts([summary] if summary else []))
 
     def shared_snapshot(self) -> Snapshot:
-        """The snapshot of all groups that clients share.
+        """Return the snapshot of all groups that clients share.
 
-        While events keep coming, a large one serves every client of the next moment: the events after it follow
-        from its cursor. Otherwise each client that comes, and takes its time, would hold a copy of its own.
+        While events keep coming, a large snapshot serves all clients of the next seconds, and its cursor leads to the
+        later events. Otherwise each slow client would hold a copy of its own.
         """
         shared, now = self._snapshot, time.monotonic()
         if shared is not None:
@@ -272,27 +256,19 @@ class Board:
         head, json, end = self._snapshot_parts(list(self.groups.values()))
         event = b"".join((head, json, end))
         body = SharedBody(memoryview(event)[len(head) : len(head) + len(json)], "application/json")
-        self._snapshot = Snapshot(self._extent.last, self.end, event, body, now)
+        self._snapshot = Snapshot(self.extent.last, self.end, event, body, now)
         return self._snapshot
 
     def _snapshot_parts(self, groups: list[GroupSummary]) -> tuple[bytes, bytes, bytes]:
-        head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self._extent.last)
+        head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self.extent.last)
         return head, encode(self.groups_document(groups)), b"\n\n"
 
-    def after(self, cursor: int, most_bytes: int | None = None) -> list[Frame] | None:
-        """Events from a cursor on, of about ``most_bytes``; None when they are no longer in memory."""
+    def after(self, cursor: int, most_bytes: int = MAX_BYTES) -> list[Frame] | None:
+        """Return events from a cursor on, of about ``most_bytes``; None if they are no longer in memory."""
         if cursor < self._start:
             return None
-        first = cursor - self._start
-        if most_bytes is None:
-            return self._frames[first:]
-        frames, size = [], 0
-        for frame in itertools.islice(self._frames, first, None):
-            frames.append(frame)
-            size += len(frame.data)
-            if size >= most_bytes:
-                break
-        return frames
+        frames = itertools.islice(self._frames, cursor - self._start, None)
+        return list(up_to(most_bytes, frames, lambda frame: len(frame.data)))
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
@@ -319,7 +295,7 @@ class Board:
         self._size += len(frame.data)
         if len(self._frames) <= MAX_FRAMES and self._size <= MAX_BYTES:
             return
-        # Down to three quarters at once: dropping one a time would copy the run for every event.
+        # Down to three quarters at once: dropping one at a time would copy the list for every event.
         drop = 0
         while len(self._frames) - drop > MAX_FRAMES * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
             self._size -= len(self._frames[drop].data)
@@ -328,7 +304,7 @@ class Board:
         self._start += drop
 
 
-#: What keeps the feed from being up to date.
+#: Reasons why the feed is not up to date.
 StaleKind = Literal["topic-missing", "partition-offline", "history-blocked", "follower-stalled", LateKind]
 STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
 
@@ -342,7 +318,7 @@ class Stale(Struct, frozen=True):
 
 
 class FeedStatus(Struct, frozen=True):
-    """Progress of reading the topics. ``lag`` counts unread records: None while the ends are unknown.
+    """Progress of reading the topics. ``lag`` counts unread records; it is None while the ends are unknown.
 
     ``parts``: the components, by their heartbeats. ``whole``: the sorts of stories that are read completely.
     """

@@ -1,4 +1,4 @@
-"""Limits on connections and their answers: how many, how long, and how many bytes may wait for slow clients."""
+"""Limits on connections and answers: their number, their duration, and the bytes that wait for slow clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streaming.serve.problems import Problem
 
-#: Seconds a connection may stay open without asking for anything, and that the head of a request may take.
+#: Seconds that a connection may stay open without a request, and that the head of a request may take.
 IDLE_SECONDS: Final = 15
 #: Seconds that a client may leave an answer unread.
 UNTAKEN_SECONDS: Final = 60
@@ -31,10 +31,10 @@ _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnecti
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's own protocol, with these limits.
+    """uvicorn's own protocol with these limits.
 
-    It also lets the feed drop a connection whose client takes no bytes: closing it would wait for ever until
-    everything buffered is taken.
+    It also puts ``abort`` into the scope's state, by which the feed drops a connection whose client reads nothing.
+    Closing such a connection would wait forever for its buffer to drain.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -51,7 +51,7 @@ class BoundedProtocol(H11Protocol):
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Part of a request has arrived; its head must be complete in time."""
+        """Parse received bytes; the head of a request must be complete in time."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             if self._deadline is not None:
@@ -61,7 +61,7 @@ class BoundedProtocol(H11Protocol):
             self._await_head()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no request; behind a request, which may be answered by now, just close."""
+        """Refuse bytes that are no request; after a request, which may have its answer, just close."""
         if not self.cycle:
             super().send_400_response(msg)
             return
@@ -70,7 +70,7 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def _await_head(self) -> None:
-        """Set the time by which the head must be complete; bytes that drip in don't put it off."""
+        """Set the time by which the head must be complete; single bytes don't extend it."""
         self._deadline = self.loop.call_later(IDLE_SECONDS, self._late)
 
     def _late(self) -> None:
@@ -78,20 +78,20 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """The client reads too slowly: set the time to give up."""
+        """Set the time to drop a client that reads too slowly."""
         super().pause_writing()
         if self._untaken is None:
             self._untaken = self.loop.call_later(UNTAKEN_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Keep the client, as it reads again."""
         super().resume_writing()
         if self._untaken is not None:
             self._untaken.cancel()
             self._untaken = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
+        """Cancel the timers."""
         super().connection_lost(exc)
         for timer in (self._deadline, self._untaken):
             if timer is not None:
@@ -100,20 +100,20 @@ class BoundedProtocol(H11Protocol):
 
 def allow(max_clients: int) -> int:
     """Return the number of connections to allow: feed clients and some more, within the limit on open files."""
-    wanted = max_clients + _MORE_CONNECTIONS
+    connections = max_clients + _MORE_CONNECTIONS
+    needed = connections + _OTHER_FILES
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files < wanted + _OTHER_FILES and files != resource.RLIM_INFINITY:
-        files = wanted + _OTHER_FILES if most == resource.RLIM_INFINITY else min(wanted + _OTHER_FILES, most)
+    if files < needed and files != resource.RLIM_INFINITY:
+        files = needed if most == resource.RLIM_INFINITY else min(needed, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - _OTHER_FILES))
+    return connections if files == resource.RLIM_INFINITY else max(1, min(connections, files - _OTHER_FILES))
 
 
-#: A body is handed to the connection in pieces of this size, each once the client has taken those before.
+#: A body is written in pieces of this size, each once the client has read the one before.
 PIECE_BYTES: Final = 64 * 1024
-#: Bodies above ``PIECE_BYTES`` that may wait for their clients at once, over all connections; one that several
-#: clients share counts once.
+#: Bytes of bodies above ``PIECE_BYTES`` that may wait for clients at once; a body that clients share counts once.
 MOST_BYTES: Final = 256 * 2**20
-#: How slowly a client may take a large body, after a first grace.
+#: The lowest speed at which a client may read a large body, after the first seconds.
 _LEAST_BYTES_A_SECOND: Final = 16 * 1024
 _GRACE_SECONDS: Final = 60
 #: Smaller bodies are not compressed.
@@ -121,11 +121,11 @@ _LEAST_COMPRESSED: Final = 1024
 
 
 class NoRoom(Exception):  # noqa: N818 - a state, not a mistake
-    """Too many bytes wait for slow clients already, so a body can't be sent."""
+    """A body can't be sent, as too many bytes wait for slow clients already."""
 
 
 class SharedBody:
-    """A body shared by several clients, compressed on the first request for that."""
+    """A body that clients share; it is compressed for the first client that accepts gzip."""
 
     def __init__(self, plain: bytes | memoryview, media_type: str) -> None:
         self.plain = plain
@@ -134,14 +134,14 @@ class SharedBody:
         self._lock = threading.Lock()
 
     def compressed(self) -> bytes:
-        """Return the bytes in gzip. This takes long for a large body: call it off the event loop."""
+        """Return the bytes in gzip. This is slow for a large body: call it off the event loop."""
         with self._lock:
             if self._compressed is None:
                 self._compressed = gzip.compress(self.plain, compresslevel=1, mtime=0)
             return self._compressed
 
     async def response(self, request: Request, workers: CapacityLimiter) -> Response:
-        """Return the answer in the encoding that the client takes; ``workers`` bounds the compressing threads."""
+        """Return the answer in an encoding that the client accepts; ``workers`` limits the compressing threads."""
         headers = {"content-type": self._media_type}
         if len(self.plain) < _LEAST_COMPRESSED or "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(self.plain, headers=headers)
@@ -154,7 +154,7 @@ class BoundedBodies:
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self._app, self._most_bytes = app, most_bytes
-        #: By identity of a body: the clients that it is sent to.
+        #: The number of clients that a body is sent to, by the body's identity.
         self._clients = Counter[int]()
         self.waiting_bytes = 0
 
@@ -190,7 +190,7 @@ class BoundedBodies:
 
     @contextmanager
     def _held(self, body: bytes | memoryview) -> Iterator[bool]:
-        """Count a body while it is sent; yields False where there is no room for it."""
+        """Count a body while it is sent; yield False if there is no room for it."""
         size, key = len(body), id(body)
         counted = 0 if size <= PIECE_BYTES or self._clients[key] else size
         if counted and self.waiting_bytes + size > self._most_bytes:
@@ -225,5 +225,11 @@ async def _send_in_pieces(scope: Scope, send: Send, body: bytes | memoryview, *,
 
 
 def abort(scope: Scope) -> None:
-    """Drop the connection of a client that takes no bytes: closing it would wait until they are taken."""
+    """Drop the connection of a client that reads nothing, without waiting for its buffer to drain."""
     scope["state"]["abort"]()
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,4 +1,4 @@
-"""The page's one document: its style sheets and modules are written into it when the server starts.
+"""The page as one document: its style sheets and modules are written into it when the server starts.
 
 A browser needs one request in place of 44. A load fails as a whole or not at all, and browsers repeat the load of a
 failed document by themselves.
@@ -9,10 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
+from http import HTTPStatus
 from importlib.resources import files
 from posixpath import dirname, join, normpath
 from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from streaming.serve.security import POLICY
 
@@ -22,26 +26,33 @@ _IMPORT: Final = re.compile(r'^import \{ (.+?) \} from "(.+?)";\n', re.MULTILINE
 _EXPORT: Final = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The document, its entity tag, and a policy that allows its own code and styles by their hashes."""
+class Page:
+    """The page's document with its entity tag, and a policy that allows its own code and styles by their hashes.
 
-    body: bytes
-    tag: str
-    policy: str
+    The document's address decides which view it shows.
+    """
 
+    def __init__(self) -> None:
+        index = _STYLE.sub(lambda link: f"<style>{_text(link[1])}</style>", _text("index.html"))
+        index = _SCRIPT.sub(lambda script: f"<script {script[1] or ''}>{_bundle(script[2])}</script>", index)
+        sources = [f"{name}-src {_hashes(name, index)}" for name in ("script", "style")]
+        self._body = index.encode()
+        self._tag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'
+        self._policy = {"content-security-policy": "; ".join([POLICY, *sources, "img-src data:; connect-src 'self'"])}
 
-def read_document() -> Document:
-    """Read the page's files."""
-    index = _text("index.html")
-    index = _STYLE.sub(lambda link: f"<style>{_text(link[1])}</style>", index)
-    index = _SCRIPT.sub(lambda script: f"<script {script[1] or ''}>{_bundle(script[2])}</script>", index)
-    hashes = {name: _hashes(name, index) for name in ("script", "style")}
-    policy = "; ".join(
-        [POLICY, *(f"{name}-src {of}" for name, of in hashes.items()), "img-src data:; connect-src 'self'"]
-    )
-    body = index.encode()
-    return Document(body, f'"{hashlib.sha256(body).hexdigest()[:16]}"', policy)
+    async def view(self, request: Request) -> Response:
+        """Return the document for an address that exists."""
+        # Revalidated each time, answered with 304, so that no browser shows the page of the version before.
+        headers = {"etag": self._tag, "cache-control": "no-cache", **self._policy}
+        if request.headers.get("if-none-match") == self._tag:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return HTMLResponse(self._body, headers=headers)
+
+    async def missing(self, request: Request) -> Response:
+        """Return the document, which reports the mistyped address; a program receives a problem document."""
+        if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        return HTMLResponse(self._body, HTTPStatus.NOT_FOUND, self._policy)
 
 
 def _text(path: str) -> str:
@@ -49,17 +60,17 @@ def _text(path: str) -> str:
 
 
 def _bundle(entry: str) -> str:
-    """Return a module and all that it imports as one script: each module is a function that returns its exports."""
+    """Return a module and its imports as one script, in which each module is a function that returns its exports."""
     functions: dict[str, str] = {}
 
     def add(path: str) -> None:
-        def imported(names: str, of: str) -> str:
-            target = normpath(join(dirname(path), of))
+        def imported(statement: re.Match[str]) -> str:
+            target = normpath(join(dirname(path), statement[2]))
             if target not in functions:
                 add(target)
-            return f'const {{ {names.replace(" as ", ": ")} }} = modules["{target}"];\n'
+            return f'const {{ {statement[1].replace(" as ", ": ")} }} = modules["{target}"];\n'
 
-        source = _IMPORT.sub(lambda found: imported(found[1], found[2]), _text(path))
+        source = _IMPORT.sub(imported, _text(path))
         exports = ", ".join(name for _, name in _EXPORT.findall(source))
         source = _EXPORT.sub(r"\1", source)
         functions[path] = f'modules["{path}"] = (() => {{\n{source}return {{ {exports} }};\n}})();\n'
@@ -69,7 +80,7 @@ def _bundle(entry: str) -> str:
 
 
 def _hashes(name: str, document: str) -> str:
-    """Return the sources of a policy for the document's elements of a name."""
+    """Return the policy's sources for the document's elements with this tag name."""
     bodies = re.findall(rf"<{name}\b[^>]*>(.*?)</{name}>", document, re.DOTALL)
     digests = (base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies)
     return " ".join(f"'sha256-{digest}'" for digest in digests)

@@ -1,4 +1,4 @@
-"""The thread that carries records from the source into the history, and from there to the board."""
+"""The thread that stores records of the source in the history and publishes them on the board."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -17,19 +17,19 @@ from streaming.freshness import Freshness
 from streaming.serve.board import Board, FeedStatus, Stale
 from streaming.serve.history import History, HistoryUpdate, Retention
 from streaming.serve.historyfile import HistoryBlocked
-from streaming.serve.records import TopicRecord
 from streaming.serve.source import Source
 
 log = logging.getLogger(__name__)
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _POLL_SECONDS: Final = 0.1
 _TRIM_EVERY: Final = 60.0
-_LOOK_EVERY: Final = 1.0
-#: Seconds between tries to write to a history that is locked, or whose disk is full.
+_CHECK_EVERY: Final = 1.0
+#: Seconds between attempts to write to a history that is locked, or whose disk is full.
 _BLOCKED_SECONDS: Final = 1.0
-#: Seconds without a turn of the loop after which the follower counts as stalled; each wait in it is shorter.
+#: Seconds without a poll after which the follower counts as stalled; each wait of its loop is shorter.
 STALLED_SECONDS: Final = 15.0
 
 
@@ -38,10 +38,10 @@ class FollowerEnded(OutsideFailure):
 
 
 class Follower:
-    """Reads until it is stopped: what was read is stored and published, then it ends.
+    """Reads until it is stopped; everything read is stored and published before it ends.
 
-    ``failed`` is called, on this thread, when it ends for any other reason. ``freshness`` returns the freshness of
-    the components that feed the topics, for seconds of the monotonic clock.
+    ``failed`` is called, on this thread, when it ends for another reason. ``freshness`` returns the freshness of the
+    components that feed the topics, at a time of the monotonic clock.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Follower:
         self._freshness = freshness
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
-        self._trimmed = self._looked = 0.0
+        self._trimmed = self._checked = 0.0
         self._blocked: Stale | None = None
         self._topic_ids: dict[str, str] = {}
         self._turned = time.monotonic()
@@ -77,11 +77,11 @@ class Follower:
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the follower's last turn."""
+        """Seconds since the follower's last poll."""
         return time.monotonic() - self._turned
 
     def watch(self) -> None:
-        """Put on the board that the follower is stalled, if it is; the event loop calls this every second."""
+        """Report on the board if the follower is stalled; the event loop calls this every second."""
         silent = self.silent_seconds
         stale = self._board.status.stale
         if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):
@@ -99,10 +99,9 @@ class Follower:
         except MonitorError as error:
             self._failed(error)
         except BaseException as error:
-            # A thread that ends unseen would leave a page that looks live and no longer changes.
+            # If nobody noticed the end of this thread, the page would look live and no longer change.
             log.debug("the follower ended", exc_info=error)
-            what = f"{type(error).__name__}: {error}"
-            ended = FollowerEnded(f"reading the topics ended with {what}; please report it")
+            ended = FollowerEnded(f"reading the topics ended with {type(error).__name__}: {error}; please report it")
             ended.__cause__ = error
             self._failed(ended)
 
@@ -111,21 +110,18 @@ class Follower:
         while not self._stopping.is_set():
             self._turned = time.monotonic()
             records = self._source.poll(_POLL_SECONDS)
-            if self._source.ids != self._topic_ids:  # before the first records of a topic made again
+            if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
-                self._persist(lambda: self._history.renew(self._topic_ids))
-            self._step(records)
-
-    def _step(self, records: list[TopicRecord]) -> None:
-        batch = self._persist(lambda: self._history.append(records)) if records else None
-        now = time.monotonic()
-        if now - self._looked > _LOOK_EVERY:
-            self._looked = now
-            self._history.check()
-        self._report(batch)
-        if now - self._trimmed > _TRIM_EVERY:
-            self._trimmed = now
-            self._trim()
+                self._persist(self._history.renew, self._topic_ids)
+            batch = self._persist(self._history.append, records) if records else None
+            now = time.monotonic()
+            if now - self._checked > _CHECK_EVERY:
+                self._checked = now
+                self._history.check()
+            self._report(batch)
+            if now - self._trimmed > _TRIM_EVERY:
+                self._trimmed = now
+                self._trim()
 
     def _report(self, batch: HistoryUpdate | None = None) -> None:
         fresh = self._freshness(time.monotonic())
@@ -145,11 +141,11 @@ class Follower:
             self._board.publish(batch)
         self._board.progress(status)
 
-    def _persist(self, write: Callable[[], _T]) -> _T | None:
-        """Retry ``write`` until the history accepts it; returns its answer, or None if it is stopped before."""
+    def _persist(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+        """Retry ``write`` until the history accepts it; return its result, or None if it is stopped before."""
         while True:
             try:
-                answer = write()
+                result = write(*args, **kwargs)
             except HistoryBlocked as error:
                 if self._blocked is None:
                     log.warning("%s: trying again until it can be written", error)
@@ -162,11 +158,10 @@ class Follower:
                 if self._blocked is not None:
                     log.warning("history %s: written again", self._history.path)
                     self._blocked = None
-                return answer
+                return result
 
     def _trim(self) -> None:
-        is_complete = self._source.caught_up
-        trimmed = self._persist(lambda: self._history.trim(self._limits, _now_ms(), caught_up=is_complete))
+        trimmed = self._persist(self._history.trim, self._limits, _now_ms(), caught_up=self._source.caught_up)
         if trimmed is None or not (trimmed.rounds or trimmed.groups):
             return
         log.info("retention dropped %d rounds and %d deleted groups", trimmed.rounds, len(trimmed.groups))
@@ -174,7 +169,7 @@ class Follower:
         self._on_loop(lambda: self._board.trimmed(extent, groups, trimmed.groups, stories))
 
     def _on_loop(self, work: Callable[[], None]) -> None:
-        """Run it on the event loop and wait, so that nothing piles up while the loop is busy."""
+        """Run ``work`` on the event loop and wait for it, so that no work accumulates while the loop is busy."""
 
         async def call() -> None:
             work()

@@ -1,8 +1,8 @@
-"""Forecasts and advice over HTTP: the cost of a change of a group, and what to change, by the history.
+"""Forecasts and advice over HTTP: the cost of a change of a group, and recommended changes, by the history.
 
-The history has the owners of partitions. Members' settings, their assignors and unassigned partitions are in
-the membership log alone, which the commands ``forecast``, ``migrate`` and ``what-if`` read: each answer says so.
-Each forecast is computed in a process that is killed when it takes too long, or when its client has left.
+The history has the owners of partitions. Members' settings, assignors and unassigned partitions are in the membership
+log alone, which only the commands ``forecast``, ``migrate`` and ``what-if`` read; each answer mentions that.
+Forecasts are computed in processes that are killed when they take too long, or when their client has left.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from streaming.records.codec import encode
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import decode_episode, decode_incident
 from streaming.serve.archive import GroupPast
+from streaming.serve.connections import wait_for_disconnect
 from streaming.serve.problems import Problem
 from streaming.simulation import what_if_query
 from streaming.simulation.baseline import baseline_of
@@ -48,20 +49,11 @@ _UNSURE: Final = (
 )
 
 
-class NotKnown(BadInput):
-    """The history has no assignment of the group."""
-
-
 def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Mapping[str, int]) -> bytes:
-    """Return the document of ``forecast --json``, without rounds.
-
-    Args:
-        assignment: the group's latest assignment.
-        change: what is to happen.
-        times: in place of what a scenario takes.
+    """Return the document of ``forecast --json``, without rounds; ``times`` replace those of a scenario.
 
     Raises:
-        BadInput: it can't be forecast; the message says why.
+        BadInput: the change can't be forecast, for the reason in the message.
     """
     group = _group(assignment)
     result = forecast_change(request_change(baseline_of(group), times, change), rounds=False)
@@ -71,21 +63,12 @@ def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Ma
 def plan(
     assignment: bytes | None, targets: tuple[str, ...], restart: RollingRestart, times: Mapping[str, int]
 ) -> bytes:
-    """Return the document of ``migrate --json``; ``happened`` is empty: the group's episodes have it.
-
-    Raises:
-        BadInput: as :func:`forecast`.
-    """
-    group = _group(assignment)
-    return encode(plan_migration(group, targets, restart=restart, times=times))
+    """Return the document of ``migrate --json`` with an empty ``happened``; raises as :func:`forecast`."""
+    return encode(plan_migration(_group(assignment), targets, restart=restart, times=times))
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
-    """Return the document of ``what-if --json``. ``options``: the arguments of ``parse_query``.
-
-    Raises:
-        BadInput: as :func:`forecast`.
-    """
+    """Return the document of ``what-if --json``; raises as :func:`forecast`. ``options``: those of ``parse_query``."""
     group = _group(assignment)
     counts: dict[str, int] = {}
     for member in group.members:
@@ -113,7 +96,7 @@ def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
 
 def _group(assignment: bytes | None) -> LiveGroup:
     if assignment is None:
-        raise NotKnown("the history has no assignment of this group yet")
+        raise BadInput("the history has no assignment of this group yet")
     latest = _decoder.decode(assignment)
     group = MembershipLog(latest.group_id).group(latest)
     every = tuple(sorted({topic for member in group.members for topic in member.owned}))
@@ -121,13 +104,13 @@ def _group(assignment: bytes | None) -> LiveGroup:
     return group._replace(members=members, unknown=(_UNSURE,))
 
 
-#: What one request may take: the time is bounded, not the size of what is asked.
+#: Limits of one request: its time is bounded, not the size of the change.
 MOST_SECONDS: Final = 20.0
 _MOST_MEMORY_BYTES: Final = 2 * 2**30
-#: Requests that are computed at once, and that wait for their turn.
+#: Requests that are computed at once, and that wait.
 WORKERS: Final = min(2, os.cpu_count() or 1)
 MOST_WAITING: Final = 4
-#: Seconds after which a process ends itself: the server that should have killed it is gone.
+#: Seconds after its limit when a process ends itself, as the server that should have killed it is gone.
 _ORPHAN_SECONDS: Final = 5.0
 
 
@@ -142,11 +125,11 @@ class Workers:
         self._is_closing = False
 
     async def run(self, request: Request, function: Callable[..., bytes], *arguments: object) -> bytes:
-        """Return what a module's function makes of its arguments.
+        """Return the result of a module's function, computed in a process.
 
         Raises:
-            Problem: the queue is full, it takes too long or too much memory, or the server is stopping; the
-                function's own ``BadInput`` becomes one too.
+            Problem: the queue is full, the function takes too long or too much memory or raises ``BadInput``, or the
+                server is stopping.
         """
         if len(self._tasks) >= self._most:
             raise Problem(
@@ -155,7 +138,7 @@ class Workers:
         task = asyncio.create_task(self._compute(function, arguments))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        leaving = asyncio.create_task(_wait_for_leaving(request))
+        leaving = asyncio.create_task(wait_for_disconnect(request.receive))
         try:
             if not self._is_closing:
                 await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -167,7 +150,7 @@ class Workers:
         raise Problem("stopping", "the server is stopping")
 
     def close(self) -> None:
-        """Kill what is computed, as the server is about to end."""
+        """Kill the processes, as the server is about to end."""
         self._is_closing = True
         for task in self._tasks:
             task.cancel()
@@ -193,16 +176,11 @@ class Workers:
                 raise Problem("worker", "the process that computed it ended") from error
 
 
-async def _wait_for_leaving(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 def _run_limited(seconds: float, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
     """Run a function in the worker process, with low priority and limits of memory and time."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(max(0, 10 - os.nice(0)))
-    with suppress(OSError):  # Linux: where memory runs out, this process goes and not the server
+    with suppress(OSError):  # Linux: if memory runs out, the kernel kills this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):  # a limit that is lower already
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
@@ -210,6 +188,6 @@ def _run_limited(seconds: float, function: Callable[..., bytes], arguments: tupl
     try:
         return function(*arguments)
     except BadInput as refusal:
-        raise BadInput(str(refusal)) from None  # one that every process can unpickle
+        raise BadInput(str(refusal)) from None  # subclasses may not unpickle in the server
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

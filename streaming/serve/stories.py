@@ -36,7 +36,7 @@ from streaming.records.episodes import (
 )
 from streaming.records.events import CLUSTER
 from streaming.records.names import called
-from streaming.serve.annotations import MOST_ANNOTATIONS, annotated
+from streaming.serve.annotations import MOST_ANNOTATIONS, began_after
 from streaming.serve.records import TopicRecord, UnusableRecord, decoded
 
 Sort = Literal["episode", "incident"]
@@ -342,7 +342,7 @@ class Stories:
             self._execute("DELETE FROM annotations WHERE id = ?", (mark.id,))
         changed: list[StoredStory] = []
         for episode in current.newest.values():
-            if annotated("", episode.group_id, episode.opened_at, [annotation]):
+            if began_after(episode.group_id, episode.opened_at, [annotation]):
                 row = self._execute(
                     "UPDATE stories SET seq = ? WHERE sort = 'episode' AND number = ? "
                     "AND group_id = (SELECT id FROM groups WHERE name = ?) RETURNING seq, ce_id, body",

@@ -67,11 +67,11 @@ def test_events_in_memory_are_bounded_by_bytes(history: History, monkeypatch: py
     ],
 )
 def test_filters(wanted: Filter, taken: bool) -> None:
-    assert wanted.takes(Frame(1, "g", "member.left", 3, b"")) is taken
+    assert wanted.takes(Frame(b"", "g", 1, "member.left", 3)) is taken
 
 
 def test_group_events_pass_filters_on_rounds() -> None:
-    assert Filter(cause="member.left", min_moved=9).takes(Frame(0, "g", "", 0, b""))
+    assert Filter(cause="member.left", min_moved=9).takes(Frame(b"", "g"))
 
 
 def test_a_snapshot_is_encoded_once_until_something_changes(history: History) -> None:
@@ -175,7 +175,7 @@ def test_retention_moves_the_start_of_the_feed(history: History) -> None:
     board, _ = filled(history, 3)
     shown = board.snapshot(None)
     extent = msgspec.structs.replace(history.extent, trimmed=2)
-    board.trimmed(extent, {})
+    board.trimmed(extent, {}, [], board.current_stories)
     assert (board.extent, board.groups) == (extent, {})
     assert board.snapshot(None) != shown
     assert json.loads(board.snapshot("g").split(b"data: ")[1])["groups"] == []

@@ -15,7 +15,7 @@ from anyio import CapacityLimiter
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedStatus, Filter, Stale
-from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Place, Subscriber
+from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Place
 from streaming.serve.history import History, Retention
 from tests.support.feed import records
 from tests.support.histories import Group
@@ -73,8 +73,8 @@ class Feeding:
     async def listen(self, last: int | Place | None = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
         with self.board.listening() as woken:
             place = Place(last) if isinstance(last, int) else last
-            subscriber = Subscriber(self.feed, wanted or Filter(), place, woken)
-            async with contextlib.aclosing(subscriber.chunks()) as chunks:
+            response = FeedResponse(self.feed, wanted or Filter(), place)
+            async with contextlib.aclosing(response.chunks(woken)) as chunks:
                 yield Reader(chunks)
 
 
@@ -153,7 +153,7 @@ async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: Feedin
     feeding.store(20)
     feeding.history.trim(Retention(0, 2**40), 2**60)
     feeding.store(1)
-    feeding.board.trimmed(feeding.history.extent, feeding.history.groups)
+    feeding.board.trimmed(feeding.history.extent, feeding.history.groups, [], feeding.history.current_stories)
     async with feeding.listen(last=last) as reader:
         assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
 
@@ -232,7 +232,7 @@ async def test_oldest_stored_position_can_be_resumed(feeding: Feeding) -> None:
     feeding.store(20)
     at = feeding.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
     feeding.history.trim(Retention(0, 2**40), at)
-    feeding.board.trimmed(feeding.history.extent, feeding.history.groups)
+    feeding.board.trimmed(feeding.history.extent, feeding.history.groups, [], feeding.history.current_stories)
     trimmed = feeding.history.extent.trimmed
     async with feeding.listen(last=trimmed) as reader:
         assert numbers(await reader.until("progress")) == list(range(trimmed + 1, 21))
