@@ -43,13 +43,13 @@ _T = TypeVar("_T")
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 
 _DEFAULT_LIMIT: Final = 100
-#: Annotations in the answer on one group.
+#: Annotations in the answer for one group.
 _ANNOTATIONS: Final = 20
 #: Parameters of ``what-if`` that are lists.
 _LISTS: Final = ("add", "remove", "partitions", "subscribe")
 #: Fields of a scenario that a forecast takes from a parameter.
 _TIMES: Final = {"heartbeat_ms": ("heartbeat_ms", "consumer_heartbeat_ms"), "processing_ms": ("processing_ms",)}
-#: A day; longer times would only take longer to simulate.
+#: A day; longer times only take longer to simulate.
 _MAX_TIME_MS: Final = 86_400_000
 
 _SELECTION: Final = (
@@ -128,11 +128,8 @@ def _times(query: Query) -> dict[str, int]:
 
 
 def _restart(query: Query) -> RollingRestart:
-    default = RollingRestart()
-    between_ms = query["between_ms"]
-    return RollingRestart(
-        query["parallel"], query["down_ms"] or default.down_ms, default.between_ms if between_ms is None else between_ms
-    )
+    names = ("parallel", "down_ms", "between_ms")
+    return RollingRestart(**{name: query[name] for name in names if query[name] is not None})
 
 
 def _window(query: Query, group: str | None, max_items: int) -> Window:
@@ -156,28 +153,16 @@ class Api:
     def __init__(
         self, feed: Feed, *, access: Access, max_clients: int, workers: Workers, publish: Callable[[Event], None]
     ) -> None:
-        self._feed = feed
-        self._publish = publish
-        self._access = access
-        self._board = feed.board
-        self._archive = feed.archive
-        self._max_clients = max_clients
-        self._workers = workers
+        self._feed, self._board, self._archive = feed, feed.board, feed.archive
+        self._access, self._max_clients, self._workers, self._publish = access, max_clients, workers, publish
 
     def routes(self) -> list[Route]:
-        """The routes below /api/v1/."""
-        # Group ids may hold slashes.
-        return [
-            *(
-                Route(
-                    "/api/v1" + operation.path.replace("{group}", "{group:path}"),
-                    self._endpoint(operation),
-                    methods=[operation.method],
-                )
-                for operation in _OPERATIONS
-            ),
-            Route("/api/v1/openapi.json", self.description),
-        ]
+        """Return the routes below /api/v1/."""
+        routes = [Route("/api/v1/openapi.json", self.description)]
+        for operation in _OPERATIONS:
+            path = operation.path.replace("{group}", "{group:path}")  # group ids may have slashes
+            routes.append(Route(f"/api/v1{path}", self._endpoint(operation), methods=[operation.method]))
+        return routes
 
     def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Any]]:
         method: Callable[[Request, Query], Awaitable[Any]] = getattr(self, operation.name)
@@ -188,11 +173,11 @@ class Api:
         return endpoint
 
     async def _read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Query the archive in a worker thread, a few at a time, so that one large query leaves room for others."""
+        """Query the archive in a thread; only a few queries run at once."""
         return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._feed.readers)
 
     def _group(self, request: Request) -> GroupSummary:
-        name = unquote(request.path_params["group"])  # what paths.py protected
+        name = unquote(request.path_params["group"])  # see WholeGroups
         group = self._board.groups.get(name)
         if group is None:
             raise Problem("group", f"no group {name!r} is known; /api/v1/groups lists all")
@@ -454,7 +439,7 @@ class Api:
         return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))
 
     def _place(self, request: Request, query: Query) -> Place | None:
-        """Where the client was; −1, which is in no history, if that was in another one."""
+        """Return the client's last place in the feed; −1, which no history has, if that was in another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:
             return None

@@ -232,15 +232,15 @@ class History:
         try:
             if record.topic == self._diffs_topic:
                 self._store_round(record, records.round_of(record), batch)
+            elif record.topic not in self._sorts:
+                self._store_assignment(record, *records.assignment_of(record), batch)
             elif record.type == ANNOTATION_TYPE:
                 annotation = annotation_of(record)
                 batch.stories += self._stories.annotate(annotation)
                 batch.annotations.append(annotation)
                 batch.current_stories = self._stories.current_stories
-            elif record.topic in self._sorts:
-                self._store_story(record, story_of(record, self._sorts[record.topic]), batch)
             else:
-                self._store_assignment(record, records.assignment_of(record), batch)
+                self._store_story(record, story_of(record, self._sorts[record.topic]), batch)
         except UnusableRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
@@ -286,9 +286,8 @@ class History:
         )
 
     def _store_assignment(
-        self, record: TopicRecord, assigned: tuple[str, LatestAssignment | None], batch: HistoryUpdate
+        self, record: TopicRecord, name: str, latest: LatestAssignment | None, batch: HistoryUpdate
     ) -> None:
-        name, latest = assigned
         group_id = self._group(name)
         if self._keep_place(record, group_id) is None:
             return

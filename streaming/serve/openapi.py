@@ -31,17 +31,13 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 def _answer(name: str, fields: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Any:
-    """Return the type of an answer. It describes JSON that is put together from stored bytes, and has no values."""
+    """Return the type of an answer, for its schema only: answers are built from stored JSON, without values of it."""
     options = [(field, kind | UnsetType, UNSET) for field, kind in (optional or {}).items()]
     return defstruct(name, [*fields.items(), *options], rename="camel")
 
 
 def _page(name: str, items: str, item: Any, **fields: Any) -> Any:
-    return _list(name, items, item, next=str | None, **fields)
-
-
-def _list(name: str, items: str, item: Any, **fields: Any) -> Any:
-    return _answer(name, {items: list[item], **fields})
+    return _answer(name, {items: list[item], "next": str | None, **fields})
 
 
 ROUND: Final = _answer("Round", {"seq": Count, "summary": RoundSummary}, {"names": Names, "diff": Diff})
@@ -100,7 +96,7 @@ _MATCH: Final = _answer(
     {"topic": str, "partition": Count, "owners": list[str], "partitions": Count}
     | dict.fromkeys(("member_id", "name"), str),
 )
-SEARCH: Final = _list("Search", "found", _MATCH)
+SEARCH: Final = _answer("Search", {"found": list[_MATCH]})  # type: ignore[valid-type] # built at run time
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
 PUBLISHED: Final = _answer("Published", {"id": str})
 ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})
@@ -108,12 +104,9 @@ _PROBLEM: Final = _answer("Problem", dict.fromkeys(("type", "title", "detail", "
 
 
 class Operation(NamedTuple):
-    """An operation of the API.
+    """An operation of the API: a ``path`` below /api/v1, and the ``name`` of its method in :mod:`streaming.serve.api`.
 
-    Attributes:
-        name: its method of :class:`streaming.serve.api.Api`.
-        path: below /api/v1.
-        body: type of the request's body.
+    ``answer`` and ``body`` are the types of the response and of the request's body.
     """
 
     name: str
@@ -143,15 +136,14 @@ def _problem_responses(problem: Mapping[str, Any]) -> dict[str, Any]:
 def _described(operation: Operation, answer: Mapping[str, Any], body: Mapping[str, Any] | None) -> dict[str, Any]:
     path = [parameter for parameter in _PATH_PARAMETERS if f"{{{parameter.name}}}" in operation.path]
     success = "200" if operation.method == "GET" else "202"
-    responses: dict[str, Any] = {
-        success: {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
-        **{status: {"$ref": f"#/components/responses/{status}"} for status in _problem_responses({})},
-    }
-    described = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [parameter.document() for parameter in (*path, *operation.parameters)],
-        "responses": responses,
+        "responses": {
+            success: {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
+            **{status: {"$ref": f"#/components/responses/{status}"} for status in _problem_responses({})},
+        },
     }
     if body is not None:
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
@@ -160,18 +152,15 @@ def _described(operation: Operation, answer: Mapping[str, Any], body: Mapping[st
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the operations."""
-    types = [operation.answer for operation in operations]
-    bodies = [operation.body for operation in operations if operation.body is not None]
+    types = [kind for operation in operations for kind in (operation.answer, operation.body)]
     schemas, components = schema_components(
-        [*types, _PROBLEM, *bodies, EpisodeSummary, IncidentSummary], ref_template="#/components/schemas/{name}"
+        [*types, _PROBLEM, EpisodeSummary, IncidentSummary], ref_template="#/components/schemas/{name}"
     )
-    answers = list(schemas)
-    problem, body_schemas = answers[len(types)], iter(answers[len(types) + 1 :])
+    *pairs, problem, _, _ = schemas
     paths: dict[str, Any] = {}
-    for operation, answer in zip(operations, answers, strict=False):
-        body = None if operation.body is None else next(body_schemas)
+    for operation, answer, body in zip(operations, pairs[::2], pairs[1::2], strict=True):
         item = paths.setdefault(f"/api/v1{operation.path}", {})
-        item[operation.method.lower()] = _described(operation, answer, body)
+        item[operation.method.lower()] = _described(operation, answer, None if operation.body is None else body)
     return {
         "openapi": "3.1.0",
         "info": {

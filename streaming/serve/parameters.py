@@ -14,10 +14,10 @@ from streaming.serve.problems import Problem
 _MAX_INTEGER: Final = 2**53
 #: Digits of 2^63.
 _MAX_DIGITS: Final = 19
-#: Characters of a request that its answer repeats.
+#: Characters of a parameter that its refusal repeats.
 _MAX_SHOWN: Final = 60
 
-#: The decoded parameters of a request by name; None for one that is left out or empty.
+#: The decoded parameters of a request by name; None for a parameter that is left out or empty.
 Query = dict[str, Any]
 
 
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
 
 
 def text(name: str, description: str, *, location: str = "query") -> Parameter:
-    """Return a parameter that is taken as it is."""
+    """Return a parameter that is text."""
     return Parameter(name, description, {"type": "string"}, location=location)
 
 
@@ -76,15 +76,14 @@ def flag(name: str, description: str) -> Parameter:
 
 
 def moment(name: str, description: str) -> Parameter:
-    """Return a parameter that is a time in milliseconds since the epoch, sent as such or as RFC 3339."""
-    return Parameter(
-        name, description, {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]}, _milliseconds
-    )
+    """Return a parameter that is a time: milliseconds since the epoch, or RFC 3339."""
+    schema = {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]}
+    return Parameter(name, description, schema, _milliseconds)
 
 
 def _milliseconds(value: str) -> int:
-    if value.isascii() and value.isdigit() and len(value) <= len("8640000000000000"):
-        return int(value)
+    if len(value) <= len("8640000000000000") and (number := digits(value)) is not None:
+        return number
     try:
         # A '+' of an offset that was not percent-encoded arrives as a space.
         time = datetime.fromisoformat(value.replace(" ", "+"))
@@ -94,7 +93,7 @@ def _milliseconds(value: str) -> int:
 
 
 def digits(value: str) -> int | None:
-    """Return a number of ASCII digits below 2^63, which is what the history can hold; None for other text."""
+    """Return a number of ASCII digits below 2^63, the limit of SQLite; None for other text."""
     return int(value) if value.isascii() and value.isdigit() and len(value) < _MAX_DIGITS else None
 
 
@@ -102,7 +101,7 @@ def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
     """Decode the request's parameters.
 
     Raises:
-        Problem: a parameter is malformed, unknown or repeated; a typo must not widen the answer.
+        Problem: a parameter is malformed, unknown or repeated; a typo must not select more than intended.
     """
     by_name = {parameter.name: parameter for parameter in parameters if parameter.location == "query"}
     query: Query = dict.fromkeys(by_name)

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents: one table of kinds, and the page that their ``type`` leads to."""
+"""Errors as RFC 9457 problem documents: the table of their kinds, and the page to which ``type`` refers."""
 
 from __future__ import annotations
 
@@ -50,22 +50,16 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
-    """A request can't be answered.
+    """A request is refused or failed; ``kind`` is a key of :data:`KINDS`, ``members`` are added to the document.
 
-    Args:
-        kind: a key of :data:`KINDS`.
-        detail: what is wrong and what would be right.
-        headers: of the answer; ``Retry-After`` by default where the status is 503.
-        members: more members of the document.
+    ``headers``: of the answer; ``Retry-After`` by default if the status is 503.
     """
 
     def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: str) -> None:
         super().__init__(detail)
-        self.kind = kind
+        self.kind, self.detail, self.members = kind, detail, members
         self.status = KINDS[kind].status
-        self.detail = detail
         self.headers = _RETRY if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
-        self.members = members
 
     def response(self, instance: str) -> Response:
         """Return the document."""
@@ -93,7 +87,7 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 
 async def kinds_page(_: Request) -> Response:
-    """Answer ``/problems`` with the kinds, each under the anchor that ``type`` has."""
+    """Answer ``/problems`` with the kinds, each with the anchor of its ``type``."""
     rows = (
         f'<dt id="{name}">{name} ({kind.status.value} {kind.status.phrase})</dt><dd>{escape(kind.meaning)}</dd>'
         for name, kind in KINDS.items()

@@ -1,4 +1,4 @@
-"""A recording on the page: the outputs of its replay, as the topics would have them. Needs no cluster."""
+"""The page of a recording: a source whose records are the outputs of the recording's replay, without a cluster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Final, cast
-
-from msgspec import structs
 
 from assignors.errors import BadInput
 from streaming.freshness import Freshness
@@ -29,7 +27,7 @@ _ALL: Final = Retention(2**62, 2**50)
 
 
 class RecordedSource:
-    """Gives the outputs of a replay once, from its beginning."""
+    """Returns the outputs of a replay once, from its beginning."""
 
     stale = None
 
@@ -39,7 +37,7 @@ class RecordedSource:
         self.ids = dict.fromkeys(("diffs", "assignments", *_STORIES), "recording")
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
-        """Begin; the history is always empty."""
+        """Do nothing: the history is always empty."""
 
     def poll(self, timeout: float) -> list[TopicRecord]:
         """Return the next records; none at the end."""
@@ -55,15 +53,15 @@ class RecordedSource:
 
     @property
     def lag(self) -> int:
-        """1 until all is read."""
+        """1 until all records are read."""
         return 0 if self.caught_up else 1
 
     def publish(self, event: Event) -> None:
-        """Refuse: a recording does not change."""
+        """Refuse, as a recording does not change."""
         raise BadInput(f"{event.type}: a recording takes no events")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
     def _replayed(self, recording: LoadedRecording) -> Iterator[TopicRecord]:
         offsets: Counter[str] = Counter()
@@ -71,8 +69,8 @@ class RecordedSource:
             for write in (output.write for output in outputs):
                 ce = ce_attributes(write.headers)
                 offsets[write.topic] += 1
-                record = TopicRecord(write.topic, 0, offsets[write.topic] - 1, write.key, write.value, ce.get("id"))
-                yield structs.replace(record, type=ce.get("type", "")) if write.topic in _STORIES else record
+                place = write.topic, 0, offsets[write.topic] - 1
+                yield TopicRecord(*place, write.key, write.value, ce.get("id"), type=ce.get("type", ""))
 
 
 def serve_recording(recording: LoadedRecording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:
@@ -84,7 +82,7 @@ def serve_recording(recording: LoadedRecording, host: str, port: int, started: C
     with tempfile.TemporaryDirectory() as folder:
         history = Path(folder) / "history.sqlite"
         options = ServeOptions(history, "diffs", _STORIES, host=host, port=port, limits=_ALL)
-        source = cast("Source", RecordedSource(recording))  # it has all that the server asks of one
+        source = cast("Source", RecordedSource(recording))  # it has all members that the server uses
         server = FeedServer(source, options, cluster_id="recording", freshness=lambda _: Freshness(), beat=lambda: None)
         started(server)
         server.run()

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assignors.errors import BadInput
 from streaming.kafka.clients import OncePerMinute
+from streaming.serve.parameters import digits
 from streaming.serve.problems import KINDS, Problem
 
 #: No code, no frame, no other host; the page adds its own code by hash.
@@ -33,12 +34,10 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-#: Where TLS ends at a proxy: a year, as browsers take it to heart.
+#: Sent where TLS ends at a proxy; a year.
 _HSTS: Final = "max-age=31536000; includeSubDomains"
 _READING: Final = ("GET", "HEAD")
-#: Methods of the paths that take others.
+#: Methods of the paths that allow more than reading.
 _METHODS: Final = {"/api/v1/annotations": (*_READING, "POST")}
 _LONGEST_BODY: Final = 16 * 1024
 
@@ -67,18 +66,17 @@ def _name(host_header: str) -> str:
 
 
 def _needs_access(path: str) -> bool:
-    """Return True if the path is open to callers with access only.
+    """Return True if only callers with access may read the path, by which routes are matched.
 
-    The path is the one that routes are matched by. ``Request.url`` is no substitute: Starlette builds it from the
-    ``Host`` header, so a caller could choose it.
+    ``Request.url`` is no substitute: Starlette builds it from the ``Host`` header, so a caller could choose it.
     """
     return path.startswith("/api/") or path == "/metrics"
 
 
 class Guard:
-    """Middleware that checks access and host, bounds bodies, sets security headers, and logs refusals.
+    """Middleware that checks access and host, limits bodies, sets security headers, and logs refusals.
 
-    ``access_log``: a line for each request, once it is answered or its client has gone.
+    ``access_log``: log a line for each request, once it is answered or its client has gone.
     """
 
     def __init__(self, app: ASGIApp, *, access: Access, loopback_only: bool, access_log: bool = False) -> None:
@@ -86,7 +84,7 @@ class Guard:
         self._loopback_only, self._access_log = loopback_only, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer requests that are refused, pass on the others."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -99,16 +97,15 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                if self._behind_tls(request):
+                if self._is_behind_tls(request):
                     headers["strict-transport-security"] = _HSTS
             sent += len(message.get("body", b""))
             await send(message)
 
         try:
-            problem = self._refusal(request)
-            if problem is None:
+            if (problem := self._refusal(request)) is None:
                 await self._app(scope, receive, guarded)
-            else:  # its path, which may be anything, is left out
+            else:  # the log leaves out the path, which may be anything
                 refusals.warning("refused %s: %s", _peer(scope), problem.kind)
                 await problem.response(scope["path"])(scope, receive, guarded)
         finally:
@@ -117,40 +114,33 @@ class Guard:
 
     def _refusal(self, request: Request) -> Problem | None:
         if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
-            # Else a page of any site could read the feed by pointing its own name at 127.0.0.1.
+            # Otherwise a page of any site could read the feed by pointing its own name at 127.0.0.1.
             return Problem("host", "this server listens on loopback and answers to localhost only")
         methods = _METHODS.get(request.scope["path"], _READING)
         if request.method not in methods:
             allowed = ", ".join(methods)
             return Problem("method-not-allowed", f"this path takes {allowed}", {"Allow": allowed})
-        length = request.headers.get("content-length", "0")
+        length = digits(request.headers.get("content-length", "0"))
         longest = _LONGEST_BODY if request.method == "POST" else 0
-        if (
-            "transfer-encoding" in request.headers
-            or not length.isascii()
-            or not length.isdigit()
-            or int(length[:19]) > longest
-        ):
+        if "transfer-encoding" in request.headers or length is None or length > longest:
             return Problem("body", KINDS["body"].meaning)
         if self._access.is_open:
             return None
         request.scope[CALLER] = caller = self._access.caller(request)
         return self._access.refusal() if caller is None and _needs_access(request.scope["path"]) else None
 
-    def _behind_tls(self, request: Request) -> bool:
-        proxies = self._access.proxies
-        if proxies is None or not proxies.vouches(request):
-            return False
-        return request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
+    def _is_behind_tls(self, request: Request) -> bool:
+        proxies, protocol = self._access.proxies, request.headers.get("x-forwarded-proto", "")
+        return proxies is not None and proxies.vouches(request) and protocol.strip().lower() == "https"
 
 
 log = logging.getLogger(__name__)
 
 #: 96 bits of base64.
 _SHORTEST: Final = 16
-#: Seconds between two looks at the file of tokens.
-_LOOK_SECONDS: Final = 1.0
-#: A field name of RFC 9110, 5.1, and those that mean something else.
+#: Seconds between checks of the token file.
+_CHECK_SECONDS: Final = 1.0
+#: A field name of RFC 9110, 5.1, and those that have another meaning.
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _TAKEN: Final = frozenset({"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"})
 _LONGEST_NAME: Final = 256
@@ -165,10 +155,10 @@ class UnusableProxy(BadInput):
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """The tokens of ``--token-file``, a line each, of at least 16 characters, not readable by every user.
+    """Return the tokens of ``--token-file``: one a line, each of at least 16 characters.
 
     Raises:
-        UnusableToken: the file is missing, empty, open to others, or a token is short.
+        UnusableToken: the file is missing, empty or readable by every user, or a token is short.
     """
     try:
         mode = path.stat().st_mode
@@ -187,23 +177,23 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 class TokenFile:
-    """The tokens that are valid now: those of a file, which is read again when it changes.
+    """The valid tokens: those of a file, which is read again when it changes.
 
     Raises:
-        UnusableToken: as :func:`read_tokens`; later on that is logged, and the tokens stay as they were.
+        UnusableToken: as :func:`read_tokens`. If the changed file is unusable, that is logged, and the tokens stay.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self._stamp = path, _stamp(path)
         self._tokens = read_tokens(path)
-        self._next = time.monotonic() + _LOOK_SECONDS
+        self._next = time.monotonic() + _CHECK_SECONDS
 
     def __call__(self) -> Collection[str]:
-        """All of them."""
+        """Return all tokens."""
         now = time.monotonic()
         if now < self._next:
             return self._tokens
-        self._next, before, self._stamp = now + _LOOK_SECONDS, self._stamp, _stamp(self._path)
+        self._next, before, self._stamp = now + _CHECK_SECONDS, self._stamp, _stamp(self._path)
         if self._stamp != before:
             try:
                 self._tokens = read_tokens(self._path)
@@ -230,24 +220,23 @@ class Proxies:
 
     @classmethod
     def of(cls, header: str, addresses: Iterable[str]) -> Self:
-        """From ``--trust-header`` and each ``--trusted-proxy``.
+        """Return the proxies of ``--trust-header`` and each ``--trusted-proxy``.
 
         Raises:
-            UnusableProxy: the name is none, or an address is.
+            UnusableProxy: the header's name or an address is invalid.
         """
         if _FIELD.fullmatch(header) is None or header.lower() in _TAKEN:
             raise UnusableProxy(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
         try:
             networks = tuple(map(ip_network, addresses))
         except ValueError as error:
-            says = f"--trusted-proxy: {error}; write an address, or a network as 10.0.0.0/24"
-            raise UnusableProxy(says) from error
+            raise UnusableProxy(f"--trusted-proxy: {error}; write an address, or a network as 10.0.0.0/24") from error
         if not networks:
             raise UnusableProxy("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
         return cls(header, networks)
 
     def vouches(self, request: Request) -> bool:
-        """Return True if the request comes from one of them."""
+        """Return True if the request comes from one of the proxies."""
         try:
             peer = ip_address(request.client.host if request.client else "")
         except ValueError:
@@ -267,9 +256,7 @@ class Proxies:
 class Access:
     """The access rules: everyone has access if there are neither tokens nor proxies.
 
-    Attributes:
-        tokens: gives the tokens that are valid now.
-        proxies: those that are trusted.
+    ``tokens`` returns the valid tokens; ``proxies`` are trusted.
     """
 
     tokens: Callable[[], Collection[str]] | None = None
@@ -281,7 +268,7 @@ class Access:
         return self.tokens is None and self.proxies is None
 
     def caller(self, request: Request) -> str | None:
-        """Return the caller's name for the log; None if it has no access."""
+        """Return the caller's name for the log; None if the caller has no access."""
         if self.proxies is not None and (name := self.proxies.name(request)) is not None:
             return name
         if self.tokens is not None and self._has_token(request, self.tokens()):
@@ -289,28 +276,28 @@ class Access:
         return None
 
     def valid(self) -> Collection[str]:
-        """The tokens that are valid now; another object when they are others than before."""
+        """Return the valid tokens; a new object whenever they change."""
         return () if self.tokens is None else self.tokens()
 
     def admission(self, request: Request) -> Callable[[], bool]:
         """Return a function that returns True while the request would be admitted."""
-        admitted = self.is_open
+        is_admitted = self.is_open
         checked: Collection[str] | None = None
 
-        def still() -> bool:
-            nonlocal admitted, checked
+        def admitted() -> bool:
+            nonlocal is_admitted, checked
             valid = self.valid()
             if valid is not checked and not self.is_open:
-                admitted, checked = self.caller(request) is not None, valid
-            return admitted
+                is_admitted, checked = self.caller(request) is not None, valid
+            return is_admitted
 
-        return still
+        return admitted
 
     @staticmethod
     def _has_token(request: Request, tokens: Collection[str]) -> bool:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         sent = credentials.strip().encode(errors="replace")
-        # All are compared, so that the time does not depend on which one it is.
+        # All tokens are compared, so that the time does not depend on which of them matches.
         matching = sum(hmac.compare_digest(sent, token.encode()) for token in tokens)
         return matching > 0 and scheme.lower() == "bearer"
 
@@ -325,27 +312,22 @@ class Access:
         )
 
 
-#: Every request, where that is wanted: one line each, with fields of its own in the JSON format.
+#: The access log: one line for each request, with fields of its own in the JSON format.
 requests: Final = logging.getLogger("streaming.serve.access")
-#: What the guard refuses, always: once a minute for each caller and reason.
+#: Refused requests: one line a minute for each caller and reason.
 refusals: Final = logging.getLogger("streaming.serve.refused")
 refusals.addFilter(OncePerMinute())
 
-#: Where the guard notes in the scope who asks.
+#: The caller's key in the scope.
 CALLER: Final = "rebalance_monitor.caller"
 _LONGEST_PATH: Final = 1000
 
 
 def _log_request(scope: Scope, answer: dict[str, int]) -> None:
-    # As it was sent, so percent-encoded. Without the query: a secret that somebody put there by mistake stays out.
+    # The path is percent-encoded, as sent. The query is left out, as it may have a secret by mistake.
     path = scope.get("raw_path", b"")[:_LONGEST_PATH].decode("ascii", "backslashreplace")
-    fields: dict[str, Any] = {
-        "peer": _peer(scope),
-        "caller": scope.get(CALLER),
-        "method": scope["method"],
-        "path": path,
-        **answer,
-    }
+    fields: dict[str, Any] = {"peer": _peer(scope), "caller": scope.get(CALLER), "method": scope["method"]}
+    fields |= {"path": path, **answer}
     requests.info("%s", " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items()), extra=fields)
 
 

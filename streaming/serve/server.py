@@ -1,4 +1,4 @@
-"""One process: follower thread, board, uvicorn; from settings to a drained exit."""
+"""The server process: follower thread, board, and uvicorn, from start to a drained exit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -35,19 +35,19 @@ from streaming.settings.config import ServiceLevel
 
 log = logging.getLogger(__name__)
 
-#: Queries of the history that run at once; more wait.
+#: Queries of the history that run at once.
 _READERS: Final = 4
-#: Seconds that requests under way get to end once the process is stopped.
+#: Seconds that open requests have to end once the process is stopped.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
-#: Seconds without progress of the follower after which waiting for it is over: the watchdog may end the process.
+#: Seconds without progress of the follower after which the watchdog may end the process.
 _LOST_SECONDS: Final = 300.0
-#: Seconds between looks at the follower and the tokens.
+#: Seconds between checks of the follower and the tokens.
 _WATCH_SECONDS: Final = 1.0
 
 
 class AddressUnusable(OutsideFailure):
-    """The address can't be listened on."""
+    """The server can't listen on the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class ServeOptions:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one.
+    """Return a listening socket; port 0 takes a free port.
 
     Raises:
-        AddressUnusable: the port is taken, or the host is not this machine's.
+        AddressUnusable: the port is in use, or the host is not an address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -90,7 +90,7 @@ def address(listening: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Ends with status 0 on a signal; uvicorn itself would raise the signal again once drained."""
+    """uvicorn's server, which ends normally on a signal; uvicorn itself would raise the signal again once drained."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
         super().__init__(config)
@@ -118,14 +118,10 @@ class _Server(uvicorn.Server):
 
 
 class FeedServer:
-    """Owns the parts of one running feed.
+    """Serves the records of a source.
 
-    Args:
-        source: what is read.
-        options: how it is served.
-        cluster_id: of the cluster that is read.
-        freshness: the freshness of the components that feed the topics, at a time of the monotonic clock.
-        beat: called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
+    ``freshness`` returns the freshness of the components that feed the topics, at a time of the monotonic clock.
+    ``beat`` is called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
     """
 
     def __init__(
@@ -137,23 +133,21 @@ class FeedServer:
         freshness: Callable[[float], Freshness] = lambda _: Freshness(),
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        self._options, self._cluster_id = options, cluster_id
-        self._beat = beat
-        self._freshness = freshness
-        tokens = TokenFile(options.token_file) if options.token_file else None
-        self._access = Access(tokens, options.proxies)
+        self._source, self._options, self._cluster_id = source, options, cluster_id
+        self._freshness, self._beat = freshness, beat
+        self._access = Access(TokenFile(options.token_file) if options.token_file else None, options.proxies)
         self._failure: MonitorError | None = None
-        self._source = source
         self._stopped = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: _Server | None = None
-        with ExitStack() as undo:
-            self._history = History(
-                options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic, stories=options.stories
-            )
-            undo.callback(self._history.close)
+        self._history = History(
+            options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic, stories=options.stories
+        )
+        try:
             self.socket = listen(options.host, options.port)
-            undo.pop_all()
+        except BaseException:
+            self._history.close()
+            raise
         self.address = address(self.socket)
         if not is_loopback(options.host) and self._access.is_open:
             log.warning("%s is open to the network without a token: use --token-file", self.address)
@@ -167,7 +161,7 @@ class FeedServer:
                 loop.call_soon_threadsafe(server.stop)
 
     def run(self) -> None:
-        """Serve until a signal or :meth:`stop`; what was read is stored by then.
+        """Serve until a signal or :meth:`stop`; all records read are stored by then.
 
         Raises:
             MonitorError: reading the topics or writing the history failed for good.
@@ -230,7 +224,7 @@ async def _watch(follower: Follower, access: Access, board: Board, beat: Callabl
             beat()
         if access.valid() is not tokens:
             tokens = access.valid()
-            board.wake()  # whose token is gone is let go, also where nothing happens
+            board.wake()  # ends the streams of callers without a valid token, also while there are no events
 
 
 def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from msgspec import structs
-
 from streaming.kafka.access import require
 from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.kafka.clients import same_cluster
@@ -30,24 +28,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Records a transaction; a burst is written in transactions of this size.
+#: The most records in one transaction of the history.
 BATCH: Final = 500
 
 
 class Source:
-    """Diffs and assignments through one reader, without a consumer group: positions are those of the history.
+    """Reads diffs and assignments with one reader, without a consumer group, from the history's positions.
 
-    Each topic of stories has a reader of its own: where one is missing, or not readable, the feed goes on.
+    Each topic of stories has a reader of its own, so that the feed continues if such a topic is missing or unreadable.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.stories: dict[str, Sort] = {settings.topics.episodes: "episode", settings.topics.incidents: "incident"}
-        self._story_readers: list[BufferedTopicReader] = []
-        self._story_ids: dict[str, str] = {}
-        self._settings = settings
-        self.topics = (settings.topics.diffs, settings.topics.assignments)
+        self._settings, topics = settings, settings.topics
+        self.topics = (topics.diffs, topics.assignments)
+        self.stories: dict[str, Sort] = {topics.episodes: "episode", topics.incidents: "incident"}
         self.cluster_id = require(settings, "serve")
         self._reader: TopicReader | None = None
+        self._story_readers: list[BufferedTopicReader] = []
+        self._story_ids: dict[str, str] = {}
         self._expected: dict[tuple[str, int], int] = {}
         self._ids: dict[str, str] = {}
         self._missing: dict[str, int] = {}
@@ -57,10 +55,10 @@ class Source:
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
         """Start at ``{(topic, partition): next offset}`` of topics with these ids; others start at their beginning.
 
-        A missing topic is looked for while polling.
+        A missing topic is read once it exists.
 
         Raises:
-            AnotherCluster: it took the place of the one that was there before.
+            AnotherCluster: the servers now belong to another cluster.
         """
         self._reader = TopicReader(
             self._settings.kafka,
@@ -73,10 +71,10 @@ class Source:
         )
         self._note(self._reader)
         for topic, sort in self.stories.items():
-            aside = BufferedTopicReader(
-                *(self._settings.kafka, topic, f"{sort}s"), positions=positions, topic_id=ids.get(topic)
+            reader = BufferedTopicReader(
+                self._settings.kafka, topic, f"{sort}s", positions=positions, topic_id=ids.get(topic)
             )
-            self._story_readers.append(aside.__enter__())
+            self._story_readers.append(reader.__enter__())
 
     def _opened(self) -> TopicReader:
         if self._reader is None:
@@ -84,31 +82,29 @@ class Source:
         return self._reader
 
     def poll(self, timeout: float) -> list[TopicRecord]:
-        """Return new records, at most ``BATCH``; wait for the first one only.
+        """Return new records, at most ``BATCH`` of the diffs and assignments; wait only for the first of these.
 
         Raises:
             NotAllowed: this user may not read a topic any more.
-            AnotherCluster: it took the place of the one that was there before.
+            AnotherCluster: the servers now belong to another cluster.
         """
         reader = self._opened()
         messages = reader.poll(timeout, BATCH)
         self._note(reader)
-        return [*(self._record(message) for message in messages), *self._stories()]
+        records = [_record(message) for message in messages]
+        for record in records:
+            self._expect_after(record)
+        return [*records, *self._stories()]
 
     def _stories(self) -> Iterator[TopicRecord]:
         """Yield new records of the story topics; a recreated topic's id is set before its first record."""
-        for aside in self._story_readers:
-            batch = aside.take()
-            if batch is None:
-                continue
-            self._story_ids[aside.topic] = batch.topic_id
-            wanted = f"rebalance.{self.stories[aside.topic]}"
-            for message in batch.messages:
-                ce = codec.ce_attributes(message.headers())
-                if ce.get("type", wanted) in (wanted, ANNOTATION_TYPE):
-                    happened = _event_time(ce.get("time", ""))
-                    record = _record(message, ce.get("id"))
-                    yield structs.replace(record, type=ce.get("type", wanted), happened=happened)
+        for reader in self._story_readers:
+            batch = reader.take()
+            if batch is not None:
+                self._story_ids[reader.topic] = batch.topic_id
+                ce_type = f"rebalance.{self.stories[reader.topic]}"
+                records = (_record(message, ce_type) for message in batch.messages)
+                yield from (record for record in records if record.type in (ce_type, ANNOTATION_TYPE))
 
     def _note(self, reader: TopicReader) -> None:
         if reader.ids != self._ids:
@@ -125,15 +121,13 @@ class Source:
             if not silent:
                 same_cluster(self._settings.kafka, self.cluster_id)
 
-    def _record(self, message: Message) -> TopicRecord:
-        place = (message.topic() or "", message.partition() or 0)
-        offset = message.offset() or 0
-        expected = self._expected.get(place, offset)
-        if offset > expected and place[0] == self.topics[0]:
-            # Gaps are normal under compaction and transactions; in the diff topic they mean lost rounds.
-            log.warning("%s partition %d: offsets %d to %d are gone", *place, expected, offset - 1)
-        self._expected[place] = offset + 1
-        return _record(message, codec.ce_attributes(message.headers()).get("id"))
+    def _expect_after(self, record: TopicRecord) -> None:
+        """Log if offsets of the diff topic are missing, which means lost rounds; compaction causes gaps in others."""
+        place = (record.topic, record.partition)
+        expected = self._expected.get(place, record.offset)
+        if record.offset > expected and record.topic == self.topics[0]:
+            log.warning("%s partition %d: offsets %d to %d are gone", *place, expected, record.offset - 1)
+        self._expected[place] = record.offset + 1
 
     @property
     def ids(self) -> dict[str, str]:
@@ -142,12 +136,12 @@ class Source:
 
     @property
     def caught_up(self) -> bool:
-        """Both topics exist, and every partition's end was seen."""
+        """True if both topics exist and were read to their ends."""
         return self._opened().at_end
 
     @property
     def lag(self) -> int:
-        """From the ends that came with the last fetches: no request of its own."""
+        """Unread records, by the ends that came with the last fetches."""
         return self._opened().lag
 
     @property
@@ -165,41 +159,36 @@ class Source:
     @property
     def whole(self) -> frozenset[Sort]:
         """The sorts of stories that are read completely."""
-        return frozenset(self.stories[aside.topic] for aside in self._story_readers if aside.is_complete)
+        return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
     def publish(self, event: Event) -> None:
         """Write an event to the membership topic.
 
         Raises:
-            MonitorError: Kafka did not take it.
+            MonitorError: Kafka did not accept the event.
         """
         with EventProducer(self._settings, component="serve") as producer:
             producer.send(event)
 
     def close(self) -> None:
         """Close the readers."""
-        for aside in self._story_readers:
-            aside.__exit__()
+        for reader in self._story_readers:
+            reader.__exit__()
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
 
-def _event_time(ce_time: str) -> int:
-    """Return the time of a ``ce_time`` header, ms; 0 if it is none."""
+def _record(message: Message, default_type: str = "") -> TopicRecord:
+    ce = codec.ce_attributes(message.headers())
     try:
-        return round(datetime.fromisoformat(ce_time).timestamp() * 1000)
+        happened = round(datetime.fromisoformat(ce.get("time", "")).timestamp() * 1000)
     except ValueError:
-        return 0
-
-
-def _record(message: Message, ce_id: str | None) -> TopicRecord:
+        happened = 0
     return TopicRecord(
-        message.topic() or "",
-        message.partition() or 0,
-        message.offset() or 0,
-        message.key(),
-        message.value(),
-        ce_id,
-        message.timestamp()[1],
+        *(message.topic() or "", message.partition() or 0, message.offset() or 0, message.key(), message.value()),
+        id=ce.get("id"),
+        timestamp=message.timestamp()[1],
+        type=ce.get("type", default_type),
+        happened=happened,
     )

@@ -59,7 +59,7 @@ def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the file at every request."""
-    monkeypatch.setattr(security, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
 
 
 def test_tokens_change_while_it_serves(always: None, tmp_path: Path, history: History) -> None:

@@ -50,7 +50,7 @@ def ended(client: socket.socket) -> bool:
 def test_a_feed_ends_with_the_token_that_opened_it(
     options: ServeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(security, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(server, "_WATCH_SECONDS", 0.05)
     old, new, file = "an-old-token-of-16", "a-new-token-of-16", tmp_path / "tokens"
     file.touch(0o600)

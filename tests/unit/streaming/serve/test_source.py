@@ -73,7 +73,7 @@ def test_record_is_returned_as_in_the_topic(kafka: MemoryKafka, source: Source) 
     source.open({}, {})
     assert sorted(read(source), key=lambda topic_record: topic_record.topic) == [
         TopicRecord(ASSIGNMENTS, 1, 0, b"g", None, None),
-        TopicRecord(DIFFS, 3, 0, b"g", b"diff", "g:1"),
+        TopicRecord(DIFFS, 3, 0, b"g", b"diff", "g:1", type="x"),
     ]
     assert source.ids == {name: kafka.topics[name].id for name in (DIFFS, ASSIGNMENTS)}
     assert source.lag == 0
