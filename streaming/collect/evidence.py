@@ -42,54 +42,47 @@ _HEARTBEATS = 3
 
 
 def departure_evidence(
-    before: GroupObserved, now: GroupObserved, holdings: PartitionOwners, surely_alive_ms: int | None
+    before: GroupObserved, now: GroupObserved, owners: PartitionOwners, surely_alive_ms: int | None
 ) -> list[Evidence]:
-    """Return evidence about members of ``before`` that are missing ``now``.
+    """Return evidence about members of ``before``, the previous snapshot, that are missing ``now``.
 
-    Args:
-        before: the previous snapshot.
-        now: the next one.
-        holdings: owners and commits at ``before``.
-        surely_alive_ms: the time after a commit in which no session of a KIP-848 member can expire; None: unknown.
+    ``owners`` has the commits until ``before``; in ``surely_alive_ms`` after a commit no session of a KIP-848 member
+    can expire (None: unknown).
     """
     if now.generation is not None and now.generation > (before.generation or 0) + 1:
         return []  # a generation was not read, and they may have left then
-    return removal_evidence(departed(before, now), now, holdings, surely_alive_ms)
+    return removal_evidence(departed(before, now), now, owners, surely_alive_ms)
 
 
 def removal_evidence(
-    members: Iterable[ObservedMember], now: GroupObserved, holdings: PartitionOwners, surely_alive_ms: int | None
+    members: Iterable[ObservedMember], now: GroupObserved, owners: PartitionOwners, surely_alive_ms: int | None
 ) -> list[Evidence]:
     """Return evidence about these removed members; ``now`` may have no members. See :func:`departure_evidence`."""
-    items = (_removal_evidence(member, now, holdings.last_commit(member), surely_alive_ms) for member in members)
-    return [item for item in items if item is not None]
-
-
-def _removal_evidence(
-    member: ObservedMember, now: GroupObserved, last: int | None, surely_alive_ms: int | None
-) -> Evidence | None:
-    if last is None:
-        return None
-    silence = max(0, now.timestamp - last)
-    timeout = member.session_timeout_ms
-    surely_alive = surely_alive_ms if timeout is None else timeout - timeout // _HEARTBEATS
-    reason = f"last offset commit {silence} ms before it was gone"
-    if timeout is not None:
-        reason += f", session timeout {timeout} ms"
-    kind = UNSURE
-    if member.pending_revocation:
-        reason += "; it still had partitions to give up: can't tell a crash from a leave"
-    elif surely_alive is not None and silence < surely_alive:
-        kind = "member.left"
-        reason += f": its session can't have run out within {surely_alive} ms, it left"
-    elif now.group_protocol == "classic" and timeout is not None and silence >= timeout:
-        if silence > _IDLE_FACTOR * timeout:
-            return None
-        kind = "member.fenced"
-        reason += ": most likely its session ran out"
-    else:
-        reason += ": can't tell a crash from a leave"
-    return Evidence(source=SOURCE, reason=reason, member_ids=[member.member_id], kind=kind)
+    evidence = []
+    for member in members:
+        last_commit, timeout = owners.last_commit(member), member.session_timeout_ms
+        if last_commit is None:
+            continue
+        silence = max(0, now.timestamp - last_commit)
+        surely_alive = surely_alive_ms if timeout is None else timeout - timeout // _HEARTBEATS
+        reason = f"last offset commit {silence} ms before it was gone"
+        if timeout is not None:
+            reason += f", session timeout {timeout} ms"
+        kind = UNSURE
+        if member.pending_revocation:
+            reason += "; it still had partitions to give up: can't tell a crash from a leave"
+        elif surely_alive is not None and silence < surely_alive:
+            kind = "member.left"
+            reason += f": its session can't have run out within {surely_alive} ms, it left"
+        elif now.group_protocol == "classic" and timeout is not None and silence >= timeout:
+            if silence > _IDLE_FACTOR * timeout:
+                continue
+            kind = "member.fenced"
+            reason += ": most likely its session ran out"
+        else:
+            reason += ": can't tell a crash from a leave"
+        evidence.append(Evidence(source=SOURCE, reason=reason, member_ids=[member.member_id], kind=kind))
+    return evidence
 
 
 def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMember]:

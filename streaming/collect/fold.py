@@ -23,7 +23,7 @@ from streaming.collect.coordinator.records import OffsetCommit, RawRecord, decod
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.evidence import SOURCE
 from streaming.collect.followed_group import FollowedGroup
-from streaming.collect.partition_owners import CoordinatorActivity
+from streaming.collect.partition_owners import CoordinatorActivity, PartitionOwners
 from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObserved, PartitionsStopped
 
 
@@ -71,8 +71,7 @@ class Fold:
     ) -> None:
         self._source, self._partition = source, partition
         self._names, self._is_wanted, self._surely_alive_ms = names, is_wanted, surely_alive_ms
-        self.start = 0
-        self.held_at_start = False
+        self.start, self.held_at_start = 0, False
         self.open_offset: int | None = None
         self._has_begun = False
         self._leader_epoch, self._leader_since = -1, 0
@@ -112,13 +111,10 @@ class Fold:
             self._add_resumed(self.groups[group_id], record)
         self._resumed = {}
         for group_id, record in self._changed.items():
-            group = self.groups[group_id]
-            if group.can_wait(record):
-                group.hold(record)
-                if group.held is not None:
-                    self._held.add(group_id)
+            if self.groups[group_id].hold(record):
+                self._held.add(group_id)
             else:
-                self._publish(group, record)
+                self._publish(self.groups[group_id], record)
         self._changed = {}
         self._timestamp = self.open_offset = None
         return self._take_outcomes(self.start)
@@ -158,8 +154,8 @@ class Fold:
         return self._take_outcomes(0 if self._has_begun else self.start)
 
     def _take_outcomes(self, start: int) -> list[Outcome]:
-        outcomes, self._outcomes = [one for one in self._outcomes if one.record.offset >= start], []
-        return outcomes
+        outcomes, self._outcomes = self._outcomes, []
+        return [outcome for outcome in outcomes if outcome.record.offset >= start]
 
     def _apply(self, record: RawRecord) -> bool:
         decoded = decode(record.key, record.value, self._is_wanted)
@@ -168,10 +164,10 @@ class Fold:
         group = self.groups.get(decoded.group_id)
         if isinstance(decoded, OffsetCommit):
             self._keep_offset(decoded)
-            if group is None or not self._commit(group, decoded):
-                return False
-            self._resumed[decoded.group_id] = record
-            return True
+            is_evidence = group is not None and self._commit(group.owners, decoded)
+            if is_evidence:
+                self._resumed[decoded.group_id] = record
+            return is_evidence
         if not 0 <= record.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {record.timestamp} is no time in milliseconds")
         self._activity.wrote(record.timestamp)
@@ -198,14 +194,12 @@ class Fold:
         if not offsets:
             del self.committed[commit.group_id]
 
-    def _commit(self, group: FollowedGroup, commit: OffsetCommit) -> bool:
+    def _commit(self, owners: PartitionOwners, commit: OffsetCommit) -> bool:
         sent_after = None
         if commit.timestamp is not None and 0 <= commit.timestamp <= MAX_TIMESTAMP:
             self._activity.wrote(commit.timestamp)
             sent_after = self._activity.sent_after(commit.timestamp)
-        return group.owners.commit(
-            commit.topic, commit.partition, commit.timestamp, commit.offset, sent_after=sent_after
-        )
+        return owners.commit(commit.topic, commit.partition, commit.timestamp, commit.offset, sent_after=sent_after)
 
     def _add_resumed(self, group: FollowedGroup, record: RawRecord) -> None:
         if group.snapshot is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:

@@ -16,8 +16,7 @@ from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, Evidence,
 
 #: A rebalance may follow from a coordinator move for this long: twice the default session timeout.
 _MOVE_MS: Final = 90_000
-#: Evidence for the first generation of a new group if its first generations were overtaken before they were
-#: written.
+#: Evidence for the first written generation of a new group whose earlier generations were never written.
 _CREATED: Final = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
 )
@@ -93,9 +92,7 @@ class FollowedGroup:
     def number(self) -> int | None:
         """The generation, or epoch, of the last published snapshot."""
         snapshot = self.snapshot
-        if snapshot is None:
-            return None
-        return snapshot.group_epoch if snapshot.counts_epochs else snapshot.generation
+        return None if snapshot is None else snapshot.group_epoch if snapshot.counts_epochs else snapshot.generation
 
     def apply(self, record: ClassicGroup | GroupPart) -> None:
         """Apply one record of the coordinator."""
@@ -108,39 +105,32 @@ class FollowedGroup:
         """True if a snapshot now would follow the last one too soon. A clock that goes back ends the wait."""
         return 0 <= timestamp - self.published_at < COALESCE_MS
 
-    def can_wait(self, record: RawRecord) -> bool:
-        """True if the group is large and in flux, and a snapshot would be too early."""
-        group = self.state.modern
+    def hold(self, record: RawRecord) -> bool:
+        """Let a snapshot wait if the group is large and in flux, and the snapshot would be too early; False if not.
+
+        Owners change at once, as later commits are compared with them.
+        """
+        group, snapshot = self.state.modern, self.snapshot
         if self.state.classic is not None or group is None or len(group.subscriptions) <= LARGE:
             return False
-        if self.snapshot is None or not self.snapshot.counts_epochs:
+        if snapshot is None or not snapshot.counts_epochs or not self.is_early(record.timestamp):
             return False
-        return group.number is not None and group.state not in _SETTLED and self.is_early(record.timestamp)
-
-    def hold(self, record: RawRecord) -> None:
-        """Let a snapshot wait. Owners change at once, as later commits are compared with them."""
-        group, snapshot = self.state.modern, self.snapshot
-        head = None if group is None else group.head(self.group_id, record.timestamp)
-        if group is None or snapshot is None or head is None:
-            return
+        head = group.head(self.group_id, record.timestamp)
+        if head is None or head.state in _SETTLED:
+            return False
         self.held = record
-        removed = group.changed - group.subscriptions.keys()
-        if removed:
-            static = {one.group_instance_id for one in group.subscriptions.values()} - {None}
-            members = [
-                member
-                for member in snapshot.members
-                if member.member_id in removed and member.group_instance_id not in static
-            ]
-            self.evidence += removal_evidence(members, head, self.owners, self.surely_alive_ms)
-        if group.kind != "consumer":
-            return  # tasks have no commits, and partitions of share groups have several owners
-        owned = {
-            member_id: named(group.currents[member_id].active, self.names) if member_id in group.currents else None
-            for member_id in sorted(group.changed)
-        }
-        self.owners.change(head.group_epoch or 0, record.timestamp, owned)
-        group.changed.clear()
+        if removed := group.changed - group.subscriptions.keys():
+            static = {subscription.group_instance_id for subscription in group.subscriptions.values()} - {None}
+            gone = (m for m in snapshot.members if m.member_id in removed and m.group_instance_id not in static)
+            self.evidence += removal_evidence(gone, head, self.owners, self.surely_alive_ms)
+        if group.kind == "consumer":  # tasks have no commits, and partitions of share groups have several owners
+            owned = {
+                member_id: named(group.currents[member_id].active, self.names) if member_id in group.currents else None
+                for member_id in sorted(group.changed)
+            }
+            self.owners.change(head.group_epoch or 0, record.timestamp, owned)
+            group.changed.clear()
+        return True
 
     def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
         """Return the event for the state at a record; None: nothing changed."""

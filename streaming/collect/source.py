@@ -203,11 +203,8 @@ class OffsetsTopic:
 
     def snapshots(self) -> dict[str, GroupObserved]:
         """Return the last published snapshot of each group."""
-        return {
-            group_id: snapshot
-            for partition in self._partitions.values()
-            for group_id, snapshot in partition.fold.snapshots().items()
-        }
+        folds = (partition.fold for partition in self._partitions.values())
+        return {group_id: snapshot for fold in folds for group_id, snapshot in fold.snapshots().items()}
 
     def group(self, group_id: str) -> KnownGroup | None:
         """Return a group with its offset commits; None: it has no snapshot."""
