@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
@@ -25,7 +25,7 @@ _ZONES_MS: Final = 900_000
 #: A record further from its line than this, ms, belongs to another line: the log is old, or a static member
 #: rejoined and the coordinator wrote the generation again.
 _APART_MS: Final = 1_000
-#: BrokerReasons for which the coordinator asks all members to rejoin.
+#: Reasons for which the coordinator asks all members to rejoin.
 _REQUESTED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
 
 
@@ -65,13 +65,11 @@ class JoinPhases:
             complete = self._open.pop(event.group_id, None)
             if complete is not None and event.timestamp is not None:
                 self._phases[event.group_id, event.number] = complete, event.timestamp
-                if len(self._phases) > _REMEMBERED:
-                    self._phases.popitem(last=False)
+                _drop_oldest(self._phases)
 
     def _phase(self, event: CoordinatorEvent, new: _Phase) -> _Phase:
         phase = self._open.setdefault(event.group_id, new)
-        if len(self._open) > _REMEMBERED:
-            self._open.popitem(last=False)
+        _drop_oldest(self._open)
         return phase
 
     def stop(self, group_id: str, number: int, timestamp: int) -> Stop | None:
@@ -89,6 +87,11 @@ class JoinPhases:
             stopped_before=_bound(phase.stabilized, zone, end=True),
         )
         return None if stop == Stop() else stop
+
+
+def _drop_oldest(entries: OrderedDict[Any, Any]) -> None:
+    if len(entries) > _REMEMBERED:
+        entries.popitem(last=False)
 
 
 def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> int | UnsetType:
@@ -186,8 +189,7 @@ class GroupReasons:
     def _group(self, group_id: str) -> _Group:
         group = self._groups.setdefault(group_id, _Group())
         self._groups.move_to_end(group_id)
-        if len(self._groups) > _REMEMBERED:
-            self._groups.popitem(last=False)
+        _drop_oldest(self._groups)
         return group
 
     def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:
@@ -216,9 +218,9 @@ class GroupReasons:
         item = _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
         if event.late and group.prepared is None and group.last is not None:
             # The line of the generation came before this one.
-            known = [*self._evidence.get((event.group_id, group.last), ())]
-            _note(known, item)
-            self._keep(event.group_id, group.last, known)
+            evidence = [*self._evidence.get((event.group_id, group.last), ())]
+            _note(evidence, item)
+            self._keep(event.group_id, group.last, evidence)
             return
         _note(group.pending, item)
         group.is_silent = group.is_silent or event.protocol in ("share", "streams")
@@ -235,8 +237,7 @@ class GroupReasons:
         if items:
             self._evidence[group_id, number] = [*items]
             self._evidence.move_to_end((group_id, number))
-            if len(self._evidence) > _REMEMBERED:
-                self._evidence.popitem(last=False)
+            _drop_oldest(self._evidence)
 
 
 def _note_move(group: _Group, event: CoordinatorEvent) -> None:
@@ -259,13 +260,13 @@ def _note(noted: list[Evidence], item: Evidence) -> None:
     """
     if item in noted:
         return
-    for index, other in enumerate(noted):
-        if item.kind is not None and (other.kind, other.member_ids) == (item.kind, item.member_ids):
+    for index, earlier in enumerate(noted):
+        if item.kind is not None and (earlier.kind, earlier.member_ids) == (item.kind, item.member_ids):
             if item.kind == _FENCED:
                 noted[index] = item
             return
-    known = {(other.kind, member) for other in noted for member in other.member_ids}
-    if item.kind is None or not item.member_ids or any((item.kind, m) not in known for m in item.member_ids):
+    explained = {member_id for earlier in noted if earlier.kind == item.kind for member_id in earlier.member_ids}
+    if item.kind is None or not item.member_ids or not explained.issuperset(item.member_ids):
         noted.append(item)
         del noted[:-_PENDING]
 

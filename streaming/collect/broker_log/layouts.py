@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp
-from streaming.collect.broker_log.messages import OPENINGS, read_beginning, read_message
+from streaming.collect.broker_log.messages import OPENINGS, read_message
 
 _CLOCK: Final = (
     r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[,.](?P<fraction>\d{1,9}))?"
@@ -100,7 +100,7 @@ def _zone(text: str | None) -> timezone:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-#: The tested layouts, in words for people.
+#: The tested layouts, for messages.
 KNOWN_LAYOUTS: Final = (
     "log4j patterns such as `[%d] %p %m (%c)%n`, JSON (log4j2, docker, Kubernetes CRI), logfmt, "
     "and lines behind a prefix of kubectl or docker compose"
@@ -178,7 +178,7 @@ def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) 
         event = read_message(attempt, timestamp, is_exact=is_exact)
         if event is not None:
             return event
-    return read_beginning(text, timestamp)
+    return read_message(text, timestamp, is_exact=False, is_beginning=True)
 
 
 def _unquoted(text: str) -> str:
