@@ -31,7 +31,7 @@ _STATES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state i
 _LISTS: Final = 15
 
 
-class Listing(NamedTuple):
+class RebalancingGroups(NamedTuple):
     """The groups that rebalance; ``number`` counts the lists.
 
     ``complete``: every broker has answered, and this user may describe groups.
@@ -43,11 +43,11 @@ class Listing(NamedTuple):
 
 
 class GroupStates(Closing):
-    """Lists groups on its own thread until it is closed; a cluster that doesn't answer is asked again."""
+    """Lists groups on its own thread until it is closed; repeats requests to a cluster that doesn't answer."""
 
     def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:
         self._settings, self._is_wanted = settings, is_wanted
-        self.latest = Listing()
+        self.latest = RebalancingGroups()
         self._stopping = threading.Event()
         self._reported: str | None = None
         self._sees_groups = False
@@ -63,16 +63,13 @@ class GroupStates(Closing):
             try:
                 self._list()
             except Exception as error:  # noqa: BLE001 - the collector goes on without the list
-                self.latest = Listing(self.latest.number + 1)
+                self.latest = RebalancingGroups(self.latest.number + 1)
                 self._report(f"{type(error).__name__}: {error}")
                 self._stopping.wait(_AGAIN_SECONDS)
 
     def _report(self, trouble: str | None) -> None:
         if trouble != self._reported and not self._stopping.is_set():
-            _log.info(
-                "states of groups are requested" if trouble is None else "states of groups: %s",
-                *filter(None, [trouble]),
-            )
+            _log.info("states of groups are requested" if trouble is None else f"states of groups: {trouble}")
             self._reported = trouble
 
     def _list(self) -> None:
@@ -89,7 +86,7 @@ class GroupStates(Closing):
             brokers: list[int] = []
             while not self._stopping.is_set():
                 if self.latest.number % _LISTS == 0 or not brokers:
-                    brokers = [one["broker_id"] for one in client.describe_cluster()["brokers"]]
+                    brokers = [broker["broker_id"] for broker in client.describe_cluster()["brokers"]]
                     self._sees_groups = self._sees_groups or bool(client.list_groups(broker_ids=brokers))
                 self._request(client, brokers)
                 self._stopping.wait(_EVERY_SECONDS)
@@ -108,16 +105,16 @@ class GroupStates(Closing):
             trouble = trouble or "no group can be seen; this user needs Describe on groups, where there are any"
         self._sees_groups = self._sees_groups or bool(groups)
         self._report(trouble)
-        self.latest = Listing(self.latest.number + 1, groups, complete=trouble is None)
+        self.latest = RebalancingGroups(self.latest.number + 1, groups, complete=trouble is None)
 
     def _of_broker(self, client: KafkaAdminClient, broker: int) -> dict[str, ListedGroup]:
         listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATES)
-        wanted = {one["group_id"]: one for one in listed if self._is_wanted(one["group_id"])}
-        classic = [
-            group_id for group_id, one in wanted.items() if (one.get("group_type") or _CLASSIC).lower() == _CLASSIC
-        ]
+        wanted = [group for group in listed if self._is_wanted(group["group_id"])]
+        classic = [group["group_id"] for group in wanted if (group.get("group_type") or _CLASSIC).lower() == _CLASSIC]
         members = _described_members(client, broker, classic) if classic else {}
-        return {group_id: ListedGroup(one["group_state"], members.get(group_id)) for group_id, one in wanted.items()}
+        return {
+            group["group_id"]: ListedGroup(group["group_state"], members.get(group["group_id"])) for group in wanted
+        }
 
 
 def _described_members(client: KafkaAdminClient, broker: int, group_ids: list[str]) -> dict[str, frozenset[str]]:

@@ -13,9 +13,9 @@ last generation are awaited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -94,8 +94,7 @@ class _Rebalance:
 class Rebalances:
     """The rebalances in progress.
 
-    Args:
-        published: groups whose last published rebalance has no end yet, of an earlier collector.
+    ``published``: the last published rebalances of an earlier collector that have no end yet, by group.
     """
 
     def __init__(self, published: Mapping[str, GroupRebalancing] | None = None) -> None:
@@ -103,13 +102,9 @@ class Rebalances:
         #: When each member of a group with epochs began to give partitions up, ms.
         self._revoking: dict[str, dict[str, int]] = {}
         for group_id, event in (published or {}).items():
-            rebalance = _Rebalance(
+            self._open[group_id] = _Rebalance(
                 event.since, event.timestamp, event.source, event.state, event.reason, published=event
             )
-            self._open[group_id] = rebalance
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self._open
 
     def groups(self) -> Collection[str]:
         """Return the groups that rebalance."""
@@ -148,7 +143,7 @@ class Rebalances:
             rebalance.since = min(since, rebalance.since)
         rebalance.source, rebalance.state, rebalance.in_log, rebalance.missed = LOG, PREPARING, True, 0
         rebalance.reason, rebalance.number = rebalance.reason or event.reason or None, event.number
-        # Everybody has to join again, also members that had joined before.
+        # All members have to join again, also those that had joined before.
         rebalance.joined = set(event.member_ids) if event.reason_kind in _JOINED else set()
         if event.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
             rebalance.gone.update(event.member_ids)
@@ -188,16 +183,13 @@ class Rebalances:
         if data.state in _SETTLED:
             if rebalance is not None:
                 rebalance.state, rebalance.missed, rebalance.source = data.state, _MISSED, ADMIN
-            return
-        if data.polled:
-            return
-        if rebalance is None or rebalance.source != RECORDS:
-            published = None if rebalance is None else rebalance.published
-            rebalance = _Rebalance(data.timestamp, data.timestamp, RECORDS, published=published)
-            self._open[data.group_id] = rebalance
-        rebalance.state = data.state
-        logged = (item.reason for item in data.evidence if item.source == LOG)
-        rebalance.reason = rebalance.reason or next(logged, None)
+        elif not data.polled:
+            if rebalance is None or rebalance.source != RECORDS:
+                published = None if rebalance is None else rebalance.published
+                rebalance = _Rebalance(data.timestamp, data.timestamp, RECORDS, published=published)
+                self._open[data.group_id] = rebalance
+            logged = (item.reason for item in data.evidence if item.source == LOG)
+            rebalance.state, rebalance.reason = data.state, rebalance.reason or next(logged, None)
 
     def events(self, group_of: Callable[[str], KnownGroup | None], now: int) -> list[GroupRebalancing]:
         """Return the rebalances that began, changed or ended without a generation, as of ``now`` (ms)."""
@@ -208,8 +200,8 @@ class Rebalances:
                 self._forget(group_id)
                 if published is not None:
                     state = rebalance.state if rebalance.state in _SETTLED else None
-                    ended = structs.replace(published, awaited=[], until={}, state=state, ended=True)
-                    events.append(structs.replace(ended, timestamp=now))
+                    changes: dict[str, Any] = {"awaited": [], "until": {}, "state": state, "ended": True}
+                    events.append(structs.replace(published, timestamp=now, **changes))
                 continue
             if now - (rebalance.seen if published is None else published.timestamp) < _EVERY_MS:
                 continue
@@ -226,19 +218,16 @@ class Rebalances:
         self._revoking.pop(group_id, None)
 
     def _event(self, group_id: str, rebalance: _Rebalance, group: KnownGroup | None, now: int) -> GroupRebalancing:
-        counts_epochs = group is not None and group.snapshot.counts_epochs
+        until: dict[str, int] = {}
         if group is None:
             joined, awaited = sorted(rebalance.described or rebalance.joined), list[str]()
-        elif counts_epochs:
+        elif group.snapshot.counts_epochs:
             awaited = _behind(group.snapshot)
             joined = [m.member_id for m in group.snapshot.members if m.member_id not in awaited]
+            until = _deadlines(group.snapshot, self._revoking.get(group_id, {}))
         else:
             joined, awaited = _classic_members(rebalance, group)
-        until: dict[str, int] = {}
-        if group is not None:
-            revoking = self._revoking.get(group_id, {})
-            begins = revoking if counts_epochs else dict.fromkeys(awaited, rebalance.since)
-            until = _deadlines(group.snapshot, begins, counts_epochs=counts_epochs)
+            until = _deadlines(group.snapshot, dict.fromkeys(awaited, rebalance.since))
         return GroupRebalancing(
             group_id=group_id,
             timestamp=now,
@@ -262,13 +251,13 @@ def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
 def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str], list[str]]:
     before = {member.member_id: member for member in group.snapshot.members}
     described = rebalance.described if rebalance.described is not None else before.keys() | rebalance.joined
-    there = described - rebalance.gone
+    members = described - rebalance.gone
     if rebalance.state == COMPLETING:
-        return sorted(there), []
-    joined = there & rebalance.joined | there - before.keys()
-    possible = [member_id for member_id in before if member_id in there and member_id not in joined]
-    polled = {one for one in possible if (group.last_commit(before[one]) or 0) > rebalance.since}
-    # Without a member to wait for the rebalance would be over: one has committed and not rejoined.
+        return sorted(members), []
+    joined = members & rebalance.joined | members - before.keys()
+    possible = [member_id for member_id in before if member_id in members and member_id not in joined]
+    polled = {member_id for member_id in possible if (group.last_commit(before[member_id]) or 0) > rebalance.since}
+    # Without an awaited member the rebalance would be over: a member has committed and not rejoined.
     awaited = [member_id for member_id in possible if member_id not in polled] or possible
     return sorted(joined | polled - {*awaited}), awaited
 
@@ -284,12 +273,12 @@ def _is_late(member: ObservedMember, epoch: int | None) -> bool:
     return member.state == "STABLE" and (member.member_epoch or 0) < (epoch or 0)
 
 
-def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int], *, counts_epochs: bool) -> dict[str, int]:
+def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int]) -> dict[str, int]:
     """Return when the coordinator removes members; a classic group waits for the longest of their timeouts."""
     timeouts = {m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None}
     longest = max(timeouts.values(), default=0)
     return {
-        member_id: at + (timeouts[member_id] if counts_epochs else longest)
+        member_id: at + (timeouts[member_id] if snapshot.counts_epochs else longest)
         for member_id, at in begins.items()
         if member_id in timeouts and longest > 0
     }
@@ -298,6 +287,5 @@ def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int], *, counts_epo
 def _have_stopped(group: KnownGroup, since: int) -> bool | UnsetType:
     if group.snapshot.holds_tasks:
         return UNSET
-    commits: Iterable[int | None] = map(group.last_commit, group.snapshot.members)
-    last = max((at for at in commits if at is not None), default=None)
+    last = max(filter(None, map(group.last_commit, group.snapshot.members)), default=None)
     return UNSET if last is None else last <= since

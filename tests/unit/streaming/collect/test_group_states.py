@@ -9,7 +9,7 @@ import pytest
 from kafka.errors import NodeNotReadyError
 
 from streaming.collect import group_states
-from streaming.collect.group_states import GroupStates, Listing
+from streaming.collect.group_states import GroupStates, RebalancingGroups
 from streaming.collect.rebalances import ListedGroup
 from streaming.settings.connection import KafkaSettings
 from tests.support.wait import eventually
@@ -67,7 +67,7 @@ def group(group_id: str, state: str = "PreparingRebalance", kind: str = "classic
     return {"group_id": group_id, "group_state": state, "group_type": kind, "protocol_type": "consumer"}
 
 
-def listing(states: GroupStates, number: int = 1) -> Listing:
+def listing(states: GroupStates, number: int = 1) -> RebalancingGroups:
     eventually(lambda: states.latest.number > number)
     return states.latest
 
