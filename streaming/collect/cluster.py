@@ -93,15 +93,14 @@ class ClusterTopics:
     def name(self, topic_id: str) -> str:
         """Return the topic's name; the id itself if the cluster no longer has the topic."""
         if topic_id not in self._names and topic_id not in self._unknown:
-            self._request_all()
+            if not self._complete:
+                self._request_all()
             if topic_id not in self._names:
                 self._unknown.add(topic_id)
                 _log.warning("topic id %s has no topic any more; the id stands for its name", topic_id)
         return self._names.get(topic_id, topic_id)
 
     def _request_all(self) -> None:
-        if self._complete:
-            return
         self._topics.clear()  # a topic that was created again has the old name and count, but another id
         for left in reversed(range(_PATIENCE)):
             try:
@@ -129,23 +128,20 @@ class ClusterTopics:
         self.snapshot = None
         if admin is None:  # not "or": a client without pending requests has the length 0
             admin = kafka_admin.AdminClient(confluent_config(self._kafka))
-        topics = self._refresh(admin, None if wanted is None else set(wanted))
-        self._admin = admin
-        return topics
-
-    def _refresh(self, admin: kafka_admin.AdminClient, wanted: set[str] | None) -> Mapping[str, TopicMetadata]:
         cluster = admin.list_topics(timeout=_LIST_SECONDS)
         counts = {name: len(topic.partitions) for name, topic in cluster.topics.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]
-        names = counts.keys() if wanted is None else counts.keys() & wanted
+        requested = counts.keys() if wanted is None else {name for name in wanted if name}
+        names = counts.keys() & requested
         self._describe(admin, [n for n in names if n not in self._topics or self._counts.get(n) != counts[n]])
         self._counts = counts
         topics = {name: self._topics[name] for name in names if name in self._topics}
-        for name, topic in _described(admin, {name for name in wanted or () if name} - counts.keys()):
+        for name, topic in _described(admin, requested - counts.keys()):
             if isinstance(topic, KafkaError) and topic.name() == _UNKNOWN:
                 topics[name] = _NO_TOPIC
         self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in topics.items()})
+        self._admin = admin
         return topics
 
     def _describe(self, admin: kafka_admin.AdminClient, names: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from streaming.collect.broker_log.events import CoordinatorEvent
@@ -26,7 +26,7 @@ from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
 from streaming.collect.rebalances import Rebalances, state_event
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
-from streaming.records.events import EventData, GroupObserved, GroupProgress, GroupRebalancing
+from streaming.records.events import GroupObserved, GroupProgress, GroupRebalancing
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -116,7 +116,9 @@ class Collector(BaseCollector):
         self._metrics.groups.take(collected)
         if is_complete:
             changed: list[GroupRebalancing | GroupProgress] = [*self._changed_rebalances(now)]
-            changed += self._sampled(collected, now)
+            moment, rounds = time.monotonic(), (data for data in collected if isinstance(data, GroupObserved))
+            self._progress.touch((*(data.group_id for data in rounds), *self._rebalances.groups()), moment)
+            changed += self._progress.sample(self._source.group, self._source.groups, moment, now)
             items += [state_event(self._states_source, data) for data in changed]
             self._metrics.groups.take(changed)
         if items:
@@ -146,12 +148,6 @@ class Collector(BaseCollector):
             self._last_listing = listing.number
             self._rebalances.listed(listing.groups, now, complete=listing.complete)
         return self._rebalances.events(self._source.group, now)
-
-    def _sampled(self, collected: Iterable[EventData], now: int) -> list[GroupProgress]:
-        rounds = [data.group_id for data in collected if isinstance(data, GroupObserved)]
-        moment = time.monotonic()
-        self._progress.touch((*rounds, *self._rebalances.groups()), moment)
-        return self._progress.sample(self._source.group, self._source.groups, moment, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat: another collector may have taken over."""

@@ -75,14 +75,13 @@ class PartitionCounts:
     def lack(self, events: Iterable[Event]) -> bool:
         """True if the published counts of one of these events' groups are outdated."""
         deleted: set[str] = set()
-        for event in events:
-            data = event.data
+        for data in (event.data for event in events):
             if isinstance(data, GroupDeleted):
                 deleted.add(data.group_id)
-            elif isinstance(data, GroupObserved) and is_outdated(
-                data, {} if data.group_id in deleted else self._published.get(data.group_id, {})
-            ):
-                return True
+            elif isinstance(data, GroupObserved):
+                published = {} if data.group_id in deleted else self._published.get(data.group_id, {})
+                if is_outdated(data, published):
+                    return True
         return False
 
     def before(self, event: Event, current: Mapping[str, TopicMetadata]) -> list[Event]:
@@ -211,16 +210,11 @@ class CountsPublisher:
         if due:
             self._counts.keep({group_id for group_id, topics in subscriptions.items() if topics})
             self._due = time.monotonic() + self._every
-            items += self._cluster_changes(all_groups, now, away=away)
+            if away or self._topics.snapshot is None:
+                self._view.take_silence(now)
+            elif (change := self._view.take_snapshot(self._topics.snapshot, all_groups, now)) is not None:
+                items.append(change)
         return items
-
-    def _cluster_changes(self, groups: Mapping[str, GroupObserved], now_ms: int, *, away: bool) -> list[Event]:
-        snapshot = self._topics.snapshot
-        if away or snapshot is None:
-            self._view.take_silence(now_ms)
-            return []
-        event = self._view.take_snapshot(snapshot, groups, now_ms)
-        return [] if event is None else [event]
 
     def _request(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
         try:

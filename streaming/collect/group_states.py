@@ -111,20 +111,16 @@ class GroupStates(Closing):
         listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATES)
         wanted = [group for group in listed if self._is_wanted(group["group_id"])]
         classic = [group["group_id"] for group in wanted if (group.get("group_type") or _CLASSIC).lower() == _CLASSIC]
-        members = _described_members(client, broker, classic) if classic else {}
+        described: dict[str, dict[str, Any]] = {}
+        try:
+            described = client.describe_groups(classic, group_coordinator_id=broker) if classic else {}
+        except Exception as error:  # noqa: BLE001 - kafka-python decodes what clients wrote, which may raise anything
+            _log.debug("groups of broker %d: %s: %s", broker, type(error).__name__, error)
+        members = {
+            group_id: frozenset(member["member_id"] for member in group["members"])
+            for group_id, group in described.items()
+            if group["error"] is None
+        }
         return {
             group["group_id"]: ListedGroup(group["group_state"], members.get(group["group_id"])) for group in wanted
         }
-
-
-def _described_members(client: KafkaAdminClient, broker: int, group_ids: list[str]) -> dict[str, frozenset[str]]:
-    try:
-        described = client.describe_groups(group_ids, group_coordinator_id=broker)
-    except Exception as error:  # noqa: BLE001 - kafka-python decodes what clients wrote, which may raise anything
-        _log.debug("groups of broker %d: %s: %s", broker, type(error).__name__, error)
-        return {}
-    return {
-        group_id: frozenset(member["member_id"] for member in group["members"])
-        for group_id, group in described.items()
-        if group["error"] is None
-    }

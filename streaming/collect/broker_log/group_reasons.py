@@ -159,7 +159,9 @@ class GroupReasons:
         if event.kind is MessageKind.GROUP_DEAD:
             self._groups.pop(event.group_id, None)
             return
-        group = self._group(event.group_id)
+        group = self._groups.setdefault(event.group_id, _Group())
+        self._groups.move_to_end(event.group_id)
+        _drop_oldest(self._groups)
         if event.kind is MessageKind.PREPARING:
             self._prepare(group, event)
         elif event.kind in (MessageKind.GROUP_LOADED, MessageKind.GROUP_UNLOADED):
@@ -185,12 +187,6 @@ class GroupReasons:
     def generations(self) -> list[tuple[str, int]]:
         """Return the groups and generations with evidence, in the order of the log."""
         return list(self._evidence)
-
-    def _group(self, group_id: str) -> _Group:
-        group = self._groups.setdefault(group_id, _Group())
-        self._groups.move_to_end(group_id)
-        _drop_oldest(self._groups)
-        return group
 
     def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:
         old = event.number if event.number is not None else -1

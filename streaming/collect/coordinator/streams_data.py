@@ -8,7 +8,6 @@ task looks like a standby task. Newer versions are not read, as in older release
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged
@@ -115,14 +114,15 @@ def _text(reader: Reader, what: str) -> bytes:
 def _next_rebalance(reader: Reader) -> int | None:
     """Read the time of the next rebalance, which follows the topics and hosts."""
     reader.array("topics", lambda: (reader.int32("topics"), _text(reader, "topics")))
-    for what in ("partitionsByHost", "standbyPartitionsByHost"):
-        reader.array(what, partial(_skip_host, reader, what))
+    _skip_hosts(reader, "partitionsByHost")
+    _skip_hosts(reader, "standbyPartitionsByHost")
     reader.int32("errorCode")
     time = reader.int64("nextRebalanceMs")
     return time if 0 <= time <= MAX_TIMESTAMP else None
 
 
-def _skip_host(reader: Reader, what: str) -> None:
-    _text(reader, what)
-    reader.int32(what)
-    reader.array(what, lambda: (reader.int32(what), reader.int32(what)))
+def _skip_hosts(reader: Reader, what: str) -> None:
+    def partitions() -> list[tuple[int, int]]:
+        return reader.array(what, lambda: (reader.int32(what), reader.int32(what)))
+
+    reader.array(what, lambda: (_text(reader, what), reader.int32(what), partitions()))

@@ -77,13 +77,17 @@ class PollingCollector(BaseCollector):
         self._away = self._complete = False
         _log.info("asking about groups, %g requests a second at most", self._pace.requests)
         while self._goes_on():
-            for event in collectors.poll():
-                self._take_other(event)
+            for published_event in collectors.poll():
+                self._take_other(published_event)
             self._request()
             now = time.monotonic()
             replies = self._requests.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
-            events = [event for reply in replies for event in self._take(reply)]
-            self._publish([*events, *self._changed_rebalances(events)])
+            events = [event for reply in replies if (event := self._take(reply)) is not None]
+            events += self._changed_rebalances(events)
+            groups = self._snapshots if self._complete else None
+            items = self._counts_publisher.with_counts(events, groups, away=self._away)
+            if items:
+                self._metrics.published(self._publisher.publish(items, None))
             self._heartbeats.write(up_to=time.time() if self._complete and not self._away else None)
         if self._stop.is_set():
             self._heartbeats.write_last()
@@ -97,7 +101,7 @@ class PollingCollector(BaseCollector):
             self._requests.list()
         self._requests.describe(self._schedule.take(now))
 
-    def _take(self, reply: Reply) -> Iterable[Event]:
+    def _take(self, reply: Reply) -> Event | None:
         match reply:
             case Described():
                 return self._take_description(reply)
@@ -105,9 +109,9 @@ class PollingCollector(BaseCollector):
                 self._take_list(reply)
             case Unanswered():
                 self._failed(reply)
-        return ()
+        return None
 
-    def _take_description(self, answer: Described) -> Iterable[Event]:
+    def _take_description(self, answer: Described) -> Event | None:
         group_id, now = answer.group_id, time.monotonic()
         if group_id in self._unanswered:
             self._unanswered.discard(group_id)
@@ -120,7 +124,7 @@ class PollingCollector(BaseCollector):
         if group_id in self._newer_than_answer:
             self._newer_than_answer.discard(group_id)
             self._schedule.answered(group_id, "flux", now)
-            return ()
+            return None
         self._newer_than_list.add(group_id)
         before = self._group(group_id)
         group, event = poll(before, answer, int(time.time() * 1000), self._source)
@@ -128,14 +132,14 @@ class PollingCollector(BaseCollector):
             self._held.pop(group_id, None)
         elif before.is_from_other_collector and self._is_held(group_id, now):
             self._schedule.answered(group_id, "flux", now)
-            return ()
+            return None
         self._keep(group_id, group)
         if group is UNKNOWN:
             self._schedule.remove(group_id)
         else:
             calm = answer.state in RESTS and (event is None or before.view is None)
             self._schedule.answered(group_id, "rest" if calm else "flux", now)
-        return () if event is None else (event,)
+        return event
 
     def _changed_rebalances(self, events: list[Event]) -> Iterator[Event]:
         """Yield the rebalances that changed; of a group that another collector follows, that one publishes them."""
@@ -267,11 +271,6 @@ class PollingCollector(BaseCollector):
                 "collect.poll_requests_per_second allows; a rebalance that no list shows is seen that late",
                 *(groups, seconds, self._pace.requests),
             )
-
-    def _publish(self, events: list[Event]) -> None:
-        items = self._counts_publisher.with_counts(events, self._snapshots if self._complete else None, away=self._away)
-        if items:
-            self._metrics.published(self._publisher.publish(items, None))
 
     def _snapshots(self) -> Mapping[str, GroupObserved]:
         return {group_id: group.view for group_id, group in self._groups.items() if group.view is not None}

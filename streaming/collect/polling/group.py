@@ -149,24 +149,19 @@ def poll(group: PolledGroup, answer: Described, now: int, source: str) -> tuple[
     A group that is empty when it is first seen is published once a member joins.
     """
     if answer.state == DEAD:
-        return UNKNOWN, _deleted(group, answer.group_id, now, source)
+        data = GroupDeleted(group_id=answer.group_id, timestamp=now, reason="the coordinator no longer knows it")
+        return UNKNOWN, None if group.view is None else Event(source, _digest(group.id, b"deleted"), data)
     at_rest = answer.state in RESTS
     group = group if at_rest else in_flux(group, answer.state, now)
     view = _view(group, answer, now)
     event = None
     if _has_changed(group, view, at_rest=at_rest):
+        id_ = _digest(group.id, encode(structs.replace(view, timestamp=0) if group.id else view))
         view = structs.replace(view, evidence=_evidence(group, view, now, at_rest=at_rest))
-        event = Event(source, _id(group.id, view), view)
-        group = replace(group, view=view, id=event.id)
+        event = Event(source, id_, view)
+        group = replace(group, view=view, id=id_)
     flux, rest = (None, now) if at_rest else (group.flux, group.rest)
     return replace(group, described=now, rest=rest, flux=flux), event
-
-
-def _deleted(group: PolledGroup, group_id: str, now: int, source: str) -> Event | None:
-    if group.view is None:
-        return None
-    data = GroupDeleted(group_id=group_id, timestamp=now, reason="the coordinator no longer knows it")
-    return Event(source, _digest(group.id, b"deleted"), data)
 
 
 def _view(group: PolledGroup, answer: Described, now: int) -> GroupObserved:
@@ -254,10 +249,6 @@ def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, at_rest: boo
         reason = "gone since the answer before: can't tell a crash from a leave"
         evidence.append(Evidence(source=POLLING, reason=reason, member_ids=gone, kind=UNSURE))
     return evidence
-
-
-def _id(before: str, view: GroupObserved) -> str:
-    return _digest(before, encode(structs.replace(view, timestamp=0 if before else view.timestamp, evidence=[])))
 
 
 def _digest(before: str, content: bytes) -> str:

@@ -10,7 +10,6 @@ import queue
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -116,8 +115,8 @@ class GroupRequests:
         """Yield answers, waiting up to ``wait`` seconds for the first, and requests without one."""
         replies = [*self._arrived(wait), *self._timed_out()]
         about = {None if isinstance(reply, Listing) else reply.group_id: reply for reply in replies}
-        lost = [group_id for group_id, reply in about.items() if _is_lost(reply)]
-        if lost:
+        lost = [group_id for group_id, reply in about.items() if any(error.code() < 0 for error in _errors(reply))]
+        if lost:  # the client has no answer, and no broker refused one
             self._renew(lost[-1])
         elif self._made_for in about:
             self._seconds = _FIRST_SECONDS
@@ -153,17 +152,12 @@ class GroupRequests:
 
     def _await(self, group_id: str | None, future: Future[Any], seconds: float) -> None:
         self._pending[group_id] = time.monotonic() + seconds
-        future.add_done_callback(partial(self._done, self._client, group_id))
-
-    def _done(self, client: int, group_id: str | None, future: Future[Any]) -> None:
-        self._replies.put((client, group_id, future))
+        replies, client = self._replies, self._client
+        future.add_done_callback(lambda done: replies.put((client, group_id, done)))
 
 
-def _is_lost(reply: Reply) -> bool:
-    """True if the client has no answer, and no broker refused one."""
-    if isinstance(reply, Unanswered):
-        return bool(reply.error.code() < 0)
-    return isinstance(reply, Listing) and any(error.code() < 0 for error in reply.trouble)
+def _errors(reply: Reply) -> tuple[KafkaError, ...]:
+    return (reply.error,) if isinstance(reply, Unanswered) else reply.trouble if isinstance(reply, Listing) else ()
 
 
 def _reply(group_id: str | None, future: Future[Any]) -> Reply:

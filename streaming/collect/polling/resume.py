@@ -94,12 +94,12 @@ class OtherCollectors(Closing):
         events = []
         for message in self._reader.poll(0, _MOST):
             event = _decoded(message) if _is_snapshot(message, self._wanted) else None
-            if event is not None and not self._is_own(event) and self._order.accept(message):
+            if event is None or event.source == self._source:
+                continue
+            is_polled = isinstance(event.data, GroupObserved) and event.data.polled
+            if not is_polled and self._order.accept(message):
                 events.append(event)
         return events
-
-    def _is_own(self, event: Event) -> bool:
-        return event.source == self._source or (isinstance(event.data, GroupObserved) and event.data.polled)
 
     def close(self) -> None:
         """Give the connections back."""
