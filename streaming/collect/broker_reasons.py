@@ -75,11 +75,9 @@ class LogTail:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise LogUnreadable(
-                f"--coordinator-log {self._path}: Is a directory"
-                if stat.S_ISDIR(status.st_mode)
-                else f"--coordinator-log {self._path}: not a regular file; name the file that the broker writes"
-            )
+            is_folder = stat.S_ISDIR(status.st_mode)
+            problem = "Is a directory" if is_folder else "not a regular file; name the file that the broker writes"
+            raise LogUnreadable(f"--coordinator-log {self._path}: {problem}")
         self._file = os.fdopen(descriptor, "rb")
         self._file.seek(max(0, status.st_size - BACKLOG_BYTES))
         self.within_line = status.st_size > BACKLOG_BYTES
@@ -105,14 +103,13 @@ class LogTail:
 def add_reasons(event: Event, reasons: GroupReasons, after: int | None = None) -> Event:
     """Return the event with the logged reasons of its generation or epoch; all steps of an epoch have the same.
 
-    ``after``: the generation, or epoch, of the previous snapshot. Generations in between were never complete, and
-    their reasons led to this one too.
+    ``after``: the generation, or epoch, of the previous snapshot. Reasons of incomplete generations in between led to
+    this generation too.
     """
     data = event.data
     if not isinstance(data, GroupObserved):
         return event
-    number = data.group_epoch if data.counts_epochs else data.generation
-    logged = reasons.evidence(data.group_id, number or 0, after)
+    logged = reasons.evidence(data.group_id, data.number or 0, after)
     if not logged:
         return event
     evidence = [*logged, *unexplained(data.evidence, logged)]
@@ -126,8 +123,7 @@ def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
         return None
     if data.generation is None or data.kind is not UNSET:
         return None
-    stop = reasons.phases.stop(data.group_id, data.generation, data.timestamp)
-    if stop is None:
+    if (stop := reasons.phases.stop(data.group_id, data.generation, data.timestamp)) is None:
         return None
     stopped = PartitionsStopped(
         group_id=data.group_id, timestamp=data.timestamp, source=SOURCE, stops=[stop], generation=data.generation

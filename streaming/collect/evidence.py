@@ -51,19 +51,19 @@ def departure_evidence(
     """
     if now.generation is not None and now.generation > (before.generation or 0) + 1:
         return []  # a generation was not read, and they may have left then
-    return removal_evidence(departed(before, now), now, owners, surely_alive_ms)
+    return removal_evidence(departed(before, now), now.timestamp, now.group_protocol, owners, surely_alive_ms)
 
 
 def removal_evidence(
-    members: Iterable[ObservedMember], now: GroupObserved, owners: PartitionOwners, surely_alive_ms: int | None
+    members: Iterable[ObservedMember], at: int, protocol: str, owners: PartitionOwners, surely_alive_ms: int | None
 ) -> list[Evidence]:
-    """Return evidence about these removed members; ``now`` may have no members. See :func:`departure_evidence`."""
+    """Return evidence about members that were removed ``at`` a time (ms). See :func:`departure_evidence`."""
     evidence = []
     for member in members:
         last_commit, timeout = owners.last_commit(member), member.session_timeout_ms
         if last_commit is None:
             continue
-        silence = max(0, now.timestamp - last_commit)
+        silence = max(0, at - last_commit)
         surely_alive = surely_alive_ms if timeout is None else timeout - timeout // _HEARTBEATS
         reason = f"last offset commit {silence} ms before it was gone"
         if timeout is not None:
@@ -74,7 +74,7 @@ def removal_evidence(
         elif surely_alive is not None and silence < surely_alive:
             kind = "member.left"
             reason += f": its session can't have run out within {surely_alive} ms, it left"
-        elif now.group_protocol == "classic" and timeout is not None and silence >= timeout:
+        elif protocol == "classic" and timeout is not None and silence >= timeout:
             if silence > _IDLE_FACTOR * timeout:
                 continue
             kind = "member.fenced"

@@ -219,7 +219,7 @@ class Fold:
 
     def _publish(self, group: FollowedGroup, record: RawRecord) -> None:
         self._held.discard(group.group_id)
-        after = group.number
+        after = None if group.snapshot is None else group.snapshot.number
         data: EventData | None = group.release(record, self._leader_since)
         if group.state.is_gone:
             del self.groups[group.group_id]

@@ -88,12 +88,6 @@ class FollowedGroup:
     held: RawRecord | None = None
     evidence: list[Evidence] = field(default_factory=list)
 
-    @property
-    def number(self) -> int | None:
-        """The generation, or epoch, of the last published snapshot."""
-        snapshot = self.snapshot
-        return None if snapshot is None else snapshot.group_epoch if snapshot.counts_epochs else snapshot.generation
-
     def apply(self, record: ClassicGroup | GroupPart) -> None:
         """Apply one record of the coordinator."""
         self.state.apply(record)
@@ -115,20 +109,19 @@ class FollowedGroup:
             return False
         if snapshot is None or not snapshot.counts_epochs or not self.is_early(record.timestamp):
             return False
-        head = group.head(self.group_id, record.timestamp)
-        if head is None or head.state in _SETTLED:
+        if group.number is None or group.state in _SETTLED:
             return False
         self.held = record
         if removed := group.changed - group.subscriptions.keys():
             static = {subscription.group_instance_id for subscription in group.subscriptions.values()} - {None}
             gone = (m for m in snapshot.members if m.member_id in removed and m.group_instance_id not in static)
-            self.evidence += removal_evidence(gone, head, self.owners, self.surely_alive_ms)
+            self.evidence += removal_evidence(gone, record.timestamp, group.kind, self.owners, self.surely_alive_ms)
         if group.kind == "consumer":  # tasks have no commits, and partitions of share groups have several owners
             owned = {
                 member_id: named(group.currents[member_id].active, self.names) if member_id in group.currents else None
                 for member_id in sorted(group.changed)
             }
-            self.owners.change(head.group_epoch or 0, record.timestamp, owned)
+            self.owners.change(group.number, record.timestamp, owned)
             group.changed.clear()
         return True
 

@@ -163,7 +163,7 @@ class PartitionOwners:
 
     def observe(self, now: GroupObserved) -> None:
         """Take a new snapshot of the group. Tasks and the shared partitions of share groups have no owner."""
-        number = (now.group_epoch if now.counts_epochs else now.generation) or 0
+        number = now.number or 0
         eager = not now.counts_epochs and now.protocol != COOPERATIVE and number != self._number
         self._number = number
         owners: dict[_Place, str] = {}

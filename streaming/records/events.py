@@ -233,6 +233,11 @@ class GroupObserved(_Event, frozen=True):
         return self.group_protocol != "classic"
 
     @property
+    def number(self) -> int | None:
+        """The generation, or epoch."""
+        return self.group_epoch if self.counts_epochs else self.generation
+
+    @property
     def holds_tasks(self) -> bool:
         """True if members own tasks of connectors or subtopologies, not partitions of topics."""
         return self.kind == "connect" or self.group_protocol == "streams"

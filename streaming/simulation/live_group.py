@@ -193,7 +193,7 @@ def _joined_member(joined: events.MemberJoined, owned: events.Holding, generatio
 
 
 def _observed_group(view: events.GroupObserved) -> LiveGroup:
-    number = (view.group_epoch if view.counts_epochs else view.generation) or 0
+    number = view.number or 0
     return LiveGroup(
         group_id=view.group_id,
         kind=view.kind or "consumer",

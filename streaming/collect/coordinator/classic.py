@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -33,8 +33,7 @@ class Generation:
     delay_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicGroup:
+class ClassicGroup(NamedTuple):
     """A record of type 2; value None: the group is gone."""
 
     group_id: str

@@ -12,18 +12,17 @@ topics that subtopologies read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
-from msgspec import structs as msgspec_structs
 
 from streaming.records.events import GroupObserved, ObservedMember, Partitions
 
 ModernKind = Literal["consumer", "share", "streams"]
 #: ``{topic id, or subtopology: partitions}``.
-Held = dict[str, tuple[int, ...]]
+Held = Mapping[str, tuple[int, ...]]
 #: Topic id → topic name; an id that the cluster no longer has is its own name.
 TopicNames = Callable[[str], str]
 
@@ -31,8 +30,7 @@ TopicNames = Callable[[str], str]
 STABLE: Final = "STABLE"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPart:
+class GroupPart(NamedTuple):
     """One record: sets a part of a group, or removes it (value None); ``key``: a member id or a pattern."""
 
     group_id: str
@@ -42,8 +40,7 @@ class GroupPart:
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(NamedTuple):
     """A member's identity and subscription; fields that its kind of group does not have keep their defaults.
 
     ``session_timeout_ms``: of a classic member in a migrating group.
@@ -62,8 +59,7 @@ class Subscription:
     endpoint: str | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(NamedTuple):
     """Partitions or active tasks, and the standby and warm-up tasks of a streams group."""
 
     active: Held
@@ -71,15 +67,14 @@ class Assigned:
     warmup: Held | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentAssignment:
+class CurrentAssignment(NamedTuple):
     """A member's assignment, epochs and state; None before its first assignment."""
 
     member_epoch: int | None = None
     previous_member_epoch: int | None = None
     state: str | None = None
-    active: Held = field(default_factory=dict)
-    pending_revocation: Held = field(default_factory=dict)
+    active: Held = {}
+    pending_revocation: Held = {}
     standby: Held | UnsetType = UNSET
     warmup: Held | UnsetType = UNSET
 
@@ -163,34 +158,26 @@ class ModernGroup:
         stable = self._stable[self.target_epoch]
         return "Stable" if stable == len(self.currents) >= len(self.subscriptions) else "Reconciling"
 
-    def head(self, group_id: str, timestamp: int) -> GroupObserved | None:
-        """Return the group's snapshot without its members; None before its first epoch."""
+    def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
+        """Return a snapshot of the group; None before its first epoch."""
         if self.number is None:
             return None
-        is_consumer = self.kind == "consumer"
         return GroupObserved(
             group_id=group_id,
             timestamp=timestamp,
-            members=[],
+            members=[self._member(member_id, names) for member_id in sorted(self.subscriptions)],
             group_epoch=self.number,
             group_protocol=self.kind,
             protocol_type=self.kind,
+            protocol=self.assignor,
             state=self.state,
-            kind=UNSET if is_consumer else self.kind,
+            kind=UNSET if self.kind == "consumer" else self.kind,
         )
-
-    def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
-        """Return a snapshot of the group; None before its first epoch."""
-        head = self.head(group_id, timestamp)
-        if head is None:
-            return None
-        members = [self._member(member_id, names) for member_id in sorted(self.subscriptions)]
-        return msgspec_structs.replace(head, members=members, protocol=self.assignor)
 
     @property
     def assignor(self) -> str | None:
         """The assignor that most members name (``ModernGroup.preferredServerAssignor``); None: no member does."""
-        votes = Counter(one.server_assignor for one in self.subscriptions.values() if one.server_assignor)
+        votes = Counter(member.server_assignor for member in self.subscriptions.values() if member.server_assignor)
         return min(votes, key=lambda name: (-votes[name], name), default=None)
 
     def _member(self, member_id: str, names: TopicNames) -> ObservedMember:
@@ -198,17 +185,13 @@ class ModernGroup:
         is_streams = self.kind == "streams"
         none: Any = {} if is_streams else UNSET
         current = self.currents.get(member_id, CurrentAssignment(standby=none, warmup=none))
-        topics = dict.fromkeys((*subscription.topics, *self.regexes.get(subscription.regex or "", ())))
+        topics = (*subscription.topics, *self.regexes.get(subscription.regex or "", ()))
         if self.topology is not None:
-            topics = dict.fromkeys(self.topology.topics)
+            topics = self.topology.topics
         name = str if is_streams else names
-
-        def held(tasks: Held | UnsetType) -> Any:
-            return UNSET if tasks is UNSET else named(tasks, name)
-
         return ObservedMember(
             member_id=member_id,
-            topics=[*topics],
+            topics=[*dict.fromkeys(topics)],
             assigned=named(current.active, name),
             group_instance_id=subscription.group_instance_id,
             client_id=subscription.client_id,
@@ -221,8 +204,8 @@ class ModernGroup:
             state=current.state,
             pending_revocation=named(current.pending_revocation, name),
             target=None if target is None else named(target.active, name),
-            standby=held(current.standby),
-            warmup=held(current.warmup),
+            standby=UNSET if current.standby is UNSET else named(current.standby, name),
+            warmup=UNSET if current.warmup is UNSET else named(current.warmup, name),
             process_id=subscription.process_id,
             endpoint=subscription.endpoint,
         )

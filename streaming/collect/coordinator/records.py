@@ -13,18 +13,9 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from streaming.collect.coordinator import classic
+from streaming.collect.coordinator import classic, modern
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.modern import (
-    STABLE,
-    Assigned,
-    CurrentAssignment,
-    GroupPart,
-    ModernKind,
-    StreamsEpoch,
-    Subscription,
-    Topology,
-)
+from streaming.collect.coordinator.modern import STABLE, GroupPart, ModernKind
 from streaming.collect.coordinator.schema import (
     Field,
     MalformedRecord,
@@ -187,10 +178,10 @@ _ROLES = (
 )
 #: Part of a group → the class of its value; other parts have one field, which is the value.
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "subscriptions": Subscription,
-    "targets": Assigned,
-    "currents": CurrentAssignment,
-    "topology": Topology,
+    "subscriptions": modern.Subscription,
+    "targets": modern.Assigned,
+    "currents": modern.CurrentAssignment,
+    "topology": modern.Topology,
 }
 _MEMBER = Field("memberId", Reader.string, "key")
 _PATTERN = Field("regularExpression", Reader.string, "key")
@@ -242,7 +233,7 @@ _TYPES = {
         *("streams", "epoch", "StreamsGroupMetadataValue"),
         Field("epoch", Reader.int32, "number"),
         Field("metadataHash", Reader.int64),
-        make=StreamsEpoch,
+        make=modern.StreamsEpoch,
         tags={0: Field("validatedTopologyEpoch", Reader.int32, "validated_topology")},
     ),
     19: _part(

@@ -90,10 +90,7 @@ class PolledGroup:
     @property
     def number(self) -> int:
         """The generation or epoch of the last published view; 0 before the first."""
-        if self.view is None:
-            return 0
-        number = self.view.group_epoch if self.view.group_protocol == "consumer" else self.view.generation
-        return number or 0
+        return 0 if self.view is None else self.view.number or 0
 
 
 UNKNOWN = PolledGroup()
