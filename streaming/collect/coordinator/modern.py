@@ -73,8 +73,8 @@ class CurrentAssignment(NamedTuple):
     member_epoch: int | None = None
     previous_member_epoch: int | None = None
     state: str | None = None
-    active: Held = {}
-    pending_revocation: Held = {}
+    active: Mapping[str, tuple[int, ...]] = {}
+    pending_revocation: Mapping[str, tuple[int, ...]] = {}
     standby: Held | UnsetType = UNSET
     warmup: Held | UnsetType = UNSET
 
