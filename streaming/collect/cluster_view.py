@@ -25,7 +25,7 @@ _ALL_BROKERS: Final = "all brokers"
 
 
 def subscribed(data: GroupObserved) -> frozenset[str]:
-    """The topics that members subscribe to; those they hold, where subscriptions can't be seen."""
+    """Return the topics that members subscribe to; those they hold, where subscriptions can't be seen."""
     return frozenset(
         topic for member in data.members for topic in member.topics or (() if data.holds_tasks else member.assigned)
     )
@@ -34,11 +34,8 @@ def subscribed(data: GroupObserved) -> frozenset[str]:
 class ClusterSnapshot(NamedTuple):
     """The cluster's metadata at one moment.
 
-    Attributes:
-        brokers: ids of the brokers that are there.
-        coordinators: the leader of each partition of ``__consumer_offsets``, which coordinates the groups in it;
-            None: there is none.
-        partitions: counts of the topics that groups subscribe to; 0: the topic does not exist.
+    ``coordinators``: the leader of each partition of ``__consumer_offsets`` (None: no leader), which coordinates the
+    groups in it. ``partitions``: counts of the topics that groups subscribe to; 0: the topic does not exist.
     """
 
     brokers: frozenset[int]
@@ -53,11 +50,7 @@ def coordinator_partition(group_id: str, partitions: int) -> int:
 
 
 class ClusterView:
-    """State of the whole cluster, as one collector sees it.
-
-    Args:
-        brokers: those of the last published event; None: there is none.
-    """
+    """State of the whole cluster, as one collector sees it; ``brokers``: of the last published event, if any."""
 
     def __init__(self, source: str, brokers: Iterable[int] | None = None) -> None:
         self._source = source
@@ -116,18 +109,14 @@ class ClusterView:
                 yield ClusterChange("partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups)
 
     def _gone_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
-        present = {
-            (member.client_host, group_id)
-            for group_id, group in groups.items()
-            for member in group.members
-            if member.client_host
-        }
-        for host, group_id in present:
-            self._hosts.setdefault(host, {})[group_id] = at_ms
-        for host in sorted(self._hosts.keys() - {host for host, _ in present}):
+        present: set[str] = set()
+        for group_id, group in groups.items():
+            hosts = {member.client_host for member in group.members if member.client_host}
+            present |= hosts
+            for host in hosts:
+                self._hosts.setdefault(host, {})[group_id] = at_ms
+        for host in sorted(self._hosts.keys() - present):
             last_seen = self._hosts.pop(host)
-            lost = {group_id for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _WITHIN_MS}
+            lost = {group_id: seen_ms for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _WITHIN_MS}
             if len(lost) >= _LEAST_GROUPS:
-                yield ClusterChange(
-                    "mass-restart", host.lstrip("/"), min(last_seen[group_id] for group_id in lost), sorted(lost)
-                )
+                yield ClusterChange("mass-restart", host.lstrip("/"), min(lost.values()), sorted(lost))

@@ -179,9 +179,7 @@ class OffsetsTopic:
         else:
             self._unless_stuck(now)
         behind = sum(partition.behind for partition in self._partitions.values())
-        return OffsetsBatch(
-            outcomes, self._place(), records, self._lag(now), behind, is_current=self._ends.are_current(now)
-        )
+        return OffsetsBatch(outcomes, self._place(), records, self._lag(now), behind, self._ends.are_current(now))
 
     def _handle_error(self, message: Message) -> None:
         error: Any = message.error()
@@ -223,13 +221,9 @@ class OffsetsTopic:
         self._consumer.close()
 
     def _place(self) -> ResumePoint:
-        offsets = {
-            number: partition.place
-            for number, partition in self._partitions.items()
-            if partition.next_offset is not None
-        }
-        held = frozenset(number for number in offsets if self._partitions[number].fold.holds)
-        return ResumePoint(offsets, self._group, held)
+        read = [(number, entry) for number, entry in self._partitions.items() if entry.next_offset is not None]
+        held = frozenset(number for number, partition in read if partition.fold.holds)
+        return ResumePoint({number: partition.place for number, partition in read}, self._group, held)
 
     def _lag(self, now: float) -> int:
         ends = self._ends.look(now)
@@ -239,33 +233,26 @@ class OffsetsTopic:
         )
 
     def _unless_stuck(self, now: float) -> None:
-        """Replace a client that receives nothing although there is more; the new one goes on at the same offsets."""
+        """Replace a client that received nothing for ``STALL_SECONDS`` although leaders have more records.
+
+        librdkafka may lose all its brokers at once and stay silent: see :mod:`streaming.kafka.metadata`.
+        """
         answer = self._watch.look(now)
         if (news := self._contact.news(self._watch.trouble)) is not None:
             _log.warning("%s", news)
-        if answer is None or not self._is_deaf(now):
+        if answer is None:
             return
+        short_since = self._short_since or now
+        self._short_since = short_since if self._lag(now) else None
+        if self._short_since is None or now - short_since < metadata.STALL_SECONDS:
+            return
+        self._short_since = None
         _log.warning("%s: nothing arrives although there is more: a new client", OFFSETS_TOPIC)
         self._consumer.close()
         self._consumer = self._connect()
         self._consumer.assign(
             [TopicPartition(OFFSETS_TOPIC, number, partition.reached) for number, partition in self._partitions.items()]
         )
-
-    def _is_deaf(self, now: float) -> bool:
-        """True if nothing has arrived for ``STALL_SECONDS`` although leaders have more records.
-
-        librdkafka may lose all its brokers at once and stay silent: see :mod:`streaming.kafka.metadata`.
-        """
-        if not self._lag(now):
-            self._short_since = None
-            return False
-        if self._short_since is None:
-            self._short_since = now
-        if now - self._short_since < metadata.STALL_SECONDS:
-            return False
-        self._short_since = None
-        return True
 
     def _begin(self, fold: Callable[[int], Fold]) -> None:
         numbers: list[int] = []
