@@ -2,7 +2,7 @@
 
 Each release gets an environment of its own below ``.venvs``: the first that is supported with the lowest version of
 everything that the wheel allows, every other with the newest (the locked ones are what ``make test`` runs with).
-Where the repository has no Kafka connector for a release (:mod:`tests.support.connectors` says what replaces one
+Where the repository has no Kafka connector for a release (:mod:`tests.support.installed` says what replaces one
 that is not whole), the query runs over files alone.
 """
 
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.connectors import LOCKED, jars
+from tests.support.installed import LOCKED, jars
 
 ROOT = Path(__file__).parents[1]
 #: Packages that the tests import themselves.

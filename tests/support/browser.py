@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.support.process_lock import process_lock
+from tests.support.processes import process_lock
 
 #: Timeout for conditions whose duration a test does not limit: a busy machine may take long.
 PATIENCE_MS = 60_000

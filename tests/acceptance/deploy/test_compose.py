@@ -20,7 +20,7 @@ import pytest
 from streaming.kafka.runtime import free_ports
 from tests.support.container import DEFAULT_IMAGE, docker_client, image_or_skip, missing
 from tests.support.kafka import eventually
-from tests.support.process_lock import process_lock
+from tests.support.processes import process_lock
 
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1200)]
 

@@ -18,7 +18,7 @@ from tests.acceptance.situations.groups import JavaGroup, PythonGroup, together,
 from tests.acceptance.situations.measured import EVIDENCE, Line, compared, line, table
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.kafka import PROPERTIES
-from tests.support.process_lock import process_lock
+from tests.support.processes import process_lock
 
 # Measured on an idle machine: a member without processor time is no witness.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(900)]

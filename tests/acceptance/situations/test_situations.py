@@ -18,7 +18,7 @@ from tests.acceptance.situations.life import RealGroup
 from tests.acceptance.situations.lives import LIVES, long_storm, one_join
 from tests.acceptance.situations.stage import LOG, OFFSETS, stage
 from tests.acceptance.situations.verdicts import faults
-from tests.support.process_lock import process_lock
+from tests.support.processes import process_lock
 
 # Dozens of members run at once: beside other tests their sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Self
 
 import msgspec
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
@@ -24,12 +28,76 @@ from tests.integration.streaming.serve.test_outages import readiness
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
 from tests.support.following import Following
-from tests.support.group_records import GroupRecords
 from tests.support.kafka import eventually, read, unique
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 from tests.support.monitor import running_monitor
+from tests.support.offsets_topic import assignment, group_key, group_value, subscription
 from tests.support.serving import Publisher, Serve
+
+_EVERY_SECONDS = 0.2
+
+
+class GroupRecords:
+    """A context manager that writes generations of one classic group into each partition.
+
+    A coordinator resigns from a partition that others write to, so the collector's own group needs another one.
+
+    Attributes:
+        written: group → generation → when its record was acknowledged, in seconds since the epoch.
+    """
+
+    def __init__(self, servers: str, prefix: str, partitions: Iterable[int]) -> None:
+        self.written: dict[str, dict[int, float]] = defaultdict(dict)
+        self.groups = {number: f"{prefix}-{number}" for number in partitions}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "client.id": "__admin_client",  # only AdminUtils.ADMIN_CLIENT_ID may write to internal topics
+                "enable.idempotence": True,
+                "socket.timeout.ms": 3000,
+                "request.timeout.ms": 3000,
+                "log_level": 0,
+            }
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+    def newest(self) -> dict[str, int]:
+        """Return the newest acknowledged generation of each group."""
+        return {group: max(self.written[group], default=0) for group in self.groups.values()}
+
+    def _write(self) -> None:
+        generation = 0
+        while not self._stop.wait(_EVERY_SECONDS):
+            generation += 1
+            share = {"m": (subscription(["t"]), assignment({"t": [generation % 3]}))}
+            for partition, group in self.groups.items():
+                self._producer.produce(
+                    OFFSETS_TOPIC,
+                    key=group_key(group),
+                    value=group_value(generation, share),
+                    partition=partition,
+                    on_delivery=self._acknowledged(group, generation),
+                )
+            self._producer.poll(0)
+        self._producer.flush(60)
+
+    def _acknowledged(self, group: str, generation: int) -> Callable[[KafkaError | None, Message], None]:
+        def note(error: KafkaError | None, _: Message) -> None:
+            if error is None:
+                self.written[group][generation] = time.time()
+
+        return note
+
 
 pytestmark = pytest.mark.broker
 

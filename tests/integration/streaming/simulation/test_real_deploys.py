@@ -15,7 +15,7 @@ import pytest
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.simulation.real_deploys import Outcome, Restart, play
 from tests.support.kafka import Kafka
-from tests.support.process_lock import process_lock
+from tests.support.processes import process_lock
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 _log = logging.getLogger(__name__)
