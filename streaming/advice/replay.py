@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise, takewhile
-from typing import Final, NamedTuple
+from typing import Final
 
 from assignors.errors import BadInput
 from streaming.advice.clients import COOPERATIVE
@@ -29,19 +29,15 @@ MOST_WORK: Final = 40_000
 _FIXED_WORK: Final = 40
 
 
+#: A replayed episode, and its simulated cost without and with the change.
+_Comparison = tuple[Episode, Cost, Cost]
+
+
 @dataclass
 class Budget:
     """The remaining simulation work (see :data:`MOST_WORK`)."""
 
     work: int = 4 * MOST_WORK
-
-
-class Comparison(NamedTuple):
-    """One replayed episode: its simulated cost without and with the change."""
-
-    episode: Episode
-    before: Cost
-    after: Cost
 
 
 @dataclass
@@ -55,12 +51,12 @@ class Replayer:
 
     def saving(self, replay: Replay) -> Saving | None:
         """Return the saving of a change; None if no episode can be replayed."""
-        comparisons: list[Comparison] = []
+        comparisons: list[_Comparison] = []
         for episode in replay.episodes:
             before = self._cost(episode, Replay(()))
             after = None if before is None else self._cost(episode, replay)
             if before is not None and after is not None:
-                comparisons.append(Comparison(episode, before, after))
+                comparisons.append((episode, before, after))
             if len(comparisons) == MOST_REPLAYED:
                 break
         return _saving_of(comparisons) if comparisons else None
@@ -100,11 +96,11 @@ class Replayer:
             return None
 
 
-def _saving_of(pairs: Sequence[Comparison]) -> Saving:
+def _saving_of(pairs: Sequence[_Comparison]) -> Saving:
     rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
-    episodes = [comparison.episode for comparison in pairs]
+    episodes = [episode for episode, _, _ in pairs]
     measured = _total_bounds(episode.downtime.total_ms for episode in episodes if episode.downtime is not None)
     delayed = _total_bounds(episode.cost.delayed_messages for episode in episodes if episode.cost is not None)
     replayed = count(len(pairs), "replayed episode")
@@ -133,9 +129,8 @@ def is_worth(saving: Saving) -> bool:
     return before > 0 and before - after >= MIN_SHARE * before
 
 
-def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[int, int]:
-    figures = [(figure(comparison.before), figure(comparison.after)) for comparison in pairs]
-    return sum(before for before, _ in figures), sum(after for _, after in figures)
+def _sums(pairs: Sequence[_Comparison], figure: Callable[[Cost], int]) -> tuple[int, int]:
+    return sum(figure(before) for _, before, _ in pairs), sum(figure(after) for _, _, after in pairs)
 
 
 def _absent(document: Document, how: str) -> Document:

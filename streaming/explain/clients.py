@@ -41,28 +41,15 @@ _JAVA_WORDINGS: Final = _table(
     (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
     (K.NEW_ID, r"Request joining group due to: need to re-join with the given member-id: (?P<member>\S+)"),
     (K.JOINING, r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat failed since group is rebalancing"),
-    (
-        K.JOINED,
-        r"Successfully joined group with generation (?:Generation\{generationId=(?P<number>\d+), "
-        r"memberId='(?P<member>[^']*)', protocol='(?P<assignor>[^']*)'\}|(?P<plain>\d+))",
-    ),
-    (
-        K.ASSIGNED,
-        r"Successfully synced group in generation Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)'",
-    ),
+    (K.JOINED, r"Successfully joined group with generation (?:Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)', protocol='(?P<assignor>[^']*)'\}|(?P<plain>\d+))"),
+    (K.ASSIGNED, r"Successfully synced group in generation Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)'"),
     (K.COMPUTED, r"Finished assignment for group at generation (?P<number>\d+): (?P<shares>\{.*\})"),
     (K.ASSIGNED, r"(?:Adding|Setting) newly assigned partitions:? ?(?P<partitions>.*)"),
     (K.REVOKED, r"(?:Revok(?:e|ing)|Lost) previously assigned partitions ?(?P<partitions>.*)"),
     (K.LEAVING, r"Member (?P<member>\S+) sending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$"),
     (K.OVERRAN, r"(?:This member will leave the group because )?(?:consumer|worker) poll timeout has expired"),
-    (
-        K.EXPIRED,
-        r"Attempt to heartbeat (?:with .* )?failed (?:for since member id (?P<member>\S+) is not valid|due to UNKNOWN_MEMBER_ID)",
-    ),
-    (
-        K.INSTANCE_FENCED,
-        r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id",
-    ),
+    (K.EXPIRED, r"Attempt to heartbeat (?:with .* )?failed (?:for since member id (?P<member>\S+) is not valid|due to UNKNOWN_MEMBER_ID)"),
+    (K.INSTANCE_FENCED, r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id"),
     (K.COORDINATOR_LOST, r"Group coordinator \S+ .*is unavailable or invalid"),
     (K.ASSIGNED, r"Joined group at generation (?P<number>\d+) with protocol version .* got assignment"),
     # KIP-848.
@@ -72,7 +59,7 @@ _JAVA_WORDINGS: Final = _table(
     (K.OVERRAN, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to STALE"),
     (K.LEAVING, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to LEAVING"),
     (K.EXPIRED, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to FENCED"),
-)
+)  # fmt: skip
 _OTHER_WORDINGS: Final = _table(
     # librdkafka, with debug=cgrp.
     (

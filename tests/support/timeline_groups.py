@@ -80,9 +80,13 @@ class _Eager:
         new = f"{old.partition('#')[0]}#{self.named}"
         self.named += 1
         self.members[self.members.index(old)] = new
+        self.rename(old, new)
         for one in held:
             self.line.start(one, new, at + self.chance.randint(0, 500))
         self.write(at)
+
+    def rename(self, old: str, new: str) -> None:
+        """Let a static member take over the partitions of its old id."""
 
     def away(self) -> None:
         """Make the coordinator unavailable for a while; members may crash meanwhile."""
@@ -202,21 +206,8 @@ class _Cooperative(_Eager):
                 line.start(one, member, at)
         self.write(line.now)
 
-    def bounce(self) -> None:
-        before = dict(self.owners)
-        old = self.chance.choice(self.members)
-        place = self.members.index(old)
-        held = self.line.held(old)
-        died, at = self.line.now, self.line.wait(200, SESSION_MS - 1)
-        for one in held:
-            self.line.stop(one, died, fenced=at, commits=False)
-        new = f"{old.partition('#')[0]}#{self.named}"
-        self.named += 1
-        self.members[place] = new
-        self.owners = {one: new if member == old else member for one, member in before.items()}
-        for one in held:
-            self.line.start(one, new, at + self.chance.randint(0, 500))
-        self.write(at)
+    def rename(self, old: str, new: str) -> None:
+        self.owners = {one: new if member == old else member for one, member in self.owners.items()}
 
     def shares(self) -> dict[str, list[int]]:
         return {member: sorted(one for one, owner in self.owners.items() if owner == member) for member in self.members}

@@ -24,7 +24,7 @@ def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
     sorter, coordinated, newest = EventSorter(tempfile.TemporaryFile), set(), -1
     for path in paths:
         reader, data = LogReader(path.name, NEWEST_MS), path.read_bytes()
-        events = [one for at in range(0, len(data), chunk) for one in reader.read(data[at : at + chunk])]
+        events = [event for at in range(0, len(data), chunk) for event in reader.read(data[at : at + chunk])]
         events += reader.finish()
         newest = max(newest, reader.counts.newest)
         for event in events:
@@ -34,7 +34,7 @@ def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
     documents = []
     for story in group_stories(sorter.sorted(), frozenset(coordinated), newest):
         for episode in story.episodes:
-            documents += [round_document(one) for one in episode.rounds]
+            documents += [round_document(entry) for entry in episode.rounds]
             documents.append(episode_document(episode))
     return documents
 
@@ -68,8 +68,8 @@ def test_order_of_files_changes_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["broker-k8s-json", "broker-journald"])
 def test_layouts_show_the_same_crash(name: str) -> None:
-    kinds = [one["kind"] for one in explained(LOGS / f"{name}.log")]
-    assert kinds == [one["kind"] for one in explained(LOGS / "broker-crash.log")]
+    kinds = [document["kind"] for document in explained(LOGS / f"{name}.log")]
+    assert kinds == [document["kind"] for document in explained(LOGS / "broker-crash.log")]
 
 
 def test_sorting_on_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +88,8 @@ def test_broker_and_client_name_the_same_poll_timeout() -> None:
 
 def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
     paths = [LOGS / f"{name}.log" for name in ("broker-848-embedded", "tool-dump-log-848")]
-    rounds = [one for one in explained(*paths) if one["type"] == "round"]
-    assert rounds == [one for one in explained(paths[0]) if one["type"] == "round"]
+    rounds = [document for document in explained(*paths) if document["type"] == "round"]
+    assert rounds == [document for document in explained(paths[0]) if document["type"] == "round"]
     assert explained(*paths)[-1]["story"].startswith("Crash of pay-1 (pay-2 left)")
 
 
