@@ -27,14 +27,10 @@ if TYPE_CHECKING:
 )
 def broker(
     *,
-    port: Annotated[
-        int | None, option("--port", "PORT", "Port to listen on.", min=1, max=65535, show_default="any free port")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, option("--data-dir", "DIR", "Folder of the log.", show_default="a temporary folder")
-    ] = None,
-    version: Annotated[str | None, option("--version", "VERSION", "Kafka version.", show_default="4.3.1")] = None,
-    properties: Annotated[list[str] | None, option("--property", "NAME=VALUE", "Broker property. Repeatable.")] = None,
+    port: int | None = option("PORT", "Port to listen on.", None, min=1, max=65535, show_default="any free port"),
+    data_dir: Path | None = option("DIR", "Folder of the log.", None, show_default="a temporary folder"),
+    version: str | None = option("VERSION", "Kafka version.", None, show_default="4.3.1"),
+    properties: list[str] | None = option("NAME=VALUE", "Broker property. Repeatable.", None, "--property"),
     as_json: AsJson = False,
 ) -> None:
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
@@ -110,7 +106,7 @@ def resubmit(
         list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...", help="Places that `dlt list` shows.")
     ] = None,
     *,
-    everything: Annotated[bool, flag("--all", "All dead letters in the topic.")] = False,
+    everything: bool = flag("--all", "All dead letters in the topic."),
 ) -> None:
     """Publish dead letters to the membership topic again, unchanged."""
     if bool(places) == everything:
@@ -124,10 +120,7 @@ def resubmit(
 
 @connected("rebalance-monitor topics --create --bootstrap-servers kafka:9092")
 def topics(
-    settings: Settings,
-    *,
-    create: Annotated[bool, flag("--create", "Create missing topics.")] = False,
-    as_json: AsJson = False,
+    settings: Settings, *, create: bool = flag("--create", "Create missing topics."), as_json: AsJson = False
 ) -> None:
     """Show the monitor's topics; with --create, create the missing ones.
 

@@ -40,14 +40,13 @@ _COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 def advise(
     group_id: Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)] = None,
     *,
-    every: Annotated[bool, flag("--all", "All groups, the worst first.")] = False,
-    client_config: Annotated[Path | None, option("--config", "FILE", _CONFIG)] = None,
-    fail_on: Annotated[
-        str | None,
-        option("--fail-on", "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical."),
-    ] = None,
+    every: bool = flag("--all", "All groups, the worst first."),
+    client_config: Path | None = option("FILE", _CONFIG, None, "--config"),
+    fail_on: str | None = option(
+        "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical.", None
+    ),
     bootstrap_servers: BootstrapServers = None,
-    settings_file: Annotated[Path | None, option("--settings", "FILE", "Settings file (TOML).")] = None,
+    settings_file: Path | None = option("FILE", "Settings file (TOML).", None, "--settings"),
     topic_prefix: TopicPrefix = None,
     as_json: AsJson = False,
 ) -> None:

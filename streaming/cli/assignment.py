@@ -239,12 +239,10 @@ def sorted_shares(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict
 )
 def assign(
     *,
-    explain_: Annotated[
-        bool, flag("--explain", "Add each member's owned, revoked, assigned and kept partitions, and why.")
-    ] = False,
-    compare: Annotated[
-        bool, flag("--compare", "Compare range, roundrobin, sticky and cooperative-sticky: what each would move.")
-    ] = False,
+    explain_: bool = flag("--explain", "Add each member's owned, revoked, assigned and kept partitions, and why."),
+    compare: bool = flag(
+        "--compare", "Compare range, roundrobin, sticky and cooperative-sticky: what each would move."
+    ),
     as_json: AsJson = False,
     as_table: AsTable = False,
     max_line_bytes: MaxLineBytes = None,

@@ -202,7 +202,7 @@ def _placement_violations(result: Evenness) -> list[str]:
 )
 def check(
     *,
-    exact: Annotated[bool, flag("--exact", "The assignment must equal the one that the assignor computes.")] = False,
+    exact: bool = flag("--exact", "The assignment must equal the one that the assignor computes."),
     as_json: AsJson = False,
     as_table: AsTable = False,
     max_line_bytes: MaxLineBytes = None,
@@ -221,21 +221,18 @@ def check(
 @offline("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")
 def place(
     *,
-    brokers: Annotated[str, option("--brokers", "ID[:RACK],…", "Brokers; striped also takes ID:RACK:fenced.")],
-    partitions: Annotated[int, option("--partitions", "N", "New partitions.")],
-    replication_factor: Annotated[int, option("--replication-factor", "N", "Replicas of each partition.")],
-    placer: Annotated[
-        Placer, flag("--placer", "admin-utils: ZooKeeper clusters and tools. striped: KRaft controllers.")
-    ] = "admin-utils",
-    start_index: Annotated[
-        int | None, option("--start-index", "N", "admin-utils: broker of partition 0.", show_default="random")
-    ] = None,
-    shift: Annotated[
-        int | None,
-        option("--shift", "N", "admin-utils: shift of the first followers.", show_default="start index, or random"),
-    ] = None,
-    start_partition: Annotated[int, option("--start-partition", "N", "Number of the first new partition.")] = 0,
-    seed: Annotated[int | None, option("--seed", "N", "Seed of java.util.Random.", show_default="random")] = None,
+    brokers: str = option("ID[:RACK],…", "Brokers; striped also takes ID:RACK:fenced.", ...),
+    partitions: int = option("N", "New partitions.", ...),
+    replication_factor: int = option("N", "Replicas of each partition.", ...),
+    placer: Placer = flag(
+        "--placer", "admin-utils: ZooKeeper clusters and tools. striped: KRaft controllers.", "admin-utils"
+    ),
+    start_index: int | None = option("N", "admin-utils: broker of partition 0.", None, show_default="random"),
+    shift: int | None = option(
+        "N", "admin-utils: shift of the first followers.", None, show_default="start index, or random"
+    ),
+    start_partition: int = option("N", "Number of the first new partition.", 0),
+    seed: int | None = option("N", "Seed of java.util.Random.", None, show_default="random"),
     as_json: AsJson = False,
     as_table: AsTable = False,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from streaming.cli.diff_lines import CAUSES, diff_lines
-from streaming.cli.options import Session, flag, long_running, option
+from streaming.cli.options import Session, flag, long_running, option, shared_option
 from streaming.cli.output import json_lines, raw_json
 from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console, right, table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CLUSTER = "Run on this cluster, in topics and groups of its own."
 _OtherCluster = Annotated[
-    str | None, option("--bootstrap-servers", "HOST:PORT", _CLUSTER, show_default="an embedded broker")
+    str | None, shared_option("--bootstrap-servers", "HOST:PORT", _CLUSTER, show_default="an embedded broker")
 ]
 
 
@@ -36,12 +36,10 @@ _OtherCluster = Annotated[
 def demo(
     session: Session,
     *,
-    duration: Annotated[float, option("--duration", "SECONDS", "Length of the demo.", min=1)] = 60,
-    as_json: Annotated[bool, flag("--json", "Print diffs as JSON Lines and nothing else.")] = False,
-    keep_running: Annotated[bool, flag("--keep-running", "Run on after the story, until Ctrl-C or SIGTERM.")] = False,
-    keep: Annotated[
-        Path | None, option("--keep", "DIR", "Keep logs and the consumers' reports in this folder.")
-    ] = None,
+    duration: float = option("SECONDS", "Length of the demo.", 60, min=1),
+    as_json: bool = flag("--json", "Print diffs as JSON Lines and nothing else."),
+    keep_running: bool = flag("--keep-running", "Run on after the story, until Ctrl-C or SIGTERM."),
+    keep: Path | None = option("DIR", "Keep logs and the consumers' reports in this folder.", None),
 ) -> None:
     """Run real rebalances on this machine and show each diff.
 

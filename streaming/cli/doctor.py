@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import typer
 
@@ -166,7 +166,7 @@ _MARKS: Final = {True: "ok", False: "!!", None: "--"}
 def doctor(
     settings: Settings,
     *,
-    checkpoint: Annotated[Path | None, option("--checkpoint", "DIR", "Check this checkpoint too.")] = None,
+    checkpoint: Path | None = option("DIR", "Check this checkpoint too.", None),
     coordinator_log: CoordinatorLogs = None,
     as_json: AsJson = False,
 ) -> None:

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import kind_of, removal_times, short_member, status_text, status_word, utc
-from streaming.cli.group_overview import episode_open_at, in_order, newest_episode
+from streaming.cli.group_overview import episode_at, in_order
 from streaming.cli.options import AsJson, GroupId, connected, duration_ms, flag, now_ms, option, time_option
 from streaming.cli.output import answer, raw_records, read_records, standard_output
 from streaming.episodes.status import group_status
@@ -31,20 +31,22 @@ from streaming.settings.config import Settings
 _MAX_LISTED: Final = 20
 
 _AT = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
-_At = Annotated[int | None, time_option("--at", _AT, show_default="the newest episode")]
 
 
 @connected("rebalance-monitor why checkout", "rebalance-monitor why checkout --at 2026-01-31T09:14:00Z")
-def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJson = False) -> None:
+def why(
+    settings: Settings,
+    group_id: GroupId,
+    *,
+    at: int | None = time_option("--at", _AT, None, show_default="the newest episode"),
+    as_json: AsJson = False,
+) -> None:
     """Explain why a group rebalanced: an episode with its evidence, members, rounds and downtime.
 
     The exit status is 1 if no episode was open at that time, and 2 if the group has no episode.
     """
     episodes = read_records(read_explained_episodes, settings, group_id)
-    if at is None:
-        record = newest_episode(group_id, episodes)
-    else:
-        record = episode_open_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
+    record = episode_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
     now = now_ms() if at is None else at
     answer(raw_records([record]), episode_lines(record.episode, now), as_json=as_json)
 
@@ -170,8 +172,8 @@ def compare(settings: Settings, group_id: GroupId, before: _Before, after: _Afte
     by_number = {record.episode.episode: record.episode for record in records if record.episode.group_id == group_id}
     for number in (before, after):
         if number not in by_number:
-            known = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
-            raise BadInput(f"group {group_id}: no episode {number}; known are {known}")
+            numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
+            raise BadInput(f"group {group_id}: no episode {number}; known are {numbers}")
     episodes = (by_number[before], by_number[after])
     changes = figure_changes(*episodes)
     heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]
@@ -235,9 +237,9 @@ def cost(
         str | None, typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False)
     ] = None,
     *,
-    since: Annotated[str, option("--since", "TIME", "Episodes with a round in this time: 12h, 7d or 4w.")] = "7d",
+    since: str = option("TIME", "Episodes with a round in this time: 12h, 7d or 4w.", "7d"),
     as_json: AsJson = False,
-    as_csv: Annotated[bool, flag("--csv", "Print CSV.")] = False,
+    as_csv: bool = flag("--csv", "Print CSV."),
 ) -> None:
     """Show what rebalances cost: downtime, delayed messages, lag. A line a group, or an episode of one group.
 

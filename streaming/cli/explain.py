@@ -44,9 +44,9 @@ def explain(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")],
     *,
     group: OnlyGroup = None,
-    since: Annotated[int | None, time_option("--from", "Only what happened from then on.")] = None,
-    until: Annotated[int | None, time_option("--to", "Only what happened until then.")] = None,
-    html_file: Annotated[Path | None, option("--html", "FILE", "Write the report into one HTML file.")] = None,
+    since: int | None = time_option("--from", "Only what happened from then on.", None),
+    until: int | None = time_option("--to", "Only what happened until then.", None),
+    html_file: Path | None = option("FILE", "Write the report into one HTML file.", None, "--html"),
     as_json: AsJson = False,
 ) -> None:
     """Explain the rebalances in logs of brokers, clients and Kafka's tools. No cluster is needed.

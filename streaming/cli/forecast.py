@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from rich.table import Column, Table
 
-from streaming.cli.options import AsOneDocument, GroupId, connected, duration_ms, flag, option
+from streaming.cli.options import AsOneDocument, GroupId, connected, duration_ms, flag, option, shared_option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
@@ -32,17 +32,17 @@ _WAY_NAMES = {
 
 Parallel = Annotated[
     int | None,
-    option("--parallel", "N", "Members that restart at once.", min=1, show_default="a twentieth, at least 1"),
+    shared_option("--parallel", "N", "Members that restart at once.", min=1, show_default="a twentieth, at least 1"),
 ]
-Down = Annotated[str, option("--down", "TIME", "Time that a restarting member is down.")]
-Between = Annotated[str, option("--between", "TIME", "Time between a member's return and the next stop.")]
-_Scale = Annotated[int | None, option("--scale", "N", "Change the group to N members.", min=1, show_default=False)]
+Down = Annotated[str, shared_option("--down", "TIME", "Time that a restarting member is down.")]
+Between = Annotated[str, shared_option("--between", "TIME", "Time between a member's return and the next stop.")]
 _DEPLOY = "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input."
 _FROM = "Repeat the membership changes of an episode: its number, or last."
 Heartbeat = Annotated[
-    str | None, option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s")
+    str | None,
+    shared_option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s"),
 ]
-Processing = Annotated[str, option("--processing", "TIME", "Time that a member takes to process one poll.")]
+Processing = Annotated[str, shared_option("--processing", "TIME", "Time that a member takes to process one poll.")]
 
 
 @connected("rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s")
@@ -50,13 +50,13 @@ def forecast(
     settings: Settings,
     group_id: GroupId,
     *,
-    rolling_restart: Annotated[bool, flag("--rolling-restart", "Restart every member, in the order of names.")] = False,
+    rolling_restart: bool = flag("--rolling-restart", "Restart every member, in the order of names."),
     parallel: Parallel = None,
     down: Down = "20s",
     between: Between = "30s",
-    scale: _Scale = None,
-    deploy: Annotated[str | None, option("--deploy", "ROLLOUT|FILE", _DEPLOY, show_default=False)] = None,
-    from_: Annotated[str | None, option("--from", "EPISODE", _FROM, show_default=False)] = None,
+    scale: int | None = option("N", "Change the group to N members.", None, min=1, show_default=False),
+    deploy: str | None = option("ROLLOUT|FILE", _DEPLOY, None, show_default=False),
+    from_: str | None = option("EPISODE", _FROM, None, "--from", show_default=False),
     heartbeat: Heartbeat = None,
     processing: Processing = "1s",
     as_json: AsOneDocument = False,
@@ -103,10 +103,9 @@ def migrate(
     settings: Settings,
     group_id: GroupId,
     *,
-    to: Annotated[
-        list[str] | None,
-        option("--to", "NAME", "Target: cooperative, static or consumer. Repeatable.", show_default="all three"),
-    ] = None,
+    to: list[str] | None = option(
+        "NAME", "Target: cooperative, static or consumer. Repeatable.", None, show_default="all three"
+    ),
     parallel: Parallel = None,
     down: Down = "20s",
     between: Between = "30s",

@@ -159,14 +159,13 @@ def group_overview(
     return GroupOverview(latest, own[:LAST_EPISODES], incidents=open_incidents)
 
 
-def newest_episode(group_id: str, episodes: Iterable[EpisodeRecord]) -> EpisodeRecord:
-    """Return the newest episode of a group."""
-    return _episodes_of(group_id, episodes)[-1]
-
-
-def episode_open_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
-    """Return the episode that was open at ``at`` (ms), until ``quiet_ms`` after its last round."""
-    own = _episodes_of(group_id, episodes)
+def episode_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int | None, quiet_ms: int) -> EpisodeRecord:
+    """Return the episode that was open at ``at`` (ms), until ``quiet_ms`` after its last round; None: the newest."""
+    own = in_order(record for record in episodes if record.episode.group_id == group_id)
+    if not own:
+        raise UnknownGroup(f"group {group_id}: has no episode; `rebalance-monitor groups` lists all groups")
+    if at is None:
+        return own[-1]
     before = [record for record in own if record.episode.opened_at <= at]
     near = []
     if before:
@@ -178,13 +177,6 @@ def episode_open_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int, q
         after = own[len(before)].episode
         near.append(f"episode {after.episode} began at {rfc3339(after.opened_at)}")
     raise NoEpisodeThen(f"group {group_id}: no episode was open at {rfc3339(at)}: {', '.join(near)}")
-
-
-def _episodes_of(group_id: str, episodes: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
-    own = in_order(record for record in episodes if record.episode.group_id == group_id)
-    if not own:
-        raise UnknownGroup(f"group {group_id}: has no episode; `rebalance-monitor groups` lists all groups")
-    return own
 
 
 def _group_fields(group: GroupOverview) -> dict[str, Any]:

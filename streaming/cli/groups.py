@@ -1,4 +1,4 @@
-"""The commands ``groups``, ``top`` and ``group``: all groups, or one with its members, incidents and episodes."""
+"""The commands ``groups``, ``top``, ``group`` and ``owner``: groups with their members, incidents and episodes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Annotated, Final, get_args
 
-from msgspec import UNSET
+import typer
+from msgspec import UNSET, Struct
 from rich.live import Live
 from rich.table import Table
 
-from streaming.cli.diff_lines import kind_of, removal_times, share_text, short_member, status_text, status_word, utc
+from assignors.errors import BadInput
+from streaming.cli.diff_lines import (
+    CAUSES,
+    kind_of,
+    removal_times,
+    share_text,
+    short_member,
+    status_text,
+    status_word,
+    utc,
+)
 from streaming.cli.group_overview import (
     GroupOverview,
     OwnerLine,
@@ -23,24 +34,27 @@ from streaming.cli.group_overview import (
     newest_first,
     owner_lines,
 )
-from streaming.cli.options import AsJson, GroupId, connected, now_ms, option, time_option
+from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, now_ms, option, time_option
 from streaming.cli.output import Progress, answer, read_records, warn_skipped
 from streaming.episodes.budget import ErrorBudget
 from streaming.episodes.status import StatusName
 from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
+from streaming.kafka.diff_reader import DiffRecord, read_diffs
 from streaming.kafka.group_reader import read_history
 from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
+from streaming.records.diffs import Cause
 from streaming.records.episodes import Downtime, Episode, Incident
-from streaming.records.names import called
+from streaming.records.events import MAX_TIMESTAMP
+from streaming.records.names import called, worded
 from streaming.settings.config import Settings
 
 _AT = "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again."
-_AsOf = Annotated[int | None, time_option("--at", _AT, show_default="now")]
+_AS_OF = time_option("--at", _AT, show_default="now")
 
 
 @connected("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
-def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> None:
+def groups(settings: Settings, *, at: int | None = _AS_OF, as_json: AsJson = False) -> None:
     """List all groups: kind, status, members, downtime today (UTC), open incidents and the last episode.
 
     With service levels in the settings ([[slo]]) also how much of today's downtime budget is left.
@@ -65,11 +79,9 @@ _RANKS: Final = {status: rank for rank, status in enumerate(get_args(StatusName)
 def top(
     settings: Settings,
     *,
-    interval: Annotated[float, option("--interval", "S", "Seconds between two readings.", min=1)] = 5.0,
-    readings: Annotated[
-        int | None, option("--count", "N", "End after N readings.", min=1, show_default="Ctrl-C ends")
-    ] = None,
-    limit: Annotated[int, option("--limit", "N", "Most groups shown.", min=1)] = 30,
+    interval: float = option("S", "Seconds between two readings.", 5.0, min=1),
+    readings: int | None = option("N", "End after N readings.", None, "--count", min=1, show_default="Ctrl-C ends"),
+    limit: int = option("N", "Most groups shown.", 30, min=1),
     as_json: AsJson = False,
 ) -> None:
     """Show the groups in the worst status first, refreshed in place. Into a pipe: one reading after the other."""
@@ -97,7 +109,7 @@ def worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
 
 
 @connected("rebalance-monitor group checkout", "rebalance-monitor group checkout --at 2026-01-31T09:14:00Z")
-def group(settings: Settings, group_id: GroupId, *, at: _AsOf = None, as_json: AsJson = False) -> None:
+def group(settings: Settings, group_id: GroupId, *, at: int | None = _AS_OF, as_json: AsJson = False) -> None:
     """Show one group: its members and their partitions, its open incidents and its last ten episodes.
 
     The exit status is 2 if there is no such group.
@@ -183,7 +195,7 @@ def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeTe
 
 def episode_table(episodes: Iterable[Episode]) -> Table:
     """Return a table with a row an episode."""
-    rows = ((one.episode, kind_of(one), status_word(one.status), utc(one.opened_at), one.story) for one in episodes)
+    rows = ((e.episode, kind_of(e), status_word(e.status), utc(e.opened_at), e.story) for e in episodes)
     return table((right("episode"), "kind", "status", whole("began"), rest("story")), rows)
 
 
@@ -200,3 +212,129 @@ def owner_table(lines: Sequence[OwnerLine]) -> Table:
         rows.append((short_member(line.name), host, owns, partitions, short_member(member_id)))
     heads = (fold("member"), fold("host"), fold("owns", ratio=1), right("partitions"), fold("member id", style="dim"))
     return table(heads, rows)
+
+
+#: Moves that are kept, the newest of a group.
+_MOST_MOVES: Final = 10
+
+_Partition = Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", help="A partition, such as orders-17.")]
+
+
+class OwnerChange(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A partition got other owners: in which round, when and why; ``names``: of all members that it names."""
+
+    at: int
+    id: str
+    cause: Cause
+    owners: list[str]
+    before: list[str]
+    names: dict[str, str]
+
+
+class PartitionOwner(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Owners of a partition in one group; empty: there is none. Only share groups have several. Newest move first."""
+
+    group_id: str
+    topic: str
+    partition: int
+    owners: list[str]
+    since: int
+    moves: list[OwnerChange]
+
+
+@connected("rebalance-monitor owner orders-17", "rebalance-monitor owner orders-17 --at 2026-01-31T09:14:00Z")
+def owner(
+    settings: Settings,
+    partition: _Partition,
+    *,
+    group: OnlyGroup = None,
+    at: int | None = time_option("--at", "As of this time: RFC 3339, or milliseconds since the epoch.", None),
+    as_json: AsJson = False,
+) -> None:
+    """Show which member of each group owns a partition, since when, and why it moved there. Reads all diffs."""
+    topic, number = topic_partition(partition)
+    with Progress("diffs read") as progress:
+
+        def counted() -> Iterable[DiffRecord]:
+            for record in read_diffs(
+                settings, from_beginning=True, exit_at_end=True, group=group, on_malformed=warn_skipped
+            ):
+                progress.step()
+                yield record
+
+        owners = partition_owners(counted(), topic, number, MAX_TIMESTAMP if at is None else at)
+    if not owners:
+        raise BadInput(f"{partition}: no diff has it; `rebalance-monitor groups` lists all groups")
+    answer(owners, [partition_owner_table(owners)], as_json=as_json)
+
+
+def topic_partition(text: str) -> tuple[str, int]:
+    """Return ``orders-17`` as topic and number."""
+    topic, dash, number = text.rpartition("-")
+    if not topic or not dash or not (number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
+        raise BadInput(f"{text}: name a partition as TOPIC-PARTITION, such as orders-17")
+    return topic, int(number)
+
+
+def partition_owners(
+    records: Iterable[DiffRecord], topic: str, partition: int, until_ms: int = MAX_TIMESTAMP
+) -> list[PartitionOwner]:
+    """Return who owns a partition, by group id, from diffs of which a group's are in order."""
+    moves: dict[str, list[OwnerChange]] = {}
+    for record in records:
+        diff = record.diff
+        if diff.timestamp > until_ms:
+            continue
+        own = moves.setdefault(diff.group_id, [])
+        before = own[-1].owners if own else []
+        # A diff that lists changed members alone says nothing of the others.
+        stay = [] if diff.unchanged is UNSET else [member for member in before if member not in diff.members]
+        holders = [
+            member_id
+            for member_id, member in diff.members.items()
+            if partition in member.assigned.get(topic, ()) or partition in member.kept.get(topic, ())
+        ]
+        if (owners := [*stay, *holders]) != before:
+            names = called(diff.named)
+            concerned = {*owners, *before, *diff.cause.member_ids}
+            own.append(
+                OwnerChange(
+                    at=diff.timestamp,
+                    id=record.id,
+                    cause=diff.cause,
+                    owners=owners,
+                    before=before,
+                    names={member_id: names[member_id] for member_id in concerned & names.keys()},
+                )
+            )
+    return [
+        PartitionOwner(
+            group_id=group_id,
+            topic=topic,
+            partition=partition,
+            owners=own[-1].owners,
+            since=own[-1].at,
+            moves=own[: -_MOST_MOVES - 1 : -1],
+        )
+        for group_id, own in sorted(moves.items())
+        if own
+    ]
+
+
+def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
+    """Return a table with a row a group: its owner, since when, from whom and why."""
+    rows = []
+    for group in owners:
+        last = group.moves[0]
+        reasons = dict.fromkeys(item.reason for item in last.cause.evidence if item.reason)
+        words, _ = CAUSES.get(last.cause.kind, (last.cause.kind, ""))
+        cause = f"{_listed(last.cause.member_ids, last.names)} {words}".strip()
+        name = SafeText(_listed(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
+        before = _listed(last.before, last.names) or "nobody"
+        why = ": ".join([cause, *(worded(reason, last.names) for reason in reasons)])
+        rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
+    return table((fold("group"), fold("owner"), whole("since"), fold("before"), rest("why")), rows)
+
+
+def _listed(member_ids: Iterable[str], names: dict[str, str]) -> str:
+    return ", ".join(short_member(names.get(member_id, member_id)) for member_id in member_ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from getpass import getuser
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import uuid4
 
 import typer
@@ -13,7 +13,18 @@ from rich.table import Table
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import utc
 from streaming.cli.group_overview import concerns, newest_first
-from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_ms, example, flag, now_ms, option
+from streaming.cli.options import (
+    AsJson,
+    GroupId,
+    OnlyGroup,
+    connected,
+    duration_ms,
+    example,
+    flag,
+    now_ms,
+    option,
+    shared_option,
+)
 from streaming.cli.output import answer, raw_records, read_records
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
@@ -24,8 +35,8 @@ from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings
 
 _Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
-_Text = Annotated[str | None, option("--text", "TEXT", "Note for the others on call.")]
-_By = Annotated[str | None, option("--by", "NAME", "Who it is.", show_default="the user's name")]
+_Text = Annotated[str | None, shared_option("--text", "TEXT", "Note for the others on call.")]
+_By = Annotated[str | None, shared_option("--by", "NAME", "Who it is.", show_default="the user's name")]
 
 
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
@@ -38,7 +49,7 @@ def list_incidents(
     context: typer.Context,
     *,
     group_id: OnlyGroup = None,
-    all_of_them: Annotated[bool, flag("--all", "Closed incidents too.")] = False,
+    all_of_them: bool = flag("--all", "Closed incidents too."),
     as_json: AsJson = False,
 ) -> None:
     """List open incidents, the newest first: storms, stuck groups, partitions without a consumer and more.
@@ -65,7 +76,7 @@ def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
 @connected()
 def ack(settings: Settings, group_id: GroupId, number: _Number, *, text: _Text = None, by: _By = None) -> None:
     """Acknowledge an open incident, until it closes."""
-    _publish(settings, IncidentAcknowledged(**_common(group_id, number, text, by)))
+    _publish(settings, group_id, number, text, by)
 
 
 @incidents.command(epilog=example("rebalance-monitor incidents mute checkout 3 --for 2h"))
@@ -75,32 +86,32 @@ def mute(
     group_id: GroupId,
     number: _Number,
     *,
-    duration: Annotated[str, option("--for", "TIME", "How long: 30m, 2h or 7d.")],
+    duration: str = option("TIME", "How long: 30m, 2h or 7d.", ..., "--for"),
     text: _Text = None,
     by: _By = None,
 ) -> None:
     """Mute an open incident for some time: no notifications of it."""
-    common = _common(group_id, number, text, by)
-    until = common["timestamp"] + duration_ms(duration, "--for")
-    _publish(settings, IncidentAcknowledged(**common, until=until, muted=True))
+    _publish(settings, group_id, number, text, by, muted_ms=duration_ms(duration, "--for"))
 
 
-def _common(group_id: str, number: int, text: str | None, by: str | None) -> dict[str, Any]:
-    timestamp = now_ms()
-    return {"group_id": group_id, "timestamp": timestamp, "incident": number, "text": text, "by": by or getuser()}
-
-
-def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
-    numbers = {
-        record.incident.incident
-        for record in newest_first(_read(settings, data.group_id))
-        if record.incident.group_id == data.group_id
-    }
-    if data.incident not in numbers:
+def _publish(
+    settings: Settings, group_id: str, number: int, text: str | None, by: str | None, *, muted_ms: int | None = None
+) -> None:
+    records = _read(settings, group_id)
+    if not any((r.incident.group_id, r.incident.incident) == (group_id, number) for r in newest_first(records)):
         raise BadInput(
-            f"group {data.group_id}: no open incident {data.incident}; "
-            f"`rebalance-monitor incidents --group {data.group_id}` lists them"
+            f"group {group_id}: no open incident {number}; `rebalance-monitor incidents --group {group_id}` lists them"
         )
+    now = now_ms()
+    data = IncidentAcknowledged(
+        group_id=group_id,
+        timestamp=now,
+        incident=number,
+        text=text,
+        by=by or getuser(),
+        until=None if muted_ms is None else now + muted_ms,
+        muted=muted_ms is not None,
+    )
     with EventProducer(settings, component="incidents") as producer:
         producer.send(Event("rebalance-monitor/cli", uuid4().hex, data))
     say(f"published to {settings.topics.membership}; the stream applies it")

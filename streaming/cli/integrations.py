@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -31,8 +30,8 @@ def _extra(name: str) -> Iterator[None]:
 @offline("rebalance-monitor mcp --url http://127.0.0.1:8686")
 def mcp(
     *,
-    url: Annotated[str, option("--url", "URL", "Address of a running `serve`.")] = "http://127.0.0.1:8686",
-    token_file: Annotated[Path | None, option("--token-file", "FILE", "File with the token that it requires.")] = None,
+    url: str = option("URL", "Address of a running `serve`.", "http://127.0.0.1:8686"),
+    token_file: Path | None = option("FILE", "File with the token that it requires.", None),
 ) -> None:
     """Answer an assistant's questions over the Model Context Protocol, on standard input and output. Read-only."""
     with _extra("mcp"):
@@ -46,10 +45,9 @@ def mcp(
 def otlp(
     session: Session,
     *,
-    endpoint: Annotated[
-        str | None,
-        option("--endpoint", "URL", "OTLP receiver over HTTP. Default: OTEL_EXPORTER_OTLP_ENDPOINT, as in any SDK."),
-    ] = None,
+    endpoint: str | None = option(
+        "URL", "OTLP receiver over HTTP. Default: OTEL_EXPORTER_OTLP_ENDPOINT, as in any SDK.", None
+    ),
 ) -> None:
     """Export each closed episode as an OpenTelemetry span, until SIGTERM or Ctrl-C."""
     stop, settings = session.stop, session.settings
@@ -109,9 +107,7 @@ def notify_command(
 
 @notify.command("test", epilog=example("rebalance-monitor notify test --config monitor.toml --target ops-slack"))
 @connected()
-def notify_test(
-    settings: Settings, *, target: Annotated[str | None, option("--target", "NAME", "Only this target.")] = None
-) -> None:
+def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only this target.", None)) -> None:
     """Send an incident that opens and closes to each receiver, or to one. The exit status is 3 if one fails."""
     from streaming.kafka.topic_follower import Stopped
     from streaming.notify.follower import read_secret
@@ -122,7 +118,8 @@ def notify_test(
 
     targets = [item for item in _require_targets(settings) if target in (None, item.name)]
     if not targets:
-        raise BadInput(f"--target {target}: no [[notify]] has this name; known are {_names(settings)}")
+        names = ", ".join(item.name for item in settings.notify)
+        raise BadInput(f"--target {target}: no [[notify]] has this name; known are {names}")
     now_ms, failures = time.time_ns() // 1_000_000, []
 
     def give_up(seconds: float) -> None:
@@ -155,7 +152,3 @@ def _require_targets(settings: Settings) -> list[NotifyTarget]:
     if not settings.notify:
         raise BadInput("no receiver in the settings; add a [[notify]] table to the file of --config")
     return settings.notify
-
-
-def _names(settings: Settings) -> str:
-    return ", ".join(target.name for target in settings.notify)

@@ -43,7 +43,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "mcp": CommandEntry("Run", "integrations", "Answer an assistant's questions over MCP."),
     "groups": CommandEntry("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
     "group": CommandEntry("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
-    "owner": CommandEntry("Ask", "owner", "Show who owns a partition, since when and why."),
+    "owner": CommandEntry("Ask", "groups", "Show who owns a partition, since when and why."),
     "why": CommandEntry("Ask", "episodes", "Explain why a group rebalanced, with evidence and downtime."),
     "incidents": CommandEntry("Ask", "incidents", "List open incidents: storms, stuck groups and more."),
     "cost": CommandEntry("Ask", "episodes", "Show what rebalances cost: downtime, delayed messages, lag."),

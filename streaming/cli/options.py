@@ -22,38 +22,51 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
-def option(name: str, metavar: str, help_text: str, **settings: Any) -> Any:
-    """Return an option with a value."""
+def option(metavar: str, help_text: str, default: Any, *names: str, **settings: Any) -> Any:
+    """Return a parameter of a command that is an option with a value, by default of the parameter's name.
+
+    ``default``: ``...`` if the option is required.
+    """
+    return typer.Option(default, *names, metavar=metavar, help=help_text, **settings)
+
+
+def flag(name: str, help_text: str, default: Any = False, **settings: Any) -> Any:
+    """Return a parameter of a command that is an option without a value, or with a value from a list."""
+    return typer.Option(default, name, help=help_text, **settings)
+
+
+def shared_option(name: str, metavar: str, help_text: str, **settings: Any) -> Any:
+    """Return the option in a parameter's type that several commands share."""
     return typer.Option(name, metavar=metavar, help=help_text, **settings)
 
 
-def flag(name: str, help_text: str, **settings: Any) -> Any:
-    """Return an option without a value, or with a value from a list."""
-    return typer.Option(name, help=help_text, **settings)
-
-
 BootstrapServers = Annotated[
-    str | None, option("--bootstrap-servers", "HOST:PORT", "Kafka bootstrap servers.", show_default="127.0.0.1:9092")
+    str | None,
+    shared_option("--bootstrap-servers", "HOST:PORT", "Kafka bootstrap servers.", show_default="127.0.0.1:9092"),
 ]
-Config = Annotated[Path | None, option("--config", "FILE", "Settings file (TOML).")]
-TopicPrefix = Annotated[str | None, option("--topic-prefix", "TEXT", "Topic-name prefix.")]
-LogFormat = Annotated[str, option("--log-format", "text|json", "Format of log lines.")]
-Verbose = Annotated[bool, flag("--verbose", "Log more, and print tracebacks.")]
-AsJson = Annotated[bool, flag("--json", "Print JSON Lines.")]
-AsOneDocument = Annotated[bool, flag("--json", "Print one JSON document.")]
-OnlyGroup = Annotated[str | None, option("--group", "GROUP", "Only this group.")]
+Config = Annotated[Path | None, shared_option("--config", "FILE", "Settings file (TOML).")]
+TopicPrefix = Annotated[str | None, shared_option("--topic-prefix", "TEXT", "Topic-name prefix.")]
+LogFormat = Annotated[str, shared_option("--log-format", "text|json", "Format of log lines.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and print tracebacks.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines.")]
+AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+OnlyGroup = Annotated[str | None, shared_option("--group", "GROUP", "Only this group.")]
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
 CoordinatorLogs = Annotated[
-    list[Path] | None, option("--coordinator-log", "FILE", "A broker's server.log, for rebalance reasons. Repeatable.")
+    list[Path] | None,
+    shared_option("--coordinator-log", "FILE", "A broker's server.log, for rebalance reasons. Repeatable."),
 ]
-MetricsHost = Annotated[str, option("--metrics-host", "HOST", "Address to serve metrics on.")]
+MetricsHost = Annotated[str, shared_option("--metrics-host", "HOST", "Address to serve metrics on.")]
 MetricsPort = Annotated[
-    int | None, option("--metrics-port", "PORT", "Port of the metrics.", min=0, max=65535, show_default="no metrics")
+    int | None,
+    shared_option("--metrics-port", "PORT", "Port of the metrics.", min=0, max=65535, show_default="no metrics"),
 ]
-AsTable = Annotated[bool, flag("--table", "Print a table, also into a pipe.")]
+AsTable = Annotated[bool, typer.Option("--table", help="Print a table, also into a pipe.")]
 MaxLineBytes = Annotated[
     int | None,
-    option("--max-line-bytes", "N", "Longest line of input, in bytes.", min=1, max=2**31 - 1, show_default="64 MiB"),
+    shared_option(
+        "--max-line-bytes", "N", "Longest line of input, in bytes.", min=1, max=2**31 - 1, show_default="64 MiB"
+    ),
 ]
 
 
@@ -64,9 +77,9 @@ def checkpoint_place(text: str) -> str:
     return text if "://" in text else str(Path(text).resolve())
 
 
-def checkpoint_option(help_text: str) -> Any:
+def checkpoint_option(help_text: str, default: Any) -> Any:
     """Return the option ``--checkpoint``."""
-    return option("--checkpoint", "DIR", help_text, parser=checkpoint_place)
+    return option("DIR", help_text, default, "--checkpoint", parser=checkpoint_place)
 
 
 #: Parameters and their types, in the order of the help.
@@ -222,10 +235,10 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def time_option(name: str, help_text: str, **settings: Any) -> Any:
+def time_option(name: str, help_text: str, default: Any = None, **settings: Any) -> Any:
     """Return an option with a time, whose value is in milliseconds since the epoch."""
 
     def parser(text: str) -> int:
         return time_ms(text, name)
 
-    return option(name, "TIME", help_text, parser=parser, **settings)
+    return option("TIME", help_text, default, name, parser=parser, **settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
@@ -74,15 +74,13 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 @offline("printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")
 def partition(
     *,
-    partitions: Annotated[int, option("--partitions", "N", "Partitions of the topic.")],
-    partitioner: Annotated[
-        Partitioner, flag("--partitioner", "murmur2: by key. round-robin and sticky ignore keys.")
-    ] = "murmur2",
-    keys: Annotated[KeyFormat, flag("--keys", "Format of the keys.")] = "utf8",
-    start: Annotated[int, option("--start", "N", "round-robin: first value of its counter.")] = 0,
-    batch_size: Annotated[int, option("--batch-size", "BYTES", "sticky: batch.size of the producer.")] = 16_384,
-    record_size: Annotated[int, option("--record-size", "BYTES", "sticky: size of each record.")] = 100,
-    seed: Annotated[int | None, option("--seed", "N", "sticky: seed of java.util.Random.")] = None,
+    partitions: int = option("N", "Partitions of the topic.", ...),
+    partitioner: Partitioner = flag("--partitioner", "murmur2: by key. round-robin and sticky ignore keys.", "murmur2"),
+    keys: KeyFormat = flag("--keys", "Format of the keys.", "utf8"),
+    start: int = option("N", "round-robin: first value of its counter.", 0),
+    batch_size: int = option("BYTES", "sticky: batch.size of the producer.", 16_384),
+    record_size: int = option("BYTES", "sticky: size of each record.", 100),
+    seed: int | None = option("N", "sticky: seed of java.util.Random.", None),
     max_line_bytes: MaxLineBytes = None,
 ) -> None:
     """Compute the partition that a producer would choose for each key.

@@ -122,19 +122,20 @@ def replay(
     ] = None,
     *,
     group: OnlyGroup = None,
-    check: Annotated[bool, flag("--check", "Compare with the published diffs; exit 1 if they differ.")] = False,
-    page: Annotated[bool, flag("--page", "Serve the page of the recording, without a cluster.")] = False,
-    port: Annotated[int, option("--port", "PORT", "Port of the page; 0: any free port.", min=0, max=65535)] = 8686,
-    publish: Annotated[
-        bool, flag("--publish", "Write the recording's events to the membership topic, for `stream`.")
-    ] = False,
+    check: bool = flag("--check", "Compare with the published diffs; exit 1 if they differ."),
+    page: bool = flag("--page", "Serve the page of the recording, without a cluster."),
+    port: int = option("PORT", "Port of the page; 0: any free port.", 8686, min=0, max=65535),
+    publish: bool = flag("--publish", "Write the recording's events to the membership topic, for `stream`."),
     as_json: AsJson = False,
 ) -> None:
     """Compute the diffs from the membership log, or from a recording, again; print or compare them.
 
     Of a recording it also prints the stories, without --json.
     """
-    recording = None if file is None else load_recording(file, group)
+    recording: LoadedRecording | None = None
+    if file is not None:
+        with file_errors(str(file)), file.open("rb") as content:
+            recording = load(Recording(content, str(file)), group)
     if (page or publish) and recording is None:
         raise BadInput(f"{'--page' if page else '--publish'}: needs the FILE of a recording")
     if page and recording is not None:
@@ -160,12 +161,6 @@ def _publish(settings: Settings, recording: LoadedRecording) -> None:
     say(f"{len(recording.log)} events written to {topic}")
 
 
-def load_recording(path: Path, group: str | None = None) -> LoadedRecording:
-    """Read a recording from a file."""
-    with file_errors(str(path)), path.open("rb") as file:
-        return load(Recording(file, str(path)), group)
-
-
 def _print_differences(lines: Iterable[str]) -> None:
     count = 0
     for line in lines:
@@ -174,10 +169,6 @@ def _print_differences(lines: Iterable[str]) -> None:
     warn(f"{count or 'no'} differences")
     if count:
         raise typer.Exit(1)
-
-
-_From = Annotated[int | None, time_option("--from", "Begin: RFC 3339, or ms since the epoch.", show_default="all")]
-_Anonymise = Annotated[bool, flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks.")]
 
 
 @connected(
@@ -189,9 +180,9 @@ def record(
     group_id: GroupId,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")],
-    since: _From = None,
-    until: Annotated[int | None, time_option("--to", "End, in the same form.", show_default="now")] = None,
-    anonymise: _Anonymise = False,
+    since: int | None = time_option("--from", "Begin: RFC 3339, or ms since the epoch.", None, show_default="all"),
+    until: int | None = time_option("--to", "End, in the same form.", None, show_default="now"),
+    anonymise: bool = flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks."),
 ) -> None:
     """Record a group's events, outputs and settings in one file; `replay FILE` opens it without a cluster.
 

@@ -30,8 +30,6 @@ from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
 
 _Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id, or --cluster.", show_default=False)]
-_Episode = Annotated[int | None, option("--episode", "NUMBER", "Episode to report.", show_default="the newest")]
-_Format = Annotated[Literal["html", "md"], flag("--format", "html: one page that loads nothing. md: Markdown.")]
 
 
 @connected(
@@ -44,10 +42,10 @@ def report(
     group_id: _Group = None,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
-    cluster: Annotated[bool, flag("--cluster", "All groups: incidents, status and cost.")] = False,
-    episode: _Episode = None,
-    format_: _Format = "html",
-    since: Annotated[str, option("--since", "TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.")] = "7d",
+    cluster: bool = flag("--cluster", "All groups: incidents, status and cost."),
+    episode: int | None = option("NUMBER", "Episode to report.", None, show_default="the newest"),
+    format_: Literal["html", "md"] = flag("--format", "html: one page that loads nothing. md: Markdown.", "html"),
+    since: str = option("TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.", "7d"),
 ) -> None:
     """Write a report: what happened, timeline, cost, evidence, members, incidents and advice, in one file."""
     if cluster == (group_id is not None):

@@ -15,6 +15,7 @@ from streaming.cli.options import (
     flag,
     long_running,
     option,
+    shared_option,
 )
 from streaming.process.plain import say
 
@@ -33,10 +34,10 @@ _MATCHING = "groups whose id matches REGEX (full match). Repeatable."
 def collect(
     session: Session,
     *,
-    by: Annotated[Literal["offsets", "polling"] | None, flag("--by", _BY, show_default="offsets")] = None,
+    by: Literal["offsets", "polling"] | None = flag("--by", _BY, None, show_default="offsets"),
     coordinator_log: CoordinatorLogs = None,
-    include_group: Annotated[list[str] | None, option("--include-group", "REGEX", f"Only {_MATCHING}")] = None,
-    exclude_group: Annotated[list[str] | None, option("--exclude-group", "REGEX", f"Exclude {_MATCHING}")] = None,
+    include_group: list[str] | None = option("REGEX", f"Only {_MATCHING}", None),
+    exclude_group: list[str] | None = option("REGEX", f"Exclude {_MATCHING}", None),
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
 ) -> None:
@@ -69,10 +70,10 @@ def collect(
 def run(
     session: Session,
     *,
-    checkpoint: Annotated[str, checkpoint_option("Folder or URL of offsets and state.")] = "rebalance-checkpoint",
+    checkpoint: str = checkpoint_option("Folder or URL of offsets and state.", "rebalance-checkpoint"),
     coordinator_log: CoordinatorLogs = None,
-    port: Annotated[int, option("--port", "PORT", "Port of the page and the API.")] = 8686,
-    take_over: Annotated[bool, flag("--take-over", "End a running collector with the same id.")] = False,
+    port: int = option("PORT", "Port of the page and the API.", 8686),
+    take_over: bool = flag("--take-over", "End a running collector with the same id."),
 ) -> None:
     """Run collector, Spark job and web service in one process group, on one machine.
 
@@ -109,30 +110,25 @@ def run(
 #: Seconds without progress after which the watchdog ends the server; it reports progress once a second.
 _WATCHDOG_SECONDS = 60.0
 
-Host = Annotated[str, option("--host", "HOST", "Address to listen on.")]
-Port = Annotated[int, option("--port", "PORT", "Port to listen on; 0: any free port.", min=0, max=65535)]
-TokenFile = Annotated[Path | None, option("--token-file", "FILE", "Require a bearer token from FILE, one a line.")]
-TrustHeader = Annotated[str | None, option("--trust-header", "NAME", "Header with the user's name, set by a proxy.")]
-KeepMib = Annotated[int, option("--keep-mib", "MIB", "Drop the oldest rounds when the history is larger.", min=1)]
+Port = Annotated[int, shared_option("--port", "PORT", "Port to listen on; 0: any free port.", min=0, max=65535)]
 
 
 @long_running("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
 def serve(
     session: Session,
     *,
-    host: Host = "127.0.0.1",
+    host: str = option("HOST", "Address to listen on.", "127.0.0.1"),
     port: Port = 8686,
-    token_file: TokenFile = None,
-    trust_header: TrustHeader = None,
-    trusted_proxies: Annotated[
-        list[str] | None,
-        option("--trusted-proxy", "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable."),
-    ] = None,
-    access_log: Annotated[bool, flag("--access-log", "Log every request.")] = False,
-    database: Annotated[Path | None, option("--database", "FILE", "History file.", show_default="in your home")] = None,
-    keep: Annotated[str, option("--keep", "TIME", "Drop rounds older than this: 12h, 30d, 8w.")] = "30d",
-    keep_mib: KeepMib = 1024,
-    max_clients: Annotated[int, option("--max-clients", "N", "Most clients of the feed at once.", min=1)] = 1000,
+    token_file: Path | None = option("FILE", "Require a bearer token from FILE, one a line.", None),
+    trust_header: str | None = option("NAME", "Header with the user's name, set by a proxy.", None),
+    trusted_proxies: list[str] | None = option(
+        "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable.", None, "--trusted-proxy"
+    ),
+    access_log: bool = flag("--access-log", "Log every request."),
+    database: Path | None = option("FILE", "History file.", None, show_default="in your home"),
+    keep: str = option("TIME", "Drop rounds older than this: 12h, 30d, 8w.", "30d"),
+    keep_mib: int = option("MIB", "Drop the oldest rounds when the history is larger.", 1024, min=1),
+    max_clients: int = option("N", "Most clients of the feed at once.", 1000, min=1),
 ) -> None:
     """Serve the page, the live feed, the JSON API and Prometheus metrics."""
     from streaming.kafka.heartbeats import HeartbeatTracker

@@ -38,19 +38,18 @@ _PROTOCOL = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. 
 def simulate(
     scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=_SCENARIO)] = None,
     *,
-    protocol: Annotated[list[str] | None, option("--protocol", "NAME", _PROTOCOL, show_default="all")] = None,
-    assignor: Annotated[
-        list[str] | None,
-        option("--assignor", "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable."),
-    ] = None,
+    protocol: list[str] | None = option("NAME", _PROTOCOL, None, show_default="all"),
+    assignor: list[str] | None = option(
+        "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable.", None
+    ),
     as_json: AsOneDocument = False,
-    list_: Annotated[bool, flag("--list", "List the ready scenarios.")] = False,
-    show: Annotated[bool, flag("--show", "Print the scenario as YAML.")] = False,
-    members: Annotated[int | None, option("--members", "N", "Members of a ready scenario.")] = None,
-    partitions: Annotated[int | None, option("--partitions", "N", "Partitions of a ready scenario.")] = None,
-    view_lag_ms: Annotated[int, option("--view-lag-ms", "MS", "Longest delay of ZooKeeper watches.", min=0)] = 0,
-    seed: Annotated[int, option("--seed", "N", "Seed of that delay.")] = 0,
-    rows: Annotated[int, option("--rows", "N", "Most rounds listed of each protocol.", min=0)] = 24,
+    list_: bool = flag("--list", "List the ready scenarios."),
+    show: bool = flag("--show", "Print the scenario as YAML."),
+    members: int | None = option("N", "Members of a ready scenario.", None),
+    partitions: int | None = option("N", "Partitions of a ready scenario.", None),
+    view_lag_ms: int = option("MS", "Longest delay of ZooKeeper watches.", 0, min=0),
+    seed: int = option("N", "Seed of that delay.", 0),
+    rows: int = option("N", "Most rounds listed of each protocol.", 24, min=0),
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:

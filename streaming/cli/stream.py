@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -37,22 +37,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-_Checkpoint = Annotated[str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")]
 #: Every bucket has a row in each tick; more tasks than a batch is worth, on any cluster.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
 _RESIZE, _AS_CHECKPOINT = "`stream resize` changes it.", "as in the checkpoint, or 16"
-_Buckets = Annotated[
-    int | None,
-    option(
-        "--buckets", "N", f"State buckets that groups share; {_RESIZE}", show_default=_AS_CHECKPOINT, **_BUCKETS_RANGE
-    ),
-]
-_ForgetAfter = Annotated[str, option("--forget-after", "TIME", "Drop the state of a group that is empty this long.")]
 _QUIET = "Seconds without a round after which an episode is closed."
 _DIFFS = "Members that diffs list; auto: only changed ones in large groups."
-_OnDataLoss = Annotated[
-    Literal["stop", "continue", "restart"], flag("--on-data-loss", "What to do if the topic lost records or is new.")
-]
 _ARCHIVE = "Archive that `stream archive` wrote, for executors without this package."
 
 
@@ -67,32 +56,27 @@ def run_stream(
     session: Session,
     context: typer.Context,
     *,
-    checkpoint: _Checkpoint = None,
-    available_now: Annotated[bool, flag("--available-now", "Process all events in the topic, then exit 0.")] = False,
-    max_offsets_per_trigger: Annotated[
-        int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.", min=1, max=2**63 - 1)
-    ] = 50_000,
-    trigger_interval: Annotated[
-        str | None, option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none")
-    ] = None,
-    buckets: _Buckets = None,
-    shuffle_partitions: Annotated[
-        int, option("--shuffle-partitions", "N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", **_TASKS_RANGE)
-    ] = 2,
-    forget_after: _ForgetAfter = "7d",
-    episodes: Annotated[
-        bool | None,
-        flag("--episodes/--no-episodes", "Publish episodes and incidents.", show_default="as in the settings, or yes"),
-    ] = None,
-    episode_quiet: Annotated[
-        int | None, option("--episode-quiet", "S", _QUIET, min=1, max=86_400, show_default="as in the settings, or 120")
-    ] = None,
-    diffs: Annotated[
-        Literal["auto", "all", "changed"] | None, flag("--diffs", _DIFFS, show_default="as in the settings, or auto")
-    ] = None,
-    master: Annotated[str, option("--master", "URL", "Spark master.")] = "local[2,4]",
-    archive: Annotated[Path | None, option("--archive", "FILE", _ARCHIVE, show_default="no archive")] = None,
-    on_data_loss: _OnDataLoss = "stop",
+    checkpoint: str | None = checkpoint_option("Folder or URL of offsets and state; keep it across restarts.", None),
+    available_now: bool = flag("--available-now", "Process all events in the topic, then exit 0."),
+    max_offsets_per_trigger: int = option("N", "Most events in a batch; bounds memory.", 50_000, min=1, max=2**63 - 1),
+    trigger_interval: str | None = option("TIME", "Time between batches, such as 500ms.", None, show_default="none"),
+    buckets: int | None = option(
+        "N", f"State buckets that groups share; {_RESIZE}", None, show_default=_AS_CHECKPOINT, **_BUCKETS_RANGE
+    ),
+    shuffle_partitions: int = option("N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", 2, **_TASKS_RANGE),
+    forget_after: str = option("TIME", "Drop the state of a group that is empty this long.", "7d"),
+    episodes: bool | None = flag(
+        "--episodes/--no-episodes", "Publish episodes and incidents.", None, show_default="as in the settings, or yes"
+    ),
+    episode_quiet: int | None = option("S", _QUIET, None, min=1, max=86_400, show_default="as in the settings, or 120"),
+    diffs: Literal["auto", "all", "changed"] | None = flag(
+        "--diffs", _DIFFS, None, show_default="as in the settings, or auto"
+    ),
+    master: str = option("URL", "Spark master.", "local[2,4]"),
+    archive: Path | None = option("FILE", _ARCHIVE, None, show_default="no archive"),
+    on_data_loss: Literal["stop", "continue", "restart"] = flag(
+        "--on-data-loss", "What to do if the topic lost records or is new.", "stop"
+    ),
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
 ) -> None:
@@ -134,7 +118,7 @@ def run_stream(
 @offline()
 def inspect_state(
     *,
-    checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job, or a copy.")],
+    checkpoint: str = checkpoint_option("Checkpoint of a stopped job, or a copy.", ...),
     group: OnlyGroup = None,
     as_json: AsJson = False,
 ) -> None:
@@ -156,14 +140,10 @@ def inspect_state(
 @offline()
 def resize(
     *,
-    checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job.")],
-    buckets: Annotated[
-        int | None, option("--buckets", "N", "State buckets.", show_default="unchanged", **_BUCKETS_RANGE)
-    ] = None,
-    shuffle_partitions: Annotated[
-        int | None, option("--shuffle-partitions", "N", "Tasks of a batch.", show_default="unchanged", **_TASKS_RANGE)
-    ] = None,
-    dry_run: Annotated[bool, flag("--dry-run", "Only print what would be done.")] = False,
+    checkpoint: str = checkpoint_option("Checkpoint of a stopped job.", ...),
+    buckets: int | None = option("N", "State buckets.", None, show_default="unchanged", **_BUCKETS_RANGE),
+    shuffle_partitions: int | None = option("N", "Tasks of a batch.", None, show_default="unchanged", **_TASKS_RANGE),
+    dry_run: bool = flag("--dry-run", "Only print what would be done."),
     as_json: AsJson = False,
 ) -> None:
     """Change the numbers of buckets and shuffle partitions of a stopped checkpoint. No cluster is needed."""
@@ -175,7 +155,7 @@ def resize(
 
 @stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))
 @offline()
-def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the archive; ends in .tar.gz.")]) -> None:
+def archive(*, output: Path = option("FILE", "Name of the archive; ends in .tar.gz.", ...)) -> None:
     """Write this package and its dependencies as an archive, for Spark executors that lack them."""
     from streaming.spark.archives import python, write_python
 

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
 
 from streaming.cli.options import AsJson, OnlyGroup, Session, flag, long_running, time_option
 from streaming.records.events import MAX_TIMESTAMP
-
-if TYPE_CHECKING:
-    from streaming.cli.stories import StoryFollower
-    from streaming.settings.config import Settings
 
 
 @long_running(
@@ -26,13 +18,11 @@ def watch(
     session: Session,
     *,
     group: OnlyGroup = None,
-    from_beginning: Annotated[bool, flag("--from-beginning", "Start at the oldest diff in the topic.")] = False,
-    exit_at_end: Annotated[bool, flag("--exit-at-end", "Exit after the newest diff in the topic.")] = False,
-    stories: Annotated[
-        bool, flag("--stories", "Print the story of an episode when it changes, above its diffs.")
-    ] = False,
-    since: Annotated[int | None, time_option("--from", "Replay the diffs from this time on; exit at the end.")] = None,
-    until_: Annotated[int | None, time_option("--to", "Replay the diffs until this time; then exit.")] = None,
+    from_beginning: bool = flag("--from-beginning", "Start at the oldest diff in the topic."),
+    exit_at_end: bool = flag("--exit-at-end", "Exit after the newest diff in the topic."),
+    stories: bool = flag("--stories", "Print the story of an episode when it changes, above its diffs."),
+    since: int | None = time_option("--from", "Replay the diffs from this time on; exit at the end.", None),
+    until_: int | None = time_option("--to", "Replay the diffs until this time; then exit.", None),
     as_json: AsJson = False,
 ) -> None:
     """Follow the diffs: the cause of each round and the partitions that moved. Each diff is printed once.
@@ -53,12 +43,13 @@ def watch(
         steps = History(replay_sinks(settings)).steps(log, until_ms=end, until=stop.is_set)
         print_replay(steps, since or 0, stories=stories, as_json=as_json)
         return
-    from streaming.cli.stories import StoryFollower
+    from streaming.cli.stories import FreshnessWarnings, StoryFollower
     from streaming.kafka.diff_reader import read_diffs
+    from streaming.kafka.heartbeats import HeartbeatTracker
 
     with ExitStack() as stack:
-        follower = None
-        until = stop.is_set if exit_at_end else _with_freshness(settings, stop, stack)
+        follower: StoryFollower | None = None
+        warnings: FreshnessWarnings | None = None
         if stories:
             made = StoryFollower(
                 settings,
@@ -69,29 +60,18 @@ def watch(
                 stopped=stop.is_set,
             )
             follower = stack.enter_context(made)
-            until = partial(_after_stories, follower, until)
+
+        def until() -> bool:
+            """Print changed stories and report components whose heartbeats stop; return True to end."""
+            nonlocal warnings
+            if follower is not None:
+                follower.poll(time.monotonic())
+            if not exit_at_end:
+                if warnings is None:  # the heartbeats are read from the first call on
+                    warnings = FreshnessWarnings(stack.enter_context(HeartbeatTracker(settings)).freshness)
+                warnings.poll(time.monotonic(), time.time())
+            return stop.is_set()
+
         where = {"exit_at_end": exit_at_end, "from_beginning": from_beginning}
         records = read_diffs(settings, until=until, on_malformed=warn_skipped, group=group, **where)
         print_diffs(records if follower is None else follower.above(records), as_json=as_json)
-
-
-def _after_stories(follower: StoryFollower, until: Callable[[], bool]) -> bool:
-    follower.poll(time.monotonic())
-    return until()
-
-
-def _with_freshness(settings: Settings, stop: threading.Event, stack: ExitStack) -> Callable[[], bool]:
-    """Return a function that reports components whose heartbeats stop; it reads them from its first call on."""
-    from streaming.cli.stories import FreshnessWarnings
-    from streaming.kafka.heartbeats import HeartbeatTracker
-
-    warnings: FreshnessWarnings | None = None
-
-    def until() -> bool:
-        nonlocal warnings
-        if warnings is None:
-            warnings = FreshnessWarnings(stack.enter_context(HeartbeatTracker(settings)).freshness)
-        warnings.poll(time.monotonic(), time.time())
-        return stop.is_set()
-
-    return until

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -19,11 +18,6 @@ from streaming.settings.config import Settings
 from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
 from streaming.simulation.what_if_query import parse_query, what_if_document
 
-_Add = Annotated[list[str] | None, option("--add", "N|NAME", "Add N members, or one of this name. Repeatable.")]
-_Protocol = Annotated[
-    str | None, option("--protocol", "NAME", "Protocol: eager, cooperative or consumer.", show_default="the group's")
-]
-
 
 @connected(
     "rebalance-monitor what-if checkout --add 2 --partitions orders=24",
@@ -33,22 +27,19 @@ def what_if(
     settings: Settings,
     group_id: GroupId,
     *,
-    add: _Add = None,
-    remove: Annotated[list[str] | None, option("--remove", "NAME", "Remove a member. Repeatable.")] = None,
-    partitions: Annotated[
-        list[str] | None, option("--partitions", "TOPIC=N", "Grow a topic to N partitions. Repeatable.")
-    ] = None,
-    subscribe: Annotated[
-        list[str] | None,
-        option("--subscribe", "TOPIC", "Topic that all members subscribe to, instead of the current ones. Repeatable."),
-    ] = None,
-    protocol: _Protocol = None,
-    assignor: Annotated[
-        str | None, option("--assignor", "NAME", "Assignor of that protocol.", show_default="the group's")
-    ] = None,
-    most: Annotated[
-        int | None, option("--fail-if-moved-more-than", "N", "Exit with 1 if more than N partitions would move.", min=0)
-    ] = None,
+    add: list[str] | None = option("N|NAME", "Add N members, or one of this name. Repeatable.", None),
+    remove: list[str] | None = option("NAME", "Remove a member. Repeatable.", None),
+    partitions: list[str] | None = option("TOPIC=N", "Grow a topic to N partitions. Repeatable.", None),
+    subscribe: list[str] | None = option(
+        "TOPIC", "Topic that all members subscribe to, instead of the current ones. Repeatable.", None
+    ),
+    protocol: str | None = option(
+        "NAME", "Protocol: eager, cooperative or consumer.", None, show_default="the group's"
+    ),
+    assignor: str | None = option("NAME", "Assignor of that protocol.", None, show_default="the group's"),
+    most: int | None = option(
+        "N", "Exit with 1 if more than N partitions would move.", None, "--fail-if-moved-more-than", min=0
+    ),
     as_json: AsOneDocument = False,
 ) -> None:
     """Compute which partitions would move if members joined or left, topics grew, or the assignor changed.

@@ -240,10 +240,11 @@ class SupervisedProcess:
         self._close()
 
     def _order(self, order: bytes) -> None:
-        if self.poll() is None and self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
+        orders = self._supervisor.stdin
+        if self.poll() is None and orders is not None and not orders.closed:
             with contextlib.suppress(BrokenPipeError):  # it ended by itself just now
-                self._supervisor.stdin.write(order)
-                self._supervisor.stdin.flush()
+                orders.write(order)
+                orders.flush()
 
     def _close(self) -> None:
         for pipe in (self._supervisor.stdin, self._supervisor.stdout):

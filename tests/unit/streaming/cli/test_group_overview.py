@@ -9,12 +9,11 @@ from streaming.cli.group_overview import (
     LAST_EPISODES,
     NoEpisodeThen,
     OwnerLine,
-    episode_open_at,
+    episode_at,
     group_document,
     group_line,
     group_overview,
     group_overviews,
-    newest_episode,
     owner_lines,
 )
 from streaming.records.codec import encode
@@ -43,7 +42,7 @@ def test_groups_are_sorted_and_have_their_newest_episode() -> None:
 def test_first_episode_after_a_reset_is_the_newest() -> None:
     first, second = (one._replace(written=1) for one in told(checkout()))
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}", written=2)
-    assert newest_episode(GROUP, [again, second]) is again
+    assert episode_at(GROUP, [again, second], None, QUIET) is again
     assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].episodes == [again]
     assert group_overviews([latest(checkout())], [again, second], [], NOW)[0].episodes == [again]
 
@@ -54,14 +53,14 @@ def test_episode_with_future_time_hides_no_newer_one(ahead_ms: int) -> None:
     ahead = structs.replace(first.episode, opened_at=first.episode.opened_at + ahead_ms)
     early = EpisodeRecord(ahead, b"{}", written=1)
     late = second._replace(written=2)
-    assert newest_episode(GROUP, [late, early]) is late
+    assert episode_at(GROUP, [late, early], None, QUIET) is late
     assert group_overviews([latest(checkout())], [late, early], [], NOW)[0].episodes == [late]
 
 
 def test_higher_number_wins_at_equal_times() -> None:
     first, second = told(checkout())
     level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
-    assert newest_episode(GROUP, [level, first]) is level
+    assert episode_at(GROUP, [level, first], None, QUIET) is level
 
 
 def test_state_without_members_or_episodes() -> None:
@@ -182,7 +181,7 @@ def test_deleted_or_unknown_group() -> None:
         group_overview("g", [latest(checkout())], told(checkout()), [])
     with pytest.raises(UnknownGroup, match=f"group {GROUP}: deleted; .*why {GROUP}"):
         group_overview(GROUP, [], told(checkout()), [])
-    for ask in (lambda: newest_episode("g", told(checkout())), lambda: episode_open_at("g", [], 1, QUIET)):
+    for ask in (lambda: episode_at("g", told(checkout()), None, QUIET), lambda: episode_at("g", [], 1, QUIET)):
         with pytest.raises(UnknownGroup, match="group g: has no episode"):
             ask()
 
@@ -191,11 +190,11 @@ def test_deleted_or_unknown_group() -> None:
     ("at", "number"), [(STARTED, 1), (STARTED + QUIET, 1), (RESTARTED, 2), (ENDED, 2), (ENDED + QUIET, 2)]
 )
 def test_episode_is_open_until_the_quiet_time_has_passed(at: int, number: int) -> None:
-    assert episode_open_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
+    assert episode_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
 
 
 def test_unfinished_episode_stays_open() -> None:
-    assert episode_open_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
+    assert episode_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
 
 
 @pytest.mark.parametrize(
@@ -211,7 +210,7 @@ def test_unfinished_episode_stays_open() -> None:
 )
 def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, said: str) -> None:
     with pytest.raises(NoEpisodeThen) as refused:
-        episode_open_at(GROUP, told(checkout()), at, QUIET)
+        episode_at(GROUP, told(checkout()), at, QUIET)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{said}"
     assert refused.value.exit_status == 1
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from assignors.errors import BadInput
-from streaming.cli.owner import owner_table, partition_owners, topic_partition
+from streaming.cli.groups import partition_owner_table, partition_owners, topic_partition
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.terminal import console
 from tests.support.built_diffs import START, DiffBuilder
@@ -52,7 +52,7 @@ def test_partition_without_an_owner() -> None:
     assert (owner.owners, owner.moves[0].before) == ([], ["a"])
     screen = console(wide=True)
     with screen.capture() as shown:
-        screen.print(owner_table([owner]))
+        screen.print(partition_owner_table([owner]))
     assert "nobody" in shown.get()
     assert partition_owners(records(builder), "t", 2) == partition_owners(records(builder), "u", 0) == []
 
