@@ -72,27 +72,23 @@ def encoded(sign: Sign) -> tuple[bytes, bytes, codec.Headers]:
 
 
 def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
-    """Refuse a heartbeat that no component of the monitor can have written.
-
-    Args:
-        sign: the heartbeat.
-        written_ms: when its record was written.
-        now_ms: the reader's time.
+    """Refuse a heartbeat that no component of the monitor can have written. ``written_ms``: time of its record.
 
     Raises:
         MalformedSign: the heartbeat is of a second stream, one of its times differs by a day from the record's, or
             the record's time is in the future.
     """
     if sign.part == "stream" and sign.id != STREAM_ID:
-        raise MalformedSign(f"no component heartbeat: stream {sign.id!r} is not {STREAM_ID!r}, the only one")
-    if written_ms > now_ms + _MOST_APART_MS:
-        raise MalformedSign(f"no component heartbeat: written at {written_ms}, which is in the future")
-    if abs(sign.timestamp - written_ms) > _MOST_APART_MS:
-        raise MalformedSign(
-            f"no component heartbeat: timestamp {sign.timestamp} is not when it was written, {written_ms}"
-        )
-    if sign.up_to > written_ms + _MOST_APART_MS:
-        raise MalformedSign(f"no component heartbeat: upTo {sign.up_to} is after it was written, at {written_ms}")
+        problem = f"stream {sign.id!r} is not {STREAM_ID!r}, the only one"
+    elif written_ms > now_ms + _MOST_APART_MS:
+        problem = f"written at {written_ms}, which is in the future"
+    elif abs(sign.timestamp - written_ms) > _MOST_APART_MS:
+        problem = f"timestamp {sign.timestamp} is not when it was written, {written_ms}"
+    elif sign.up_to > written_ms + _MOST_APART_MS:
+        problem = f"upTo {sign.up_to} is after it was written, at {written_ms}"
+    else:
+        return
+    raise MalformedSign(f"no component heartbeat: {problem}")
 
 
 def decoded(key: bytes | None, value: bytes) -> Sign:
@@ -127,15 +123,15 @@ _KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)
 CONFIRMED: Final = 3
 #: Heartbeats that may be lost before a component counts as silent.
 _LOST: Final = 3
+_ALIVE: Final = ("alive", "behind")
 
 
 class Limits(NamedTuple):
     """Time limits of freshness, in seconds.
 
-    Attributes:
-        silent: without a heartbeat for longer, a component is silent; more for longer intervals.
-        behind: with a longer time between an event and its processing, a component is behind.
-        forget: a silent component is forgotten after this time if another one of its kind is alive.
+    A component is silent after ``silent`` without a heartbeat (later if its interval is long), and behind with more
+    than ``behind`` between an event and its processing. After ``forget`` a silent component is forgotten if another
+    one of its kind is alive.
     """
 
     silent: float = 20.0
@@ -146,11 +142,9 @@ class Limits(NamedTuple):
 class LastSign(NamedTuple):
     """Newest heartbeat of a component, and when it was read.
 
-    Attributes:
-        at: time of reading, in seconds of the reader's monotonic clock.
-        ms: the same time, ms since the epoch.
-        signs: how many heartbeats of the component were read, up to ``CONFIRMED``.
-        written, partition: when the record was written, ms, and in which partition.
+    ``at``: time of reading, in seconds of the reader's monotonic clock; ``ms``: the same time, ms since the epoch.
+    ``signs``: number of heartbeats of the component that were read, up to ``CONFIRMED``. ``written``: when the record
+    was written to ``partition``, ms.
     """
 
     sign: Sign
@@ -183,10 +177,8 @@ class Late(NamedTuple):
 class Freshness(NamedTuple):
     """Freshness of the data, by component heartbeats.
 
-    Attributes:
-        known: False until the reader has read heartbeats for long enough.
-        parts: the components, ordered by kind and id.
-        late: the component that is furthest behind; None while all components are alive.
+    ``known``: False until the reader has read heartbeats for long enough. ``parts``: the components, ordered by kind
+    and id. ``late``: the component that is furthest behind; None while all are alive.
     """
 
     known: bool = True
@@ -195,13 +187,9 @@ class Freshness(NamedTuple):
 
 
 def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits) -> Freshness:
-    """Return the freshness of the data at ``now``.
+    """Return the freshness of the data by the newest heartbeat of each component.
 
-    Args:
-        newest: newest heartbeat of each component.
-        now: seconds of the reader's clock.
-        contact: from when on the reader has read all heartbeats, by the same clock.
-        limits: the time limits.
+    ``now``: time of the reader's monotonic clock, seconds. ``contact``: since when it has read all heartbeats.
     """
     is_known = True
     aged: list[tuple[Part, float]] = []
@@ -215,19 +203,17 @@ def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits
         if newest_sign.signs < CONFIRMED:
             doubtful.add(sign.key)
         aged.append((Part(sign.part, sign.id, sign.by, state, newest_sign.ms, sign.up_to), now - newest_sign.at))
-    alive = {part.part for part, _ in aged if part.state in ("alive", "behind")}
-    parts = sorted(
-        (
-            part
-            for part, age in aged
-            if part.state in ("alive", "behind")
-            or part.part not in alive
-            or (age <= limits.forget and f"{part.part}/{part.id}" not in doubtful)
-        ),
-        key=lambda part: (part.part, part.id),
-    )
-    late = min((_late(part) for part in parts if part.state != "alive"), key=_since, default=None)
-    return Freshness(is_known, tuple(parts), late)
+    alive = {part.part for part, _ in aged if part.state in _ALIVE}
+    parts = [
+        part
+        for part, age in aged
+        if part.state in _ALIVE
+        or part.part not in alive
+        or (age <= limits.forget and f"{part.part}/{part.id}" not in doubtful)
+    ]
+    parts.sort(key=lambda part: (part.part, part.id))
+    lates = [_late(part) for part in parts if part.state != "alive"]
+    return Freshness(is_known, tuple(parts), min(lates, key=lambda late: late.since, default=None))
 
 
 def _state(last: LastSign, now: float, contact: float, limits: Limits) -> State | None:
@@ -241,16 +227,10 @@ def _state(last: LastSign, now: float, contact: float, limits: Limits) -> State 
     return "behind" if sign.timestamp - sign.up_to > limits.behind * 1000 else "alive"
 
 
-def _since(late: Late) -> int:
-    return late.since
-
-
 def _late(part: Part) -> Late:
     who = f"collector {part.id}" if part.part == "collector" else "the stream"
-    if part.state == "silent":
-        reason = f"No heartbeat from {who}"
-    else:
-        reason = f"{who[0].upper()}{who[1:]} has been {part.state}"
+    is_silent = part.state == "silent"
+    reason = f"No heartbeat from {who}" if is_silent else f"{who[0].upper()}{who[1:]} has been {part.state}"
     since = part.up_to if part.state == "behind" else part.last_heartbeat
     return Late(_KINDS[part.part, part.state], reason, since)
 

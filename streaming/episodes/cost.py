@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from streaming.episodes.downtime import MOST_PARTITIONS, Outage, Outages, outage_of
 from streaming.records.downtime import add_bounds, max_bounds
@@ -117,9 +117,8 @@ def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Prog
 def _with_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
     if series and sample.end < series[-1].end:
         return (sample,)  # the topic was created again
-    if len(series) > 1 and all(
-        (earlier.committed, earlier.end) == (sample.committed, sample.end) for earlier in series[-2:]
-    ):
+    offsets = sample.committed, sample.end
+    if len(series) > 1 and all((earlier.committed, earlier.end) == offsets for earlier in series[-2:]):
         return (*series[:-1], sample)
     if len(series) >= MOST_SAMPLES:
         series = (series[0], *series[1:-1:2], series[-1])
@@ -160,11 +159,9 @@ def settle(progress: Progress, before: Outages | None, after: Outages | None) ->
         if outage.rounds and now is not None and now.first != outage.first:
             outage_cost = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, 0)
             delayed, worst = past.get(topic, {}).get(number, (_NONE, _NONE))
-            past.setdefault(topic, {})[number] = (
-                add_bounds(delayed, outage_cost.delayed),
-                max_bounds(worst, outage_cost.worst),
-            )
-    return Progress(progress.at, progress.samples, progress.peak, past, progress.followed)
+            total = add_bounds(delayed, outage_cost.delayed), max_bounds(worst, outage_cost.worst)
+            past.setdefault(topic, {})[number] = total
+    return structs.replace(progress, past=past)
 
 
 def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
@@ -212,16 +209,15 @@ def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> Partit
         return PartitionCost(_UNKNOWN, _UNKNOWN, None, is_known=False)
     stopped, resumed = outage.stopped_by or outage.stopped_before, outage.resumed_after
     until = resumed if resumed is not None else outage.stopped_after
-    start = None if until is None else _committed_by(samples, until)
+    start = None if until is None or (last := _last_by(samples, until)) is None else last.committed
     end = None if outage.resumed_before is None else _end_after(samples, outage.resumed_before + _AGE_MS)
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
         end = start  # no message was pending or has been produced since
-    least = 0
-    worst_least = 0
+    least = worst_least = 0
     if stopped is not None and resumed is not None:
-        oldest, newest = _end_after(samples, stopped + _AGE_MS), _end_by(samples, resumed)
-        if oldest is not None and newest is not None and newest > oldest:
-            least = newest - oldest
+        oldest, newest = _end_after(samples, stopped + _AGE_MS), _last_by(samples, resumed)
+        if oldest is not None and newest is not None and newest.end > oldest:
+            least = newest.end - oldest
             shown = next(sample.at for sample in samples if sample.end > oldest)
             worst_least = max(0, resumed - shown)
     if start is None or end is None:
@@ -241,7 +237,8 @@ def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) 
         last = min(after.end, end) - 1
         if last < max(before.end, start):
             continue
-        consumed = _first_commit(samples, resumed, committed=last + 1)
+        commits = (sample.at for sample in samples if sample.at >= resumed and (sample.committed or 0) > last)
+        consumed = next(commits, None)
         if consumed is None:
             return None
         worst = max(worst, consumed - before.at + _AGE_MS)
@@ -258,7 +255,7 @@ def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, 
     since = least if outage.resumed_before is None else outage.resumed_before
     target = _end_after(samples, since + _AGE_MS)
     began = opened_at if outage.stopped_after is None else outage.stopped_after
-    lag = next((_lag(sample) for sample in reversed(samples) if sample.at <= began), 0)
+    lag = 0 if (last := _last_by(samples, began)) is None else _lag(last)
     for sample in samples:
         committed = sample.committed or 0
         has_resumed = outage.resumed_before is not None or committed > (start or 0) or samples[-1].end == start
@@ -272,18 +269,9 @@ def _lag(sample: Sample) -> int:
     return 0 if sample.committed is None else max(0, sample.end - sample.committed)
 
 
-def _committed_by(samples: Sequence[Sample], at: int) -> int | None:
-    return next((sample.committed for sample in reversed(samples) if sample.at <= at), None)
-
-
-def _end_by(samples: Sequence[Sample], at: int) -> int | None:
-    return next((sample.end for sample in reversed(samples) if sample.at <= at), None)
+def _last_by(samples: Sequence[Sample], at: int) -> Sample | None:
+    return next((sample for sample in reversed(samples) if sample.at <= at), None)
 
 
 def _end_after(samples: Sequence[Sample], at: int) -> int | None:
     return next((sample.end for sample in samples if sample.at >= at), None)
-
-
-def _first_commit(samples: Sequence[Sample], since: int, *, committed: int) -> int | None:
-    times = (sample.at for sample in samples if sample.at >= since and (sample.committed or 0) >= committed)
-    return next(times, None)

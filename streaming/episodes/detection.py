@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 
 from assignors.assignment import collect_lists
 from streaming.episodes import kinds, waiting
-from streaming.episodes.cost import Offsets
+from streaming.episodes.cost import PROGRESS, Offsets
 from streaming.episodes.incidents import IncidentState, StoredIncident, Thresholds, close_incidents, open_incident
 from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
@@ -23,11 +23,7 @@ from streaming.records.names import called
 
 #: Kinds that are detected in a quiet group, and close when the group is quiet without them.
 OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = (
-    "stuck",
-    "partition-without-owner",
-    "idle-members",
-    "skew",
-    "half-migration",
+    *("stuck", "partition-without-owner", "idle-members", "skew", "half-migration"),
 )
 #: Kinds that close with their episode.
 OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout", "duplicate-instance-id")
@@ -64,8 +60,8 @@ def detect_in_note(
         if note.expected is not None and note.expected.verdict == "different":
             incidents.append(_unexpected(note, note.expected, episode))
         for member_id, item in _poll_timeouts(note).items():
-            state, often = _count_poll_timeout(state, note, member_id, item, limits)
-            incidents += often
+            state, repeated = _count_poll_timeout(state, note, member_id, item, limits)
+            incidents += repeated
     may_storm = episode.rebalances + episode.bounces >= storm_turns
     if may_storm and (storm := kinds.storm(episode, storm_turns)) is not None:
         incidents.append(_storm(episode, storm))
@@ -122,13 +118,10 @@ def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
 
 
 def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
-    if note.number != 1:
-        return {}
     evidence: dict[str, Evidence] = {}
-    for item in note.cause.evidence:
+    for item in note.cause.evidence if note.number == 1 else ():
         if item.kind in _DEPARTURES and exceeds_poll_interval(item.reason):
-            for member_id in item.member_ids:
-                evidence.setdefault(member_id, item)
+            evidence |= {member_id: item for member_id in item.member_ids if member_id not in evidence}
     return evidence
 
 
@@ -195,25 +188,22 @@ def detect_lost_records(
     ``starts``: log start offsets above the committed offset. ``episode``: number of the open episode; 0: none.
     """
     lost: dict[str, list[int]] = {}
-    number = 0
+    records = 0
     for topic, numbers in starts.items():
         for name, start in numbers.items():
             committed, _ = partitions.get(topic, {}).get(name, (None, 0))
             if committed is not None and start > committed:
                 lost.setdefault(topic, []).append(int(name))
-                number += start - committed
+                records += start - committed
     if not lost:
-        return close_incidents(state, ["data-loss"], at) if _shows(state, partitions) else state
+        stored = state.known.get("data-loss")
+        is_sampled = stored is not None and any(topic in partitions for topic in stored.partitions)
+        return close_incidents(state, ["data-loss"], at) if is_sampled else state
     holding = {topic: sorted(numbers) for topic, numbers in sorted(lost.items())}
-    what = f"Retention deleted {number:,} records of {partition_list(holding)} before they were consumed"
-    why = Evidence(source="progress", reason="log start offset above the committed offset")
+    what = f"Retention deleted {records:,} records of {partition_list(holding)} before they were consumed"
+    why = Evidence(source=PROGRESS, reason="log start offset above the committed offset")
     incident = StoredIncident("data-loss", what, partitions=holding, evidence=[why])
     return open_incident(state, incident, at, episode=episode, reopen_ms=reopen_ms)
-
-
-def _shows(state: IncidentState, partitions: Offsets) -> bool:
-    stored = state.known.get("data-loss")
-    return stored is not None and any(topic in partitions for topic in stored.partitions)
 
 
 def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:

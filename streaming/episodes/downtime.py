@@ -214,7 +214,7 @@ def stops_of(outage: Outage) -> Stops:
 
 
 def _last_stops(outage: Outage) -> Stops:
-    part = proved_part_ms(outage)
+    part = _proved_part_ms(outage)
     total, longest = outage.parts_ms + part, max(outage.longest_part_ms, part)
     count = 1, None if outage.number < 0 else outage.rounds  # polling may have missed rounds
     if outage.resumed_before is None or outage.stopped_after is None:
@@ -225,15 +225,10 @@ def _last_stops(outage: Outage) -> Stops:
     return Stops(count, (total, upper), (longest, upper))
 
 
-def proved_part_ms(outage: Outage) -> int:
+def _proved_part_ms(outage: Outage) -> int:
     """Return the proven downtime since the last round that took the partition away, ms."""
-    return max(
-        0, _between(outage.stopped_before, outage.resumed_after), _between(outage.reported_stop, outage.reported_start)
-    )
-
-
-def _between(start: int | None, end: int | None) -> int:
-    return 0 if start is None or end is None else end - start
+    spans = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop, outage.reported_start))
+    return max([0, *(end - start for start, end in spans if start is not None and end is not None)])
 
 
 def play(outages: Outages | None, change: AssignmentChange) -> Outages:
@@ -241,7 +236,9 @@ def play(outages: Outages | None, change: AssignmentChange) -> Outages:
     outages = outages or Outages()
     for holding, stayed in ((change.taken, True), (change.orphaned, False)):
         for topic, partition in partitions_of(holding):
-            _stop(outages, topic, partition, change, holder_stayed=stayed)
+            is_pending = partition in change.pending.get(topic, ())
+            consumed_at = change.at if is_pending else None
+            _stop(outages, topic, partition, change.number, holder_stayed=stayed, consumed_at=consumed_at)
     leave(outages, change.away, change.number)
     if change.at is not None:
         prove_unconsumed(outages, change.at, change.pending)
@@ -266,22 +263,29 @@ def outage_of(outages: Outages, topic: str, partition: int) -> Outage | None:
     return outages.partitions.get(topic, {}).get(partition)
 
 
-def _contains(holding: Holding, topic: str, partition: int) -> bool:
-    return partition in holding.get(topic, ())
-
-
-def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange, *, holder_stayed: bool) -> None:
-    number, before = change.number, outage_of(outages, topic, partition)
-    if before is None and outages.followed >= MOST_PARTITIONS:
-        outages.missed += 1
-        return
-    if before is None or not before.rounds or before.resumed_before is not None or before.started_at is not None:
-        outage = _new_outage(before, number, holder_stayed=holder_stayed)
-        outages.followed += before is None
+def _stop(
+    outages: Outages, topic: str, partition: int, number: int, *, holder_stayed: bool, consumed_at: int | None = None
+) -> None:
+    """Record that round ``number`` took a partition away; ``consumed_at``: when it was still consumed, ms."""
+    before = outage_of(outages, topic, partition)
+    if before is None:
+        if outages.followed >= MOST_PARTITIONS:
+            outages.missed += 1
+            return
+        outages.followed += 1
+        outage = Outage(number, number, holder_stayed=holder_stayed)
+    elif not before.rounds or before.resumed_before is not None or before.started_at is not None:
+        outage = Outage(
+            *(number, number),
+            holder_stayed=holder_stayed,
+            started_at=before.started_at if before.resumed_before is None else None,
+            past=stops_of(before),
+            stopped_after=before.started_at,  # no downtime before the group started
+        )
     elif not before.is_owned:
         outage = structs.replace(before, number=number, holder_stayed=holder_stayed)
     else:
-        part = proved_part_ms(before)
+        part = _proved_part_ms(before)
         outage = structs.replace(
             before,
             number=number,
@@ -295,26 +299,12 @@ def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange
             reported_stop=None,
             reported_start=None,
         )
-    if change.at is not None and outage.first == number and _contains(change.pending, topic, partition):
-        outage = structs.replace(outage, stopped_after=change.at)
+    if consumed_at is not None and outage.first == number:
+        outage = structs.replace(outage, stopped_after=consumed_at)
     early = outages.early.get(topic, {}).get(partition)
     if early is not None and early.stopped is not None and early.number in (None, number):
         outage = structs.replace(outage, reported_stop=early.stopped)
     outages.partitions.setdefault(topic, {})[partition] = outage
-
-
-def _new_outage(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage:
-    """Return a new outage. ``before``: the previous one, which is over, or the assignment at the group's start."""
-    if before is None:
-        return Outage(number, number, holder_stayed=holder_stayed)
-    return Outage(
-        number,
-        number,
-        holder_stayed=holder_stayed,
-        started_at=before.started_at if before.resumed_before is None else None,
-        past=stops_of(before),
-        stopped_after=before.started_at,  # no downtime before the group started
-    )
 
 
 def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChange) -> None:
@@ -340,7 +330,7 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
     """Record that partitions without an owner, except ``pending`` ones, were not consumed at a moment."""
     changed = False
     for topic, partition, outage in outages.each():
-        if outage.is_owned or _contains(pending, topic, partition):
+        if outage.is_owned or partition in pending.get(topic, ()):
             continue
         stopped = at if outage.stopped_before is None else outage.stopped_before
         resumed = max(at, outage.resumed_after or 0)
@@ -357,21 +347,19 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
 
 def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
     """Return the reports about future rounds, including round ``number``."""
-    ahead: dict[str, dict[int, EarlyReport]] = {}
-    for topic, reports in early.items():
-        for partition, report in reports.items():
-            if report.number is not None and report.number >= number:
-                ahead.setdefault(topic, {})[partition] = report
-    return ahead
+    ahead = {
+        topic: {p: report for p, report in reports.items() if report.number is not None and report.number >= number}
+        for topic, reports in early.items()
+    }
+    return {topic: reports for topic, reports in ahead.items() if reports}
 
 
 def leave(outages: Outages, away: Holding, number: int) -> bool:
     """Record that static members left temporarily and keep their assignment; return whether a bound changed."""
     changed = False
-    change = AssignmentChange(number, None, {}, {}, {}, {}, {})
     for topic, partition in partitions_of(away):
         outage = outage_of(outages, topic, partition)
         if outage is None or outage.is_owned:
-            _stop(outages, topic, partition, change, holder_stayed=False)
+            _stop(outages, topic, partition, number, holder_stayed=False)
             changed = True
     return changed

@@ -33,9 +33,7 @@ from streaming.records.events import (
 )
 
 #: Epoch of a static KIP-848 member that has left temporarily.
-_AWAY_EPOCH: Final = -2
-
-
+AWAY_EPOCH: Final = -2
 #: Events other than rounds that are evidence of downtime.
 Evidence = GroupObserved | PartitionsStopped | AssignmentAcknowledged
 
@@ -55,11 +53,10 @@ def _apply_snapshot(outages: Outages, view: GroupObserved) -> bool:
     """Apply a snapshot of a KIP-848 group without a new round."""
     number = view.group_epoch or 0
     changed = leave(outages, away_of(view.members), number)
-    pending = collect_lists(member.pending_revocation for member in view.members if member.pending_revocation)
-    changed = prove_unconsumed(outages, view.timestamp, pending) or changed
+    changed = prove_unconsumed(outages, view.timestamp, pending_of(view.members)) or changed
     if any(not outage.is_owned for _, _, outage in outages.each()):
         # A static member that rejoins under the same id makes no round.
-        present = collect_lists(member.assigned for member in view.members if member.member_epoch != _AWAY_EPOCH)
+        present = collect_lists(member.assigned for member in view.members if member.member_epoch != AWAY_EPOCH)
         for topic, partition in partitions_of(present):
             outage = outage_of(outages, topic, partition)
             if outage is not None and not outage.is_owned:
@@ -72,29 +69,30 @@ def _apply_snapshot(outages: Outages, view: GroupObserved) -> bool:
 
 def away_of(members: Iterable[ObservedMember]) -> Holding:
     """Return the partitions of static members that left temporarily (KIP-848)."""
-    return collect_lists(member.assigned for member in members if member.member_epoch == _AWAY_EPOCH)
+    return collect_lists(member.assigned for member in members if member.member_epoch == AWAY_EPOCH)
+
+
+def pending_of(members: Iterable[ObservedMember]) -> Holding:
+    """Return the partitions that members must give up and still consume."""
+    return collect_lists(member.pending_revocation for member in members)
 
 
 def _apply_witness(outages: Outages, record: PartitionsStopped, number: int | None) -> bool:
+    if number is None:
+        return False
     changed = False
-    for stop in record.stops if number is not None else ():
+    for stop in record.stops:
         is_general = stop.partitions is UNSET
-        places = (
-            [(topic, partition) for topic, partition, _ in outages.each()]
-            if stop.partitions is UNSET
-            else partitions_of(stop.partitions)
-        )
-        for topic, partition in places:
-            outage = outage_of(outages, topic, partition)
+        tracked = [(topic, partition) for topic, partition, _ in outages.each()]
+        for topic, partition in tracked if stop.partitions is UNSET else partitions_of(stop.partitions):
+            outage = narrowed = outage_of(outages, topic, partition)
             if outage is None:
                 continue
             if outage.number == number:
                 narrowed = _narrowed(outage, stop, is_general=is_general)
-            elif number is not None and outage.number > number and stop.resumed_before is not UNSET:
+            elif outage.number > number and stop.resumed_before is not UNSET:
                 narrowed = structs.replace(outage, started_at=None)  # consumed before this outage
-            else:
-                continue
-            if narrowed != outage:
+            if narrowed is not None and narrowed != outage:
                 outages.partitions[topic][partition] = narrowed
                 changed = True
     if changed:
@@ -108,10 +106,9 @@ def _narrowed(outage: Outage, stop: Stop, *, is_general: bool) -> Outage:
         resumed_before = _earlier(resumed_before, stop.resumed_before)
     if not outage.rounds:
         return structs.replace(outage, resumed_before=resumed_before)
-    after, started = outage.stopped_after, outage.started_at
-    moment = _moment_or_none(stop.stopped_after)
+    after, started, moment = outage.stopped_after, outage.started_at, stop.stopped_after
     # Consumption after the first proof of the outage: the record is only about a part of the outage.
-    if moment is not None and (outage.stopped_by is None or moment <= outage.stopped_by):
+    if moment is not UNSET and (outage.stopped_by is None or moment <= outage.stopped_by):
         if not is_general and moment > (outage.started_at or 0):
             started = None
         if outage.first == outage.number:
@@ -127,17 +124,13 @@ def _narrowed(outage: Outage, stop: Stop, *, is_general: bool) -> Outage:
         stopped_after=after,
         stopped_before=_earlier(outage.stopped_before, stop.stopped_before),
         stopped_by=_earlier(outage.stopped_by, stop.stopped_before),
-        resumed_after=_later(outage.resumed_after, _moment_or_none(stop.resumed_after)),
+        resumed_after=_later(outage.resumed_after, stop.resumed_after),
         resumed_before=resumed_before,
     )
 
 
-def _moment_or_none(moment: int | UnsetType) -> int | None:
-    return None if moment is UNSET else moment
-
-
-def _later(current: int | None, moment: int | None) -> int | None:
-    return current if moment is None else moment if current is None else max(current, moment)
+def _later(current: int | None, moment: int | UnsetType) -> int | None:
+    return current if moment is UNSET else moment if current is None else max(current, moment)
 
 
 def _earlier(current: int | None, moment: int | UnsetType) -> int | None:
@@ -182,11 +175,10 @@ def _apply_gain(outages: Outages, topic: str, partition: int, report: Assignment
         outages.partitions[topic][partition] = structs.replace(outage, reported_start=at)
         return True
     early = outages.early.get(topic, {}).get(partition)
-    if early is None:
-        # One epoch has several rounds: the new owner may report before the round that assigns the partition.
-        if number < outages.number or is_assigned:
-            return False
-        early = EarlyReport()
+    # One epoch has several rounds: the new owner may report before the round that assigns the partition.
+    if early is None and (number < outages.number or is_assigned):
+        return False
+    early = early or EarlyReport()
     if early.number is None or early.number < number:
         stopped = early.stopped if early.number is None else None
         outages.early.setdefault(topic, {})[partition] = EarlyReport(stopped, number, at)

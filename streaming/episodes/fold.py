@@ -1,5 +1,7 @@
 """Fold of notes into episodes, in place (:func:`take`), and the quiet time that ends an episode (:func:`quiet`).
 
+Reports between two rounds change the open episode, too: rebalances in progress, samples of offsets, reset offsets.
+
 A note opens an episode when none is open, or when it comes more than the quiet time after the previous note. Only
 timestamps of the log count: a timer writes the event that closes the last episode, ``group.quiet``, to the log.
 Follow-up rounds of a rebalance stay in the episode of its first round while that is open.
@@ -10,19 +12,27 @@ ends with the next departure, so three rolling restarts in a row are three episo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
+from streaming.episodes.incidents import MOST_LISTED
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import MemberNames
-from streaming.records.episodes import Cost, Waiting
-from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
+from streaming.records.episodes import Cost, Rebalancing, Waiting
+from streaming.records.events import (
+    COORDINATOR_MOVED,
+    GROUP_CREATED,
+    MAX_TIMESTAMP,
+    PROBING,
+    Evidence,
+    GroupRebalancing,
+)
 
 #: Time without a round after which an episode ends, ms.
 QUIET_MS: Final = 120_000
@@ -36,6 +46,8 @@ _GROWTH: Final = "topic.partitions_changed"
 _SUBSCRIPTION: Final = "member.subscription_changed"
 _REJOINS: Final = frozenset({"member.joined", _SUBSCRIPTION})
 _DELETED: Final = "group.deleted"
+#: Kinds of causes and evidence that explain a rebalance without a membership change.
+_REASONS: Final = frozenset({PROBING, COORDINATOR_MOVED, _DELETED, _SUBSCRIPTION})
 #: The most rounds of a classic rebalance: a cooperative one takes two, a third corrects an uneven result (KIP-429).
 _MOST_FOLLOW_UPS: Final = 3
 #: The most rebalances of an episode that new partition counts explain.
@@ -71,7 +83,7 @@ def take(
     closed, first = None, note if isinstance(note, RoundNote) else None
     if state is None or not state.open:
         state = open_episode(state or EpisodeState(0), note.timestamp, note.before, first)
-    elif state.rebalancing is None and note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
+    elif state.rebalancing is None and note.timestamp > rests_at(state, quiet_ms) and not (first and first.number > 1):
         closed = state
         state = open_episode(over(state), note.timestamp, note.before, first)
     elif _begins_another(state, note) or (not state.round_count and kinds.is_reset(state)):
@@ -86,12 +98,17 @@ def take(
             outages=downtime.cut(state.outages),
             rebalancing=state.rebalancing,
         )
-    if state.rebalancing is not None and _is_next_generation(note):
-        waiting.end_rebalance(state, note.timestamp)
+    if state.rebalancing is not None and first is not None and first.protocol == "classic":
+        waiting.end_rebalance(state, note.timestamp)  # a next generation; one epoch has several rounds
     if isinstance(note, BounceNote):
-        _apply_bounce(state, note)
+        members.bounce(state.present, note)
+        state.assignor, state.after = note.assignor, note.before
+        state.bounces += len(note.renamed)
     else:
         _apply_round(state, note)
+    # Reports of rebalances have the collector's clock, which may be ahead.
+    state.last_at = max(state.last_at, note.timestamp) if state.rebalancing_at else note.timestamp
+    state.mark, state.protocol, state.kind, state.stuck = note.id, note.protocol, note.kind, False
     if note.change is not None:
         before = state.outages if state.progress is None else downtime.copied(state.outages)
         state.outages = downtime.play(state.outages, note.change)
@@ -100,20 +117,11 @@ def take(
     return state, closed
 
 
-def _is_next_generation(note: RoundNote | BounceNote) -> bool:
-    """Return whether a note is a new classic generation; groups with epochs have several rounds per epoch."""
-    return isinstance(note, RoundNote) and note.protocol == "classic"
-
-
 def learn(state: EpisodeState, data: evidence.Evidence) -> bool:
     """Apply evidence of downtime, in place; return whether it changes the episode's record."""
     if state.outages is None:
         state.outages = Outages()
     return evidence.learn(state.outages, data, state.protocol) and state.open
-
-
-def _follows(note: RoundNote | BounceNote) -> bool:
-    return isinstance(note, RoundNote) and note.number > 1
 
 
 def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
@@ -138,9 +146,8 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
 
 def _has_alternating_identity(state: EpisodeState, note: BounceNote, old: str) -> bool:
     """Return whether a static member rejoins with an earlier identity: two processes share its instance id."""
-    history = state.present.get(old)
-    who = note.names.get(note.renamed[old], MemberNames())
-    return history is not None and members.alternate((*history.identities, who))
+    history, identity = state.present.get(old), note.names.get(note.renamed[old], MemberNames())
+    return history is not None and members.alternate((*history.identities, identity))
 
 
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
@@ -154,11 +161,12 @@ def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
 def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | None = None) -> EpisodeState:
     """Return a new episode. ``before``: number of members before it; ``first``: the round that begins it."""
     first_seen, may_be_new = 0, False
-    unseen = first is not None and not last.number and _first_seen(first)
-    if unseen and first is not None:
+    known_before: int | None = before
+    if first is not None and not last.number and _first_seen(first):
         first_seen = first.generation
         # In a new group each join makes at most one generation.
         may_be_new = not first.midway and 1 < first_seen <= before + len(first.joined) + 1
+        known_before = before if may_be_new else None
     return EpisodeState(
         number=last.number + 1,
         open=True,
@@ -169,7 +177,7 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
         after=last.after,
         started_with=last.protocol if last.number else None,
         started_by=last.assignor if last.number else None,
-        before=None if unseen and not may_be_new else before,
+        before=known_before,
         first_seen=first_seen,
         may_be_new=may_be_new,
         took=last.took,
@@ -186,23 +194,6 @@ def _first_seen(note: RoundNote) -> bool:
     return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence)
 
 
-def _later_time(state: EpisodeState, timestamp: int) -> int:
-    """Return the later of both times: reports of rebalances have the collector's clock, which may be ahead."""
-    return max(state.last_at, timestamp) if state.rebalancing_at else timestamp
-
-
-def _apply_bounce(state: EpisodeState, note: BounceNote) -> None:
-    members.bounce(state.present, note)
-    state.stuck = False
-    state.last_at = _later_time(state, note.timestamp)
-    state.mark = note.id
-    state.protocol = note.protocol
-    state.assignor = note.assignor
-    state.kind = note.kind
-    state.after = note.before
-    state.bounces += len(note.renamed)
-
-
 def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     cause = note.cause
     endless = note.number > _MOST_FOLLOW_UPS and note.protocol == "classic"
@@ -214,24 +205,27 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
         _apply_members(state, note)
         state.remade = state.remade or note.remade
         state.unprovoked += first and _is_unprovoked(state, note)
-    if note.moved:
-        _add_moves(state, note.moved, again=not note.repeats)
+    for topic, partitions in note.moved.items():
+        moved = state.moved.setdefault(topic, set())
+        twice = moved.intersection(partitions)
+        if twice and not note.repeats:
+            state.again.setdefault(topic, set()).update(twice)
+        moved.update(partitions)
     if first or cause.kind not in state.causes:  # a follow-up round may have a better cause
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
-    if cause.evidence:
-        state.evidence = _evidence(state.evidence, note)
+    for item in cause.evidence:
+        about_departure = item.kind is not None and exceeds_poll_interval(item.reason)
+        room = _MORE_EVIDENCE if about_departure else MOST_EVIDENCE
+        if len(state.evidence) < room and item not in state.evidence:
+            state.evidence = (*state.evidence, item)
     if cause.kind == _GROWTH and note.number == 1:
         state.topics = note.topics if state.causes[_GROWTH] == 1 or note.topics == state.topics else ""
     if note.gone:
         state.racks = state.racks | {note.rack}
         state.zone = note.rack if note.is_rack_empty and state.racks == {note.rack} else ""
-    state.stuck = False
-    state.last_at = _later_time(state, note.timestamp)
-    state.mark = note.id
-    state.protocol = note.protocol
     state.assignor = note.assignor or state.assignor
-    state.kind = note.kind
-    state.rounds = _with_diff_id(state, note.id)
+    listed = state.rounds if state.round_count < MOST_ROUNDS else state.rounds.partition("\n")[2]
+    state.rounds = f"{listed}\n{note.id}" if listed else note.id
     state.round_count += 1
     state.after = note.after
     state.deleted = cause.kind == _DELETED
@@ -257,38 +251,9 @@ def _apply_members(state: EpisodeState, note: RoundNote) -> None:
 def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
     """Return whether a rebalance has no membership change and no other usual reason."""
     kinds = {note.cause.kind, *(item.kind for item in note.cause.evidence)}
-    if note.joined or note.gone or not note.after or note.remade or kinds & {PROBING, COORDINATOR_MOVED, _DELETED}:
-        return False
-    if _SUBSCRIPTION in kinds:
+    if note.joined or note.gone or not note.after or note.remade or kinds & _REASONS:
         return False
     return _GROWTH not in kinds or state.causes.get(_GROWTH, 0) > _MOST_GROWTH
-
-
-def _with_diff_id(state: EpisodeState, diff_id: str) -> str:
-    listed = state.rounds
-    if state.round_count >= MOST_ROUNDS:
-        listed = listed.partition("\n")[2]
-    return f"{listed}\n{diff_id}" if listed else diff_id
-
-
-def _add_moves(state: EpisodeState, moved: Mapping[str, Sequence[int]], *, again: bool) -> None:
-    """Add the partitions that a round moved; with ``again`` also count those that moved more than once."""
-    for topic, partitions in moved.items():
-        earlier = state.moved.setdefault(topic, set())
-        twice = earlier.intersection(partitions)
-        if twice and again:
-            state.again.setdefault(topic, set()).update(twice)
-        earlier.update(partitions)
-
-
-def _evidence(evidence: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, ...]:
-    for item in note.cause.evidence:
-        room = len(evidence) < MOST_EVIDENCE or (
-            len(evidence) < _MORE_EVIDENCE and item.kind is not None and exceeds_poll_interval(item.reason)
-        )
-        if room and item not in evidence:
-            evidence = (*evidence, item)
-    return evidence
 
 
 def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
@@ -339,3 +304,65 @@ def over(state: EpisodeState) -> EpisodeState:
         lasted=state.lasted,
         progress=cost.over(state.progress),
     )
+
+
+def take_rebalancing(
+    last: EpisodeState, mark: str, data: GroupRebalancing, names: Mapping[str, MemberNames], quiet_ms: int
+) -> EpisodeStep:
+    """Apply a rebalance in progress, or its end. ``mark``: id of the note. ``names``: names of the group's members.
+
+    A report from before the last note is ignored, unless that note is a step of a rebalance of a group with epochs.
+    """
+    closed, state, awaited = None, copied(last), data.awaited[:MOST_LISTED]
+    now = None if data.ended else _rebalancing(data, awaited)
+    is_between_steps = state.protocol != "classic" and bool(state.waiting or state.awaited)
+    if state.rebalancing is not None:
+        if data.timestamp < state.rebalancing_at or now == state.rebalancing:
+            return EpisodeStep(last)
+        if now is None:
+            waiting.end_rebalance(state, data.timestamp)
+    elif now is None or (data.since <= state.last_at and not is_between_steps):
+        return EpisodeStep(last)
+    elif not state.open:
+        state = open_episode(state, data.since, len(names))
+    elif data.since > rests_at(state, quiet_ms):
+        closed = state
+        state = open_episode(over(state), data.since, len(names))
+    state.rebalancing, state.rebalancing_at = now, data.timestamp
+    state.stuck = False
+    state.last_at = max(state.last_at, data.since if now is not None else data.timestamp)
+    state.mark = mark
+    if now is not None:
+        state.called = {**state.called, **{member_id: names[member_id] for member_id in awaited if member_id in names}}
+    return EpisodeStep(state, closed)
+
+
+def _rebalancing(data: GroupRebalancing, awaited: list[str]) -> Rebalancing:
+    return Rebalancing(
+        since=data.since,
+        reason=data.reason,
+        joined=data.joined[:MOST_LISTED],
+        awaited=awaited,
+        state=data.state,
+        until={member_id: data.until[member_id] for member_id in awaited if member_id in data.until},
+        commits_stopped=None if data.commits_stopped is UNSET else data.commits_stopped,
+    )
+
+
+def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
+    """Return the state with samples of the group's offsets; ``state`` itself if they are out of date."""
+    progress = cost.add_samples(state.progress, at, partitions)
+    if progress is None:
+        return state
+    return structs.replace(state, progress=progress if state.open else cost.over(progress))
+
+
+def take_reset(state: EpisodeState, mark: str, at: int, why: Evidence, quiet_ms: int) -> EpisodeStep:
+    """Apply a reset of committed offsets in a group without members: open an episode, or add evidence to it."""
+    closed = None
+    if state.open and at > rests_at(state, quiet_ms):
+        closed, state = state, over(state)
+    if not state.open:
+        state = open_episode(state, at, 0)
+    evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, why)
+    return EpisodeStep(structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), mark=mark), closed)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from streaming.episodes.downtime import LISTENER, RECORDS
 from streaming.episodes.identity import BY_MEMBER, BY_POD, UNSURE
-from streaming.episodes.members import MemberChanges, MemberHistory, changes, share_an_owner
-from streaming.episodes.reasons import STREAMS_STAYS, application_reasons
+from streaming.episodes.members import MemberChanges, MemberHistory, alternate, changes, share_an_owner
+from streaming.episodes.reasons import OFFSET_COMMITS, STREAMS_STAYS, application_reasons
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import EpisodeKind, Repeated
 from streaming.records.events import COORDINATOR_MOVED, OFFSETS_RESET, POLLING
@@ -23,10 +24,6 @@ STORM_TURNS: Final = 3
 _UNNAMED: Final = 2
 #: Departures of members that joined within the episode are a storm from this multiple of the threshold on.
 _VISITS: Final = 2
-#: Source of evidence that makes a crash likely.
-_COMMITS: Final = "offset-commits"
-#: Source of evidence from the records of the offsets topic.
-_RECORDS: Final = "group-records"
 _RESUBSCRIBED: Final = "member.subscription_changed"
 _NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _REPLACED_EARLY: Final = (
@@ -41,8 +38,6 @@ _TOGETHER: Final = (
     "the sessions of all members ended together and all came back from the same hosts: "
     "the coordinator was unavailable, or all crashed"
 )
-#: Source of evidence that the group is only known from its members' own reports.
-_LISTENER: Final = "listener"
 
 
 class Storm(NamedTuple):
@@ -56,22 +51,11 @@ class Storm(NamedTuple):
     sure: bool = True
 
 
-class Judged(NamedTuple):
-    """The kind of an episode, and whether the evidence proves it; ``why``: what is missing if it does not."""
-
-    kind: EpisodeKind
-    sure: bool
-    why: str = ""
-
-
 class Verdict(NamedTuple):
-    """The kind of an episode (see :class:`Judged`), its storm if there is one, and its members by their changes."""
+    """The kind of an episode, and why the evidence does not prove it; ``""``: it does."""
 
     kind: EpisodeKind
-    sure: bool
-    why: str
-    storm: Storm | None
-    members: MemberChanges
+    why: str = ""
 
 
 def _is_migration(state: EpisodeState) -> bool:
@@ -107,7 +91,7 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
     rejoined = [member for member in state.present.values() if member.rejoins >= threshold]
     if state.protocol != "classic" or not rejoined:
         return None
-    shared = [member for member in rejoined if member.alternates]
+    shared = [member for member in rejoined if alternate(member.identities)]
     if shared:
         return Storm(_worst_first(shared), instance=True)
     few = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, these are restarts
@@ -140,113 +124,110 @@ def repeated(worst: MemberHistory) -> Repeated:
     return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)
 
 
-def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
-    """Return the kind of an episode so far; ``storm_turns``: rebalances without progress that make a storm."""
+def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict, Storm | None, MemberChanges]:
+    """Return the kind of an episode so far, its storm if there is one, and its members by their changes.
+
+    ``storm_turns``: rebalances without progress that make a storm.
+    """
     repetition, seen = storm(state, storm_turns), changes(state.present, state.absent)
-    judged = _judge_kind(state, repetition, seen)
-    has_crashed = judged.kind in ("crash", "zone-lost")
-    if has_crashed and (state.kind, state.protocol) == ("streams", "classic"):
-        judged = Judged("unknown", sure=False, why=STREAMS_STAYS)
-    elif has_crashed and judged.sure:
-        if any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence):
-            judged = Judged(judged.kind, sure=False, why="the end of a session is only inferred from offset commits")
-        elif _moved(state):
-            judged = Judged(judged.kind, sure=False, why="the group's coordinator moved meanwhile")
-    return Verdict(*judged, repetition, seen)
+    verdict = _judge(state, repetition, seen)
+    if verdict.kind in ("crash", "zone-lost"):
+        if (state.kind, state.protocol) == ("streams", "classic"):
+            verdict = Verdict("unknown", STREAMS_STAYS)
+        elif not verdict.why:
+            verdict = Verdict(verdict.kind, _doubt_of_crash(state))
+    return verdict, repetition, seen
 
 
-def _judge_kind(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Judged:
+def _doubt_of_crash(state: EpisodeState) -> str:
+    if any(item.source == OFFSET_COMMITS and item.kind == "member.fenced" for item in state.evidence):
+        return "the end of a session is only inferred from offset commits"
+    return "the group's coordinator moved meanwhile" if _moved(state) else ""
+
+
+def _judge(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one a kind
     if _is_migration(state):
-        return Judged("protocol-migration", sure=True)
+        return Verdict("protocol-migration")
     if repetition is not None:
         why = "" if repetition.sure else "two processes share the instance id, or one restarts again and again"
-        return Judged("duplicate-instance-id" if repetition.instance else "storm", sure=repetition.sure, why=why)
-    return _judge_operation(state, seen)
-
-
-def _judge_operation(state: EpisodeState, seen: MemberChanges) -> Judged:
+        return Verdict("duplicate-instance-id" if repetition.instance else "storm", why)
     if not state.round_count and not state.bounces:
         if is_reset(state):
-            return Judged("offsets-reset", sure=True)
-        return Judged("unknown", sure=False, why="the rebalance has brought no new generation")
+            return Verdict("offsets-reset")
+        return Verdict("unknown", "the rebalance has brought no new generation")
     if not state.before and not state.bounces:
         return _judge_start(state, seen)
     if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:
         return _judge_first_seen(state, seen)
     if None not in (state.started_by, state.assignor) and state.started_by != state.assignor:
-        return Judged("assignor-change", sure=True)
+        return Verdict("assignor-change")
     return _judge_member_changes(state, seen) if any(seen) else _judge_unchanged_members(state)
 
 
-def _judge_start(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_start(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if state.after:
         at = f"first seen at generation {state.first_seen}: earlier generations have no record"
-        return Judged("first-start", sure=not state.may_be_new, why=at if state.may_be_new else "")
-    if state.deleted:
-        return Judged("shutdown", sure=True)
-    if not seen.passed:
-        return Judged("unknown", sure=False, why="the group has no members, and had none when the episode began")
-    if all(member.how == "left" for member in seen.passed):
-        return Judged("shutdown", sure=True)
-    return _judge_crash(seen.passed)
+        return Verdict("first-start", at if state.may_be_new else "")
+    if not state.deleted and not seen.passed:
+        return Verdict("unknown", "the group has no members, and had none when the episode began")
+    return _judge_emptied_group(state, seen.passed)
 
 
-def _judge_first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if not state.after:
-        return Judged("unknown", sure=False, why="the group had no members when it was first seen")
+        return Verdict("unknown", "the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}"
     if seen.came:
-        return Judged("scale-out", sure=False, why=f"{at}: it is unknown when the other members joined")
+        return Verdict("scale-out", f"{at}: it is unknown when the other members joined")
     if state.rebalances > 1:
         return _judge_unchanged_members(state)
-    return Judged("unknown", sure=False, why=f"{at}: earlier events are unknown")
+    return Verdict("unknown", f"{at}: earlier events are unknown")
 
 
-def _judge_unchanged_members(state: EpisodeState) -> Judged:
+def _judge_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR0911 - one return a kind
     if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
         # The leader may request the rebalance first, when its metadata shows new topics.
-        return Judged("subscription-change", sure=True)
+        return Verdict("subscription-change")
     if state.causes.get("topic.partitions_changed"):
         kinds: dict[str, EpisodeKind] = {"added": "topic-added", "deleted": "topic-deleted"}
-        return Judged(kinds.get(state.topics, "partition-growth"), sure=True)
-    facts: tuple[tuple[EpisodeKind, bool], ...] = (
-        ("connector-change", state.remade),
-        ("app-requested", bool(application_reasons(state.evidence))),
-        ("coordinator-move", _moved(state)),
-        ("static-bounce", state.bounces > 0),
-    )
-    kind = next((kind for kind, proven in facts if proven), None)
-    if kind == "coordinator-move" and not _moved(state, logged=True):
-        return Judged(kind, sure=False, why=_NEW_LEADER)
-    if kind is not None:
-        return Judged(kind, sure=True)
-    return Judged("unknown", sure=False, why="no evidence shows why the group rebalanced")
+        return Verdict(kinds.get(state.topics, "partition-growth"))
+    if state.remade:
+        return Verdict("connector-change")
+    if application_reasons(state.evidence):
+        return Verdict("app-requested")
+    if _moved(state):
+        return Verdict("coordinator-move", "" if _moved(state, logged=True) else _NEW_LEADER)
+    if state.bounces:
+        return Verdict("static-bounce")
+    return Verdict("unknown", "no evidence shows why the group rebalanced")
 
 
 def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
-    return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == _RECORDS) for item in state.evidence)
+    return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == RECORDS) for item in state.evidence)
 
 
-def _judge_member_changes(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one return a kind
     if any(member.how == "overran" for member in state.histories):
-        return Judged("poll-timeout", sure=True)
+        return Verdict("poll-timeout")
     if not state.after and seen.went:
-        return _judge_emptied_group(state, seen)
+        return _judge_emptied_group(state, (*seen.went, *seen.passed))
     if seen.back and len(seen.back) >= len(seen.went):
         return _judge_full_restart(state, seen)
     if seen.went:
         return _judge_exchange(state, seen) if seen.came else _judge_departures(state, seen.went)
-    return Judged("scale-out", sure=True) if seen.came else _judge_passing_members(seen.passed)
+    if seen.came:
+        return Verdict("scale-out")
+    if any(member.how == "lost" for member in seen.passed):
+        return _judge_crash(seen.passed)
+    return Verdict("unknown", "members joined and departed again")
 
 
-def _judge_emptied_group(state: EpisodeState, seen: MemberChanges) -> Judged:
-    departed = (*seen.went, *seen.passed)
-    if state.deleted or all(member.how == "left" for member in departed):
-        return Judged("shutdown", sure=True)
-    return _judge_crash(departed)
+def _judge_emptied_group(state: EpisodeState, departed: Sequence[MemberHistory]) -> Verdict:
+    has_shut_down = state.deleted or all(member.how == "left" for member in departed)
+    return Verdict("shutdown") if has_shut_down else _judge_crash(departed)
 
 
-def _judge_full_restart(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
     back = seen.back
     moved = _judge_coordinator_move(state, seen)
     if moved is not None:
@@ -255,14 +236,15 @@ def _judge_full_restart(state: EpisodeState, seen: MemberChanges) -> Judged:
     if lost:
         return _judge_crashes_with_return(state, back, lost)
     if state.protocol != "classic" and all(member.by == BY_MEMBER for member in back):
-        return _judge_returned_members(back)
+        # Each process generates its member id once (KIP-848).
+        if all(member.how == "left" for member in back):
+            why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
+            return Verdict("poll-timeout", why)
+        return Verdict("unknown", "the same client was gone and came back; no evidence shows why")
     why = _unproven(state, seen)
-    deployed = _deployment_strategy(state, seen)
-    if deployed is not None:
-        return Judged(deployed, sure=not why, why=why)
-    if len(back) == 1:
-        return Judged("restart", sure=not why, why=why)
-    return _judge_several_restarts(state, why)
+    if (deployed := _deployment_strategy(state, seen)) is not None:
+        return Verdict(deployed, why)
+    return Verdict("restart", why) if len(back) == 1 else _judge_several_restarts(state, why)
 
 
 def _deployment_strategy(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
@@ -284,34 +266,29 @@ def _joined_before_departures(came: Sequence[MemberHistory], went: Sequence[Memb
     return max(member.joined_at for member in came) < min(member.times[-1] for member in went)
 
 
-def _judge_several_restarts(state: EpisodeState, why: str) -> Judged:
+def _judge_several_restarts(state: EpisodeState, why: str) -> Verdict:
     glimpsed = any(item.source == POLLING for item in state.evidence)
     if 2 * state.away <= (state.before or 0):
-        why = why or (_GLIMPSED if glimpsed else "")
-        return Judged("rolling-restart", sure=not why, why=why)
+        return Verdict("rolling-restart", why or (_GLIMPSED if glimpsed else ""))
     if glimpsed:
-        return Judged("unknown", sure=False, why=_GLIMPSED)
-    if any(item.source == _LISTENER and item.kind is None for item in state.evidence):
+        return Verdict("unknown", _GLIMPSED)
+    if any(item.source == LISTENER and item.kind is None for item in state.evidence):
         why = why or "members' own reports may be late: it is uncertain how many were away at once"
-    return Judged("restart", sure=not why, why=why)
+    return Verdict("restart", why)
 
 
 def _judge_crashes_with_return(
     state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]
-) -> Judged:
+) -> Verdict:
     whole = len(back) > 1 and len(back) == state.before
     first_loss = min((member.times[-1] for member in lost if member.times), default=0)
     early = [member for member in back if 0 < member.joined_at <= first_loss]
     if whole and 2 * len(early) > len(back):
-        return Judged("crash", sure=False, why=_REPLACED_EARLY)
+        return Verdict("crash", _REPLACED_EARLY)
     if whole and 2 * state.away <= len(back) and state.rebalances > 1:
-        return Judged(
-            "rolling-restart",
-            sure=False,
-            why="members crashed one after the other and came back, as in a rolling restart",
-        )
+        return Verdict("rolling-restart", "members crashed one after the other and came back, as in a rolling restart")
     if whole and len(lost) == len(back) and all(member.has_same_address for member in back):
-        return Judged("unknown", sure=False, why=_TOGETHER)
+        return Verdict("unknown", _TOGETHER)
     return _judge_crash(back)
 
 
@@ -330,53 +307,38 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
     return ""
 
 
-def _judge_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Judged | None:
+def _judge_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
     """Return the verdict if the coordinator moved and all members rejoined from the same addresses, else None."""
     if not _moved(state) or seen.went or seen.came:
         return None
     if any(member.closed or member.how == "overran" or not member.has_same_address for member in seen.back):
         return None
     left = any(member.how == "left" for member in seen.back)
-    why = _UNEXPLAINED_LEAVE if left else "" if _moved(state, logged=True) else _NEW_LEADER
-    return Judged("coordinator-move", sure=not why, why=why)
+    return Verdict(
+        "coordinator-move", _UNEXPLAINED_LEAVE if left else "" if _moved(state, logged=True) else _NEW_LEADER
+    )
 
 
-def _judge_returned_members(back: Sequence[MemberHistory]) -> Judged:
-    """Return the kind if members rejoined under the same ids, which each process generates once (KIP-848)."""
-    if all(member.how == "left" for member in back):
-        why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
-        return Judged("poll-timeout", sure=False, why=why)
-    return Judged("unknown", sure=False, why="the same client was gone and came back; no evidence shows why")
-
-
-def _judge_exchange(state: EpisodeState, seen: MemberChanges) -> Judged:
+def _judge_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if any(member.how == "lost" for member in seen.went):
         return _judge_departures(state, seen.went)
     replaced = len(seen.went) == state.before and all(member.how == "left" for member in seen.went)
     if replaced and not state.away and share_an_owner(seen.came) and _joined_before_departures(seen.came, seen.went):
-        return Judged("fleet-replaced", sure=True)
+        return Verdict("fleet-replaced")
     why = f"{len(seen.came)} joined and {len(seen.went)} departed; no evidence shows which member replaced which"
-    return Judged("unknown", sure=False, why=why)
+    return Verdict("unknown", why)
 
 
-def _judge_departures(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
+def _judge_departures(state: EpisodeState, went: Sequence[MemberHistory]) -> Verdict:
     if all(member.how == "left" for member in went):
-        return Judged("scale-in", sure=True)
+        return Verdict("scale-in")
     if state.zone and 1 < len(went) == state.departures and all(member.how == "lost" for member in went):
-        return Judged("zone-lost", sure=True)
+        return Verdict("zone-lost")
     return _judge_crash(went)
 
 
-def _judge_crash(departed: Sequence[MemberHistory]) -> Judged:
+def _judge_crash(departed: Sequence[MemberHistory]) -> Verdict:
     hows = {member.how for member in departed}
     if "lost" not in hows:
-        return Judged("unknown", sure=False, why="no evidence shows whether the members left or crashed")
-    if "gone" in hows:
-        return Judged("crash", sure=False, why="no evidence shows how some of the members departed")
-    return Judged("crash", sure=True)
-
-
-def _judge_passing_members(passed: Sequence[MemberHistory]) -> Judged:
-    if any(member.how == "lost" for member in passed):
-        return _judge_crash(passed)
-    return Judged("unknown", sure=False, why="members joined and departed again")
+        return Verdict("unknown", "no evidence shows whether the members left or crashed")
+    return Verdict("crash", "no evidence shows how some of the members departed" if "gone" in hows else "")

@@ -47,8 +47,6 @@ _REPEATED_MS: Final = 1000
 MOST_PASSED: Final = 256
 
 _UNKNOWN_MEMBER: Final = MemberNames()
-
-
 #: Causes whose members may neither have joined nor departed.
 _REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
 #: A classic member of a KIP-848 group rejoins for every epoch: it follows a rebalance and requests none.
@@ -59,10 +57,8 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     """History of one member in an episode, across all its member ids.
 
     Attributes:
-        first: its first member id in the episode.
-        now: its current member id, or its last one.
-        first_identity: its identity under ``first``.
-        identity: its identity under ``now``.
+        first, first_identity: its first member id in the episode, and its identity then.
+        now, identity: its current member id, or its last one, and its identity under it.
         founder: True if it was in the group when the episode began.
         how: how it last departed; ``""``: it did not depart.
         closed: True if its last departure proves that the client was closed.
@@ -71,8 +67,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         times: times of the last departures and requests, ms.
         closes: how many of its departures prove that the client was closed.
         joined_at: when it joined, ms; 0: it is a founder.
-        rebalances: how many rebalances it triggered, by departing, arriving or rejoining.
-        rebalance: number of the last of these rebalances in the episode.
+        rebalances: how many rebalances it triggered, by departing, arriving or rejoining; ``rebalance``: the last one.
         rejoins: how often it rejoined as a static member under a new member id, without a rebalance.
         identities: its last identities, if it rejoined as a static member.
         departures: how often it departed; the other ``turns`` are rebalance requests.
@@ -113,11 +108,6 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         was, now = self.first_identity, self.identity
         return bool(now.client_id) and (was.client_id, was.client_host) == (now.client_id, now.client_host)
 
-    @property
-    def alternates(self) -> bool:
-        """True if a static member alternated between two identities, as two processes with one instance id do."""
-        return alternate(self.identities)
-
 
 class MemberChanges(NamedTuple):
     """The members of an episode by their change. Unchanged members are in none of these.
@@ -133,7 +123,7 @@ class MemberChanges(NamedTuple):
 
 
 def alternate(identities: Iterable[MemberNames]) -> bool:
-    """Return whether an identity occurs again after a different one."""
+    """Return whether an identity occurs again after a different one, as if two processes shared an instance id."""
     runs = [identity for identity, _ in groupby(identities)]
     return len(runs) > len({*runs})
 
@@ -166,23 +156,29 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
 
 def requesters(cause: Cause) -> list[str]:
     """Return the members that requested a rebalance by joining, rejoining or changing their subscription."""
-    ids: dict[str, None] = {}
-    following = {
-        member_id for item in cause.evidence if _CLASSIC_REJOIN in item.reason for member_id in item.member_ids
-    }
+    ids: list[str] = []
     if cause.kind in _REQUESTS:
-        ids.update(dict.fromkeys(member_id for member_id in cause.member_ids if member_id not in following))
+        following = {
+            member_id for item in cause.evidence if _CLASSIC_REJOIN in item.reason for member_id in item.member_ids
+        }
+        ids += (member_id for member_id in cause.member_ids if member_id not in following)
     for item in cause.evidence:
         if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin, by the coordinator's log
-            ids.update(dict.fromkeys(item.member_ids))
-    return [*ids]
+            ids += item.member_ids
+    return list(dict.fromkeys(ids))
 
 
 def follow(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
     """Apply the joins and departures of a round. ``present`` is changed in place; returns the new ``absent``."""
-    departed = [_departed_history(present.pop(member_id, None), member_id, note, rebalance) for member_id in note.gone]
+    departed: list[MemberHistory] = []
+    for member_id in note.gone:
+        history = present.pop(member_id, None) or _founder_history(member_id, note.names)
+        how, closed = manner(note.cause, member_id, derived=note.derived)
+        history = _triggered(_with_turn(history, note.timestamp), rebalance)
+        closes, departures = history.closes + closed, history.departures + 1
+        departed.append(structs.replace(history, how=how, closed=closed, closes=closes, departures=departures))
     absent = (*absent, *departed)
     return _without_oldest(_arrive(present, absent, note, rebalance)) if note.joined else _without_oldest(absent)
 
@@ -236,20 +232,6 @@ def share_an_owner(members: Iterable[MemberHistory]) -> bool:
 def _founder_history(member_id: str, names: Mapping[str, MemberNames]) -> MemberHistory:
     who = names.get(member_id, _UNKNOWN_MEMBER)
     return MemberHistory(member_id, member_id, who, who, founder=True)
-
-
-def _departed_history(history: MemberHistory | None, member_id: str, note: RoundNote, rebalance: int) -> MemberHistory:
-    if history is None:
-        history = _founder_history(member_id, note.names)
-    how, closed = manner(note.cause, member_id, derived=note.derived)
-    turned = structs.replace(
-        _with_turn(history, note.timestamp),
-        how=how,
-        closed=closed,
-        closes=history.closes + closed,
-        departures=history.departures + 1,
-    )
-    return _triggered(turned, rebalance)
 
 
 def _with_turn(history: MemberHistory, timestamp: int) -> MemberHistory:
@@ -363,11 +345,6 @@ def _without_oldest(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, .
     """Drop the oldest members that joined and departed within the episode, if there are too many."""
     if len(absent) <= MOST_PASSED:
         return absent
-    too_many = sum(not member.founder for member in absent) - MOST_PASSED
-    kept = []
-    for member in absent:
-        if too_many > 0 and not member.founder:
-            too_many -= 1
-        else:
-            kept.append(member)
-    return tuple(kept)
+    passed = [member for member in absent if not member.founder]
+    dropped = {id(member) for member in passed[:-MOST_PASSED]}
+    return tuple(member for member in absent if id(member) not in dropped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -22,13 +22,10 @@ class RoundNote(Struct, frozen=True, gc=False):
 
     Attributes:
         id: ``ce_id`` of its diff.
-        timestamp: time of the round, ms.
         number: number of the round within its rebalance, from 1.
         kind: kind of the group.
-        cause: cause of its rebalance.
         delay_ms: Connect's scheduled delay; None: there is none.
-        joined: ids of members that joined.
-        gone: ids of members that departed.
+        joined, gone: ids of members that joined, and of members that departed.
         requesters: ids of other members that requested the rebalance by a rejoin or a new subscription.
         before, after: number of members before and after the round.
         names: identities of at least ``joined``, ``gone`` and ``requesters``.
@@ -123,11 +120,8 @@ def remade(
 
     ``free``: last owners of the tasks without a worker before. ``unassigned``: tasks without a worker after.
     """
-    had = _tasks(before)
-    existing = had | {(name, task) for name, owners in free.items() for task in owners}
-    has = _tasks(after)
-    left = has | {(name, task) for name, tasks in unassigned.items() for task in tasks}
-    return bool(after) and (not has <= existing or not existing <= left)
+    existing, owned = _tasks([*before.values(), free]), _tasks(after.values())
+    return bool(after) and (not owned <= existing or not existing <= owned | _tasks([unassigned]))
 
 
 def changed_topics(cause: Cause) -> str:
@@ -139,5 +133,5 @@ def changed_topics(cause: Cause) -> str:
     return "added" if not any(was for was, _ in counts) else "" if any(now for _, now in counts) else "deleted"
 
 
-def _tasks(shares: Mapping[str, Holding]) -> set[tuple[str, int]]:
-    return {(name, task) for share in shares.values() for name, tasks in share.items() for task in tasks}
+def _tasks(shares: Iterable[Mapping[str, Iterable[int]]]) -> set[tuple[str, int]]:
+    return {(name, task) for share in shares for name, tasks in share.items() for task in tasks}

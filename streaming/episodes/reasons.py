@@ -58,8 +58,8 @@ _CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat", "client leaving g
 _BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
 #: Why the end of a session proves no crash: Kafka Streams on the classic protocol never sends LeaveGroup.
 STREAMS_STAYS: Final = "stopped or crashed: Kafka Streams does not leave the group"
-#: Source of evidence that infers a leave from offset commits.
-_INFERRED: Final = "offset-commits"
+#: Source of evidence that infers a departure from offset commits.
+OFFSET_COMMITS: Final = "offset-commits"
 
 
 def exceeds_poll_interval(reason: str) -> bool:
@@ -81,7 +81,7 @@ def proves_close(item: Evidence) -> bool:
 
     A LeaveGroup without a client reason doesn't: a client that exceeded max.poll.interval.ms sends the same.
     """
-    if item.source == _INFERRED:
+    if item.source == OFFSET_COMMITS:
         return False
     own = client_reason(item.reason)
     if own is not None:

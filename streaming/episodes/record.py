@@ -13,7 +13,6 @@ from streaming.episodes.kinds import STORM_TURNS, Storm
 from streaming.episodes.members import MemberChanges
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
-from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode, EpisodeMembers, EpisodeStatus, Replaced
 from streaming.records.events import Evidence
 
@@ -23,25 +22,23 @@ MOST_LISTED: Final = 500
 
 def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS) -> Episode:
     """Return the record of an episode; ``closed``: the episode has ended and ``state`` is final."""
-    judged = kinds.judge(state, storm_turns)
-    storm, evidence = judged.storm, list(state.evidence)
+    (kind, why), storm, seen = kinds.judge(state, storm_turns)
+    evidence = [*state.evidence, Evidence(source="episode", reason=why)] if why else list(state.evidence)
     cost, catching_up = cost_of_episode(state)
-    if judged.why:
-        evidence.append(Evidence(source="episode", reason=judged.why))
     episode = Episode(
         group_id=group_id,
         episode=state.number,
-        kind=judged.kind,
+        kind=kind,
         status=_status(state, storm, closed=closed, catching_up=catching_up),
         opened_at=state.opened_at,
         closed_at=state.last_at if closed else None,
         rounds=state.rounds.splitlines(),
-        members=_members(state, judged.members),
+        members=_members(state, seen),
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
         downtime=None if state.outages is None else downtime(state.outages),
         waiting_for=waiting.waits_of(state) if state.waiting or state.awaited else [],
-        sure=judged.sure,
+        sure=not why,
         evidence=evidence,
         story="",
         round_count=state.round_count,
@@ -87,23 +84,17 @@ def _status(state: EpisodeState, storm: Storm | None, *, closed: bool, catching_
 
 
 def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
-    names: dict[str, MemberNames] = {}
-    for history in state.present.values():
-        if history.founder and not history.by:
-            _name(names, history.now, history.identity)
-    back = (
-        *seen.back,
-        *(member for member in state.present.values() if member.founder and member.by and not member.how),
-    )
-    replaced = [Replaced(left=member.first, joined=member.now, by=member.by) for member in back[:MOST_LISTED]]
-    for member in back[:MOST_LISTED]:
+    founders = [member for member in state.present.values() if member.founder]
+    back = (*seen.back, *(member for member in founders if member.by and not member.how))
+    replaced, came = back[:MOST_LISTED], seen.came[:MOST_LISTED]
+    omitted = len(back) - len(replaced) + len(seen.came) - len(came)
+    joined = [member.now for member in came]
+    identities = [(member.now, member.identity) for member in founders if not member.by]
+    for member in replaced:
         if member.first != member.now:
-            _name(names, member.first, member.first_identity)
-        _name(names, member.now, member.identity)
-    joined = [member.now for member in seen.came[:MOST_LISTED]]
-    for member in seen.came[:MOST_LISTED]:
-        _name(names, member.now, member.identity)
-    omitted = len(back) - len(replaced) + len(seen.came) - len(joined)
+            identities.append((member.first, member.first_identity))
+        identities.append((member.now, member.identity))
+    identities += ((member.now, member.identity) for member in came)
     sorts: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
     for member in (*seen.went, *seen.passed):
         departed = sorts["lost" if member.how == "overran" else member.how or "gone"]
@@ -113,20 +104,17 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
         departed.append(member.now)
         if not member.founder:
             joined.append(member.now)
-        _name(names, member.now, member.identity)
-    for member_id, who in state.called.items():
-        _name(names, member_id, who)
+        identities.append((member.now, member.identity))
     return EpisodeMembers(
         joined=joined,
         **sorts,
-        replaced=replaced,
+        replaced=[Replaced(left=member.first, joined=member.now, by=member.by) for member in replaced],
         before=state.before or 0,
         after=state.after,
-        names=names,
+        names={
+            member_id: who
+            for member_id, who in (*identities, *state.called.items())
+            if who.client_id or who.client_host or who.group_instance_id
+        },
         omitted=omitted,
     )
-
-
-def _name(names: dict[str, MemberNames], member_id: str, who: MemberNames) -> None:
-    if who.client_id or who.client_host or who.group_instance_id:
-        names[member_id] = who

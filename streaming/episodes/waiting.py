@@ -22,8 +22,9 @@ from typing import Final
 
 from msgspec import structs
 
-from assignors.assignment import as_lists, collect_lists, collect_sets, minus
+from assignors.assignment import as_lists, collect_lists, common, minus
 from assignors.model import TopicPartitions
+from streaming.episodes.evidence import AWAY_EPOCH
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import MemberNames
@@ -46,17 +47,6 @@ _UNDECIDED: Final = {
     "Assigning": "the coordinator has not computed the assignment yet",
     "NotReady": "topics that the application reads are missing",
 }
-#: Epoch of a static member that has left and may come back.
-_AWAY: Final = -2
-
-GIVE_UP: Final = "to give up {what}"
-GIVE_UP_AND_JOIN: Final = "to give up {what} and join again"
-TAKE: Final = "to take {what}"
-GET: Final = "to get {what}"
-CATCH_UP: Final = "to reach the group's epoch"
-HELD_BACK: Final = "to get {what} that others have not given up"
-COME_BACK: Final = "to come back"
-MORE: Final = "other members are waited for as well"
 
 
 def awaited(note_id: str, data: GroupObserved) -> WaitNote:
@@ -64,19 +54,25 @@ def awaited(note_id: str, data: GroupObserved) -> WaitNote:
     waits = _of_generation(data) if data.group_protocol == "classic" else _of_epoch(data)
     listed = list(islice(waits, MOST_WAITS + 1))
     if len(listed) > MOST_WAITS:
-        listed[-1] = Waiting(since=data.timestamp, reason=MORE)
-    wanted = {wait.member_id for wait in listed}
+        listed[-1] = Waiting(since=data.timestamp, reason="other members are waited for as well")
+    awaited_ids = {wait.member_id for wait in listed}
     names = {
         member.member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
         for member in (data.members if listed else ())
-        if member.member_id in wanted
+        if member.member_id in awaited_ids
     }
     return WaitNote(note_id, data.timestamp, tuple(listed), names)
 
 
 def apply_note(state: EpisodeState, note: WaitNote) -> bool:
-    """Update the waits of the open episode, in place; return False if nothing changes."""
-    awaited = _since(state, note)
+    """Update the waits of the open episode, in place; return False if nothing changes.
+
+    A wait that continues keeps the time at which it was first seen.
+    """
+    since = {(wait.member_id, wait.reason): wait.since for wait in state.awaited}
+    awaited = tuple(
+        structs.replace(wait, since=since.get((wait.member_id, wait.reason), wait.since)) for wait in note.waits
+    )
     ended = not note.waits and end_rebalance(state, note.timestamp)
     if not state.open or (awaited == state.awaited and not ended):
         return False
@@ -97,16 +93,6 @@ def end_rebalance(state: EpisodeState, at: int) -> bool:
     named = {wait.member_id for wait in state.awaited}
     state.called = {member_id: who for member_id, who in state.called.items() if member_id in named}
     return True
-
-
-def _since(state: EpisodeState, note: WaitNote) -> tuple[Waiting, ...]:
-    """Return the waits in a snapshot, each with the time at which it was first seen."""
-    if not note.waits:
-        return ()
-    since = {(wait.member_id, wait.reason): wait.since for wait in state.awaited}
-    return tuple(
-        structs.replace(wait, since=since.get((wait.member_id, wait.reason), wait.since)) for wait in note.waits
-    )
 
 
 def measure(state: EpisodeState, timestamp: int) -> None:
@@ -134,8 +120,8 @@ def waits_of(state: EpisodeState) -> list[Waiting]:
     if not state.waiting and not state.awaited:
         return []
     covered = collect_lists([wait.partitions for wait in state.awaited])
-    rest = [structs.replace(wait, partitions=minus(wait.partitions, covered)) for wait in state.waiting]
-    waits = [*state.awaited, *(wait for wait in rest if wait.partitions)]
+    others = [structs.replace(wait, partitions=minus(wait.partitions, covered)) for wait in state.waiting]
+    waits = [*state.awaited, *(wait for wait in others if wait.partitions)]
     if len(state.took) < FEWEST_TOOK:
         return waits
     usual = usual_ms(state.took)
@@ -155,7 +141,7 @@ def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
         return
     for member in data.members:
         if member.pending_revocation:
-            yield _for(member, GIVE_UP, member.pending_revocation, data)
+            yield _for(member, "to give up {what}", member.pending_revocation, data)
     if data.state in _UNDECIDED:
         yield Waiting(since=data.timestamp, reason=_UNDECIDED[data.state])
     else:  # targets are those of this epoch
@@ -164,25 +150,22 @@ def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
 
 def _lacking(data: GroupObserved) -> Iterator[Waiting]:
     lacking = [(member, minus(member.target or {}, member.assigned)) for member in data.members]
-    kept: dict[str, set[int]] = {}
+    kept: TopicPartitions = {}
     if any(lack for _, lack in lacking):
-        shares = (share for member in data.members for share in (member.assigned, member.pending_revocation))
-        kept = collect_sets({str(number): share for number, share in enumerate(shares)})
+        kept = collect_lists(share for member in data.members for share in (member.assigned, member.pending_revocation))
     for member, lack in lacking:
-        free = {topic: [p for p in lack[topic] if p not in kept.get(topic, ())] for topic in lack}
+        free = minus(lack, kept)
         if any(free.values()):
-            yield _for(member, GET if data.polled else TAKE, free, data)
+            yield _for(member, "to get {what}" if data.polled else "to take {what}", free, data)
     for member, lack in lacking:
-        if not lack and not member.pending_revocation and _behind(member, data):
-            yield _for(member, COME_BACK if member.member_epoch == _AWAY else CATCH_UP, {}, data)
+        is_behind = not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
+        if is_behind and not lack and not member.pending_revocation:
+            is_away = member.member_epoch == AWAY_EPOCH
+            yield _for(member, "to come back" if is_away else "to reach the group's epoch", {}, data)
     for member, lack in lacking:
-        others = {topic: [p for p in lack[topic] if p in kept.get(topic, ())] for topic in lack}
+        others = common(lack, kept)
         if any(others.values()):
-            yield _for(member, HELD_BACK, others, data)
-
-
-def _behind(member: ObservedMember, data: GroupObserved) -> bool:
-    return not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
+            yield _for(member, "to get {what} that others have not given up", others, data)
 
 
 def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
@@ -192,7 +175,7 @@ def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
     tasks = data.holds_tasks
     for member in data.members:
         if lost := member.pending_revocation if tasks else member.owned and minus(member.owned, member.assigned):
-            yield _for(member, GIVE_UP_AND_JOIN, lost, data)
+            yield _for(member, "to give up {what} and join again", lost, data)
 
 
 def _for(member: ObservedMember, reason: str, share: TopicPartitions, data: GroupObserved) -> Waiting:
@@ -200,5 +183,5 @@ def _for(member: ObservedMember, reason: str, share: TopicPartitions, data: Grou
         since=data.timestamp,
         reason=reason.format(what="tasks" if data.holds_tasks else "partitions"),
         member_id=member.member_id,
-        partitions=as_lists({topic: numbers for topic, numbers in share.items() if numbers}),
+        partitions=as_lists(share),
     )

@@ -14,7 +14,16 @@ from msgspec import UNSET
 
 from streaming.episodes import detection, waiting
 from streaming.episodes.cost import Progress, rewound
-from streaming.episodes.fold import cost_of_episode, learn, quiet, rests_at, take
+from streaming.episodes.fold import (
+    cost_of_episode,
+    learn,
+    quiet,
+    rests_at,
+    take,
+    take_rebalancing,
+    take_reset,
+    take_samples,
+)
 from streaming.episodes.incidents import (
     IncidentState,
     StoredIncident,
@@ -24,7 +33,6 @@ from streaming.episodes.incidents import (
     open_incident,
 )
 from streaming.episodes.notes import WaitNote
-from streaming.episodes.reports import take_rebalancing, take_reset, take_samples
 from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup

@@ -44,8 +44,10 @@ _T = TypeVar("_T")
 #: Brackets as steps down (1) and up (-1), and all bytes except brackets and quotes.
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
-#: Spaces between two tokens of JSON.
-_SPACES: Final = (b" ", b"\n", b"\r", b"\t")
+#: Starts of negative numbers in JSON.
+_NEGATIVE: Final = (b"[-", b",-", b" -", b"\n-", b"\r-", b"\t-")
+#: Types whose values list members' partitions.
+_HOLDING: Final = (GroupObserved, Diff, LatestAssignment)
 
 #: The JSON bytes of a struct.
 encode = msgspec.json.Encoder().encode
@@ -112,25 +114,17 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     return _without_foreign_tasks(decoder.decode(value), value)
 
 
-def _may_be_negative(value: bytes) -> bool:
-    if b"[-" in value or b",-" in value:
-        return True
-    return any(space in value and space + b"-" in value for space in _SPACES)
-
-
-#: Types whose values list members' partitions.
-_HOLDING = (GroupObserved, Diff, LatestAssignment)
-
-
 def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
     """Return the decoded value; refuse partition -1 (a connector's own instance) in groups other than Connect's."""
     if not isinstance(decoded, _HOLDING) or decoded.kind == "connect":
         return decoded
-    for member_id, held in decoded.holdings() if _may_be_negative(value) else ():
+    if not any(start in value for start in _NEGATIVE):
+        return decoded
+    for member_id, held in decoded.holdings():
         for topic, numbers in held.items():
             if numbers and min(numbers) <= CONNECTOR:
-                said = f"{member_id}: partition {min(numbers)} of {topic}"
-                raise msgspec.ValidationError(f"{said}; only Connect's tasks (kind connect) begin at -1")
+                place = f"{member_id}: partition {min(numbers)} of {topic}"
+                raise msgspec.ValidationError(f"{place}; only Connect's tasks (kind connect) begin at -1")
     return decoded
 
 
@@ -168,9 +162,9 @@ def _second(seconds: int) -> str:
 
 def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Headers:
     """Return the CloudEvents headers of one record."""
-    kind, source = _sender(ce_type, ce_source)
-    time = ("ce_time", rfc3339(timestamp_ms).encode())
-    return [_FIRST_HEADER, kind, ("ce_id", ce_id.encode()), source, time, _LAST_HEADER]
+    type_header, source_header = _sender(ce_type, ce_source)
+    time_header = ("ce_time", rfc3339(timestamp_ms).encode())
+    return [_FIRST_HEADER, type_header, ("ce_id", ce_id.encode()), source_header, time_header, _LAST_HEADER]
 
 
 @lru_cache(maxsize=1024)  # few programs write many records

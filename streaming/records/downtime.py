@@ -65,12 +65,12 @@ def together(downtimes: Iterable[Downtime | None]) -> Downtime | None:
 
 def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
     """Return the partition with the longest downtime, by upper bounds if all are ``bounded``, else by lower bounds."""
-    at_most = max(partitions, key=lambda partition: (partition.upper_ms or 0, partition.lower_ms), default=None)
-    return (
-        at_most
-        if bounded
-        else max(partitions, key=lambda partition: (partition.lower_ms, partition.upper_ms or 0), default=None)
-    )
+
+    def length(partition: PartitionDowntime) -> tuple[int, int]:
+        lower, upper = partition.lower_ms, partition.upper_ms or 0
+        return (upper, lower) if bounded else (lower, upper)
+
+    return max(partitions, key=length, default=None)
 
 
 def add_bounds(first: Bounds, second: Bounds) -> Bounds:

@@ -64,12 +64,14 @@ class Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Fals
     """Base of all records: frozen, keyword-only, camelCase on the wire."""
 
 
-class _Event(Wire, frozen=True):
+class EventData(Wire, frozen=True):
+    """The value of an event's record: base of all types of :data:`EVENT_TYPES`."""
+
     group_id: Id
     timestamp: Timestamp
 
 
-class _MemberEvent(_Event, frozen=True):
+class _MemberEvent(EventData, frozen=True):
     member_id: Id
 
 
@@ -150,7 +152,7 @@ class TopicMetadata(Wire, frozen=True):
     topic_id: str | None = None
 
 
-class PartitionsChanged(_Event, frozen=True):
+class PartitionsChanged(EventData, frozen=True):
     """Current partition counts of topics that the group subscribes to."""
 
     topics: dict[str, TopicMetadata]
@@ -201,7 +203,7 @@ class Evidence(Wire, frozen=True):
     generation: Int32 | UnsetType = UNSET
 
 
-class GroupObserved(_Event, frozen=True):
+class GroupObserved(EventData, frozen=True):
     """A complete snapshot of one generation of a group, by a collector.
 
     ``kind`` is left out for groups of consumers. ``delayMs``: how long Connect's lost tasks still wait for their
@@ -248,14 +250,14 @@ class GroupObserved(_Event, frozen=True):
         return any(item.source == POLLING for item in self.evidence)
 
 
-class GroupDeleted(_Event, frozen=True):
+class GroupDeleted(EventData, frozen=True):
     """The group was deleted. With ``forget`` (by the monitor's own timer) its state is deleted, too."""
 
     reason: str | None = None
     forget: bool = False
 
 
-class GroupQuiet(_Event, frozen=True):
+class GroupQuiet(EventData, frozen=True):
     """The group's episode has ended, as the quiet time has passed. Written by the monitor's own timer.
 
     ``after``: id of the last note before the quiet time: a diff, a rejoin of a static member, or a snapshot with
@@ -280,7 +282,7 @@ class Stop(Wire, frozen=True):
     resumed_before: Timestamp | UnsetType = UNSET
 
 
-class PartitionsStopped(_Event, frozen=True):
+class PartitionsStopped(EventData, frozen=True):
     """Evidence of downtime: when partitions of a group were not consumed around one of its rounds.
 
     ``source``: the witness. ``generation`` (classic) or ``groupEpoch`` (all other protocols): number of the round
@@ -293,7 +295,7 @@ class PartitionsStopped(_Event, frozen=True):
     group_epoch: Int32 | None = None
 
 
-class GroupRebalancing(_Event, frozen=True):
+class GroupRebalancing(EventData, frozen=True):
     """A rebalance in progress. The next generation, ``group.deleted`` or ``ended`` ends it.
 
     ``since``: when it began. ``joined``: members known to have rejoined; ``awaited``: those that have not.
@@ -313,7 +315,7 @@ class GroupRebalancing(_Event, frozen=True):
     ended: bool = False
 
 
-class GroupProgress(_Event, frozen=True):
+class GroupProgress(EventData, frozen=True):
     """Committed offset (null: never committed) and end offset of a group's partitions at one moment.
 
     ``partitions``: ``{topic: {"0": [committed, end]}}``. ``starts``: log start offsets above the committed offset:
@@ -324,7 +326,7 @@ class GroupProgress(_Event, frozen=True):
     starts: dict[str, dict[str, Offset]] | UnsetType = UNSET
 
 
-class IncidentAcknowledged(_Event, frozen=True):
+class IncidentAcknowledged(EventData, frozen=True):
     """A person acknowledged or muted an incident (``incidents ack``, ``incidents mute``).
 
     ``until`` null: until the incident closes.
@@ -356,14 +358,14 @@ class ClusterChange(Wire, frozen=True, kw_only=False):
     groups: list[Id] = field(default_factory=list)
 
 
-class ClusterObserved(_Event, frozen=True):
+class ClusterObserved(EventData, frozen=True):
     """The brokers of the cluster, and its changes since the previous event; ``groupId`` is CLUSTER."""
 
     brokers: list[Int32]
     changes: list[ClusterChange] = field(default_factory=list)
 
 
-class Annotation(_Event, frozen=True, kw_only=True):
+class Annotation(EventData, frozen=True, kw_only=True):
     """A mark on the timeline of groups, such as a deployment; ``groupId`` may be left out, and the key is ignored.
 
     ``groups``: a pattern with ``*`` and ``?`` for whole group ids. ``text``, ``link`` and ``revision`` (of the source
@@ -376,25 +378,6 @@ class Annotation(_Event, frozen=True, kw_only=True):
     link: str | None = None
     revision: str | None = None
 
-
-EventData = (
-    MemberJoined
-    | MemberHeartbeat
-    | MemberLeft
-    | MemberFenced
-    | SubscriptionChanged
-    | AssignmentAcknowledged
-    | PartitionsChanged
-    | GroupObserved
-    | GroupDeleted
-    | GroupQuiet
-    | PartitionsStopped
-    | GroupRebalancing
-    | GroupProgress
-    | IncidentAcknowledged
-    | ClusterObserved
-    | Annotation
-)
 
 #: ``ce_type`` → the struct of its value.
 EVENT_TYPES: dict[str, type[EventData]] = {
