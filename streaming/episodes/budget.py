@@ -29,10 +29,7 @@ class ErrorBudget(Struct, frozen=True, kw_only=True, rename="camel"):
 def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst_delay_ms: int | None) -> ErrorBudget:
     """Return the remaining budget of a day in which the group had these episodes.
 
-    Args:
-        episodes: all episodes of the group on that day.
-        downtime_day_ms: objective for the downtime of a day; None: none.
-        worst_delay_ms: objective for the worst delay of a message; None: none.
+    ``downtime_day_ms``, ``worst_delay_ms``: objectives for the downtime of a day and for the delay of a message.
     """
     downtime = together(episode.downtime for episode in episodes)
     used: Bounds = (0, 0) if downtime is None else (downtime.lower_ms, downtime.upper_ms)
@@ -42,11 +39,8 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
     uppers = [upper for _, upper in delays if upper is not None]
     most = max(uppers, default=0) if len(uppers) == len(delays) else None
     delay: Bounds = (max((lower for lower, _ in delays), default=0), most)
-    verdicts = [
-        _within(cost, objective)
-        for cost, objective in ((used, downtime_day_ms), (delay, worst_delay_ms))
-        if objective is not None
-    ]
+    objectives = (used, downtime_day_ms), (delay, worst_delay_ms)
+    verdicts = [_is_within(cost, objective) for cost, objective in objectives if objective is not None]
     met = False not in verdicts
     return ErrorBudget(
         downtime_day_ms=downtime_day_ms,
@@ -63,7 +57,7 @@ def _left(used: Bounds, budget: int) -> tuple[float | None, float]:
     return least, round(1 - used[0] / budget, 4)
 
 
-def _within(cost: Bounds, objective: int) -> bool | None:
+def _is_within(cost: Bounds, objective: int) -> bool | None:
     """Return whether a cost meets its objective; None if the bounds don't decide that."""
     if cost[0] > objective:
         return False

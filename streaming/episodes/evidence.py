@@ -11,18 +11,8 @@ from typing import Final
 from msgspec import UNSET, UnsetType, structs
 
 from assignors.assignment import collect_lists
-from streaming.episodes.downtime import (
-    LISTENER,
-    MOST_PARTITIONS,
-    RECORDS,
-    EarlyReport,
-    Outage,
-    Outages,
-    leave,
-    outage_of,
-    partitions_of,
-    prove_unconsumed,
-)
+from streaming.episodes import downtime
+from streaming.episodes.downtime import EarlyReport, Outage, Outages
 from streaming.records.events import (
     AssignmentAcknowledged,
     GroupObserved,
@@ -52,18 +42,18 @@ def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
 def _apply_snapshot(outages: Outages, view: GroupObserved) -> bool:
     """Apply a snapshot of a KIP-848 group without a new round."""
     number = view.group_epoch or 0
-    changed = leave(outages, away_of(view.members), number)
-    changed = prove_unconsumed(outages, view.timestamp, pending_of(view.members)) or changed
+    changed = downtime.leave(outages, away_of(view.members), number)
+    changed = downtime.prove_unconsumed(outages, view.timestamp, pending_of(view.members)) or changed
     if any(not outage.is_owned for _, _, outage in outages.each()):
         # A static member that rejoins under the same id makes no round.
         present = collect_lists(member.assigned for member in view.members if member.member_epoch != AWAY_EPOCH)
-        for topic, partition in partitions_of(present):
-            outage = outage_of(outages, topic, partition)
+        for topic, partition in downtime.partitions_of(present):
+            outage = downtime.outage_of(outages, topic, partition)
             if outage is not None and not outage.is_owned:
                 outages.partitions[topic][partition] = structs.replace(outage, is_owned=True, number=number)
                 changed = True
     if changed:
-        outages.credit(RECORDS)
+        outages.credit(downtime.RECORDS)
     return changed
 
 
@@ -84,8 +74,8 @@ def _apply_witness(outages: Outages, record: PartitionsStopped, number: int | No
     for stop in record.stops:
         is_general = stop.partitions is UNSET
         tracked = [(topic, partition) for topic, partition, _ in outages.each()]
-        for topic, partition in tracked if stop.partitions is UNSET else partitions_of(stop.partitions):
-            outage = narrowed = outage_of(outages, topic, partition)
+        for topic, partition in tracked if stop.partitions is UNSET else downtime.partitions_of(stop.partitions):
+            outage = narrowed = downtime.outage_of(outages, topic, partition)
             if outage is None:
                 continue
             if outage.number == number:
@@ -141,21 +131,21 @@ def _apply_callback(outages: Outages, report: AssignmentAcknowledged) -> bool:
     changed = False
     revoked = {} if report.revoked is UNSET else report.revoked
     assigned = {} if report.assigned is UNSET else report.assigned
-    room = MOST_PARTITIONS - sum(map(len, outages.early.values()))
+    room = downtime.MOST_PARTITIONS - sum(map(len, outages.early.values()))
     if sum(map(len, revoked.values())) <= room:
-        for topic, partition in partitions_of(revoked):
+        for topic, partition in downtime.partitions_of(revoked):
             changed = _apply_release(outages, topic, partition, report.timestamp) or changed
     if report.generation > 0 and sum(map(len, assigned.values())) <= room:
-        for topic, partition in partitions_of(assigned):
+        for topic, partition in downtime.partitions_of(assigned):
             changed = _apply_gain(outages, topic, partition, report) or changed
     if changed:
-        outages.credit(LISTENER)
+        outages.credit(downtime.LISTENER)
     return changed
 
 
 def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> bool:
     """Apply a member's report that it gave a partition up, in the last round or in the next one."""
-    outage = outage_of(outages, topic, partition)
+    outage = downtime.outage_of(outages, topic, partition)
     is_next = outage is None or not outage.rounds
     if outage is None or is_next or (outage.reported_start is not None and at > outage.reported_start):
         outages.early.setdefault(topic, {})[partition] = EarlyReport(at)
@@ -169,7 +159,7 @@ def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> boo
 def _apply_gain(outages: Outages, topic: str, partition: int, report: AssignmentAcknowledged) -> bool:
     """Apply a member's report that it got a partition, in the last round or in a future one."""
     at, number = report.timestamp, report.generation
-    outage = outage_of(outages, topic, partition)
+    outage = downtime.outage_of(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number
     if outage is not None and is_assigned and outage.reported_start is None:
         outages.partitions[topic][partition] = structs.replace(outage, reported_start=at)

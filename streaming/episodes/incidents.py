@@ -43,7 +43,6 @@ class Thresholds(NamedTuple):
 DEFAULTS: Final = Thresholds()
 #: The length to which the story of a too large record is cut.
 _SHORT_STORY: Final = 1000
-_UNNAMED: Final = MemberNames()
 
 
 class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
@@ -108,12 +107,14 @@ def open_incident(
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
     key = incident_key(finding.kind, finding.subject)
-    stored, ids = state.known.get(key), finding.member_ids[:MOST_LISTED]
-    names = {
-        member_id: finding.names[member_id] for member_id in ids if finding.names.get(member_id, _UNNAMED) != _UNNAMED
-    }
-    partitions, groups = _listed(finding.partitions), finding.groups[:_MOST_GROUPS]
-    finding = structs.replace(finding, member_ids=ids, names=names, partitions=partitions, groups=groups)
+    stored, ids, unnamed = state.known.get(key), finding.member_ids[:MOST_LISTED], MemberNames()
+    finding = structs.replace(
+        finding,
+        member_ids=ids,
+        names={member_id: names for member_id in ids if (names := finding.names.get(member_id, unnamed)) != unnamed},
+        partitions=_listed(finding.partitions),
+        groups=finding.groups[:_MOST_GROUPS],
+    )
     if stored is None or (stored.closed_at and at - stored.closed_at > reopen_ms):
         fresh = structs.replace(finding, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
     else:
@@ -173,8 +174,8 @@ def _listed(partitions: Mapping[str, list[int]]) -> Holding:
 
 def incident_record(group_id: str, stored: StoredIncident) -> Incident:
     """Return the published record of an incident of a group or of the cluster."""
-    until = f"from {moment(stored.opened_at)} to {moment(stored.closed_at)} UTC"
-    when = until if stored.closed_at else f"since {moment(stored.opened_at)} UTC"
+    opened = moment(stored.opened_at)
+    when = f"from {opened} to {moment(stored.closed_at)} UTC" if stored.closed_at else f"since {opened} UTC"
     often = f", {stored.times} times" if stored.times > 1 else ""
     return Incident(
         group_id=group_id,

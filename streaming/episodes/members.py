@@ -124,7 +124,7 @@ class MemberChanges(NamedTuple):
 
 def alternate(identities: Iterable[MemberNames]) -> bool:
     """Return whether an identity occurs again after a different one, as if two processes shared an instance id."""
-    runs = [identity for identity, _ in groupby(identities)]
+    runs = [names for names, _ in groupby(identities)]
     return len(runs) > len({*runs})
 
 

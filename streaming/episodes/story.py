@@ -57,12 +57,12 @@ def moment(timestamp: int) -> str:
     return f"{_utc(timestamp):%Y-%m-%d %H:%M}"
 
 
-def _utc(timestamp: int) -> datetime:
-    return datetime.fromtimestamp(timestamp / 1000, tz=UTC)
-
-
 def _clock(timestamp: int) -> str:
     return f"{_utc(timestamp):%H:%M:%S}"
+
+
+def _utc(timestamp: int) -> datetime:
+    return datetime.fromtimestamp(timestamp / 1000, tz=UTC)
 
 
 def partition_list(holding: Holding) -> str:
@@ -121,7 +121,7 @@ def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, 
     names.is_counted = is_counted
     if episode.rebalancing is not None and not episode.round_count:
         return f"{_rebalancing(episode.rebalancing, names)}."
-    head = _explained(episode, names, because) if because else _HEADS[episode.kind](episode, names)
+    head = _explained(episode, names, because) if because else _head(episode, names)
     head += f", {_when(episode)}" if episode.opened_at else ""
     cost = _cost(episode, has_moves=has_moves)
     head += f": {cost}." if cost else "."
@@ -255,23 +255,9 @@ def _restart(episode: Episode, names: _Names) -> str:
     return f"{head} ({', '.join(others)})" if others else head
 
 
-def _replaced(episode: Episode, _: _Names) -> str:
-    members = episode.members
-    head = {
-        "fleet-replaced": f"Replaced all {count(members.before, 'member')} ({members.after} others joined first)",
-        "surge": f"Rolling update of {count(members.before, 'member')}, each after its replacement had joined",
-        "recreate": f"Recreated all {count(members.before, 'member')} (all left, then all joined)",
-    }[episode.kind]
-    return _maybe(episode, head)
-
-
 def _reset(episode: Episode, _: _Names) -> str:
     reasons = [item.reason for item in episode.evidence if item.kind == OFFSETS_RESET]
     return f"Reset committed offsets ({'; '.join(reasons[:_MOST_LISTED])})"
-
-
-def _zone_lost(episode: Episode, names: _Names) -> str:
-    return _maybe(episode, f"Lost all members of one zone ({member_list(episode.members.lost, names)} crashed)")
 
 
 def _crash(episode: Episode, names: _Names) -> str:
@@ -279,9 +265,8 @@ def _crash(episode: Episode, names: _Names) -> str:
     lost, back = members.lost, [pair.joined for pair in members.replaced]
     head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *back], names)}"
     others = [f"{len(back)} came back" if lost else "came back"] if back else []
-    others += [
-        f"{member_list(ids, names)} {verb}" for ids, verb in ((members.left, "left"), (members.gone, "departed")) if ids
-    ]
+    departures = (members.left, "left"), (members.gone, "departed")
+    others += [f"{member_list(ids, names)} {verb}" for ids, verb in departures if ids]
     return f"{head} ({', '.join(others)})" if others else head
 
 
@@ -294,19 +279,12 @@ def _poll_timeout(episode: Episode, names: _Names) -> str:
     return f"Removed {who} after max.poll.interval.ms{back}"
 
 
-def _static_bounce(episode: Episode, names: _Names) -> str:
-    back = [pair.joined for pair in episode.members.replaced]
-    return f"Static restart of {member_list(back, names)}"
-
-
 def _storm(episode: Episode, names: _Names) -> str:
-    members, number = episode.members, episode.rebalances
-    minutes = count(max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS)), "minute")
-    head = f"Rebalanced {count(number, 'time')} in {minutes}"
+    members, minutes = episode.members, max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS))
+    head = f"Rebalanced {count(episode.rebalances, 'time')} in {count(minutes, 'minute')}"
     if not (members.joined or members.left or members.lost or members.gone or members.replaced):
         head += " without a membership change"
-    if episode.repeated is not None:
-        again = episode.repeated
+    if (again := episode.repeated) is not None:
         head += f" because of {_name(again.member_id, names)} ({repeatedly(again)})"
     return head + _client_reason(episode)
 
@@ -367,10 +345,37 @@ def _client_reason(episode: Episode) -> str:
     return f", client reason {quoted(own)}" if own else ""
 
 
-def _plain(text: str) -> Callable[[Episode, _Names], str]:
-    return lambda episode, _: _maybe(episode, text.format(protocol=episode.protocol, assignor=episode.assignor))
+def _head(episode: Episode, names: _Names) -> str:
+    """Return the beginning of the story: the kind of the episode and its members."""
+    if episode.kind in _HEADS:
+        return _HEADS[episode.kind](episode, names)
+    members = episode.members
+    text = _TEXTS[episode.kind].format(
+        protocol=episode.protocol,
+        assignor=episode.assignor,
+        before=count(members.before, "member"),
+        after=members.after,
+        lost=member_list(members.lost, names),
+        back=member_list([pair.joined for pair in members.replaced], names),
+    )
+    return _maybe(episode, text)
 
 
+_TEXTS: Final[Mapping[str, str]] = {
+    "static-bounce": "Static restart of {back}",
+    "subscription-change": "Changed subscriptions",
+    "partition-growth": "Changed partition counts",
+    "assignor-change": "Changed the assignor to {assignor}",
+    "protocol-migration": "Migrated to the {protocol} protocol",
+    "coordinator-move": "Moved to another coordinator",
+    "connector-change": "Changed connectors or tasks",
+    "topic-added": "Got partitions of a new topic",
+    "topic-deleted": "Lost the partitions of a deleted topic",
+    "fleet-replaced": "Replaced all {before} ({after} others joined first)",
+    "surge": "Rolling update of {before}, each after its replacement had joined",
+    "recreate": "Recreated all {before} (all left, then all joined)",
+    "zone-lost": "Lost all members of one zone ({lost} crashed)",
+}
 _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
     "first-start": _first_start,
     "scale-out": _scaled,
@@ -379,19 +384,6 @@ _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
     "restart": _restart,
     "crash": _crash,
     "poll-timeout": _poll_timeout,
-    "static-bounce": _static_bounce,
-    "subscription-change": _plain("Changed subscriptions"),
-    "partition-growth": _plain("Changed partition counts"),
-    "assignor-change": _plain("Changed the assignor to {assignor}"),
-    "protocol-migration": _plain("Migrated to the {protocol} protocol"),
-    "coordinator-move": _plain("Moved to another coordinator"),
-    "connector-change": _plain("Changed connectors or tasks"),
-    "topic-added": _plain("Got partitions of a new topic"),
-    "topic-deleted": _plain("Lost the partitions of a deleted topic"),
-    "fleet-replaced": _replaced,
-    "surge": _replaced,
-    "recreate": _replaced,
-    "zone-lost": _zone_lost,
     "offsets-reset": _reset,
     "app-requested": _requested,
     "duplicate-instance-id": _shared_instance,

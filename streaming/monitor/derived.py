@@ -190,12 +190,12 @@ def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list
 
 
 def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
+    """Return whether some cooperative member gave up partitions of topics that it still subscribes to."""
     for member in members:
         owned = before[member.member_id]
-        if owned is not member.owned and owned:
-            lost = minus(owned, member.owned)
-            if lost and any(topic in member.topics for topic in lost) and keeps(member):
-                return True
+        lost = NOTHING if owned is member.owned or not owned else minus(owned, member.owned)
+        if any(topic in member.topics for topic in lost) and keeps(member):
+            return True
     return False
 
 
@@ -214,22 +214,17 @@ def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Rou
 
 def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
     """Return the members without the partitions that another current member must release first."""
-    present = {member.member_id for member in settled}
-    holder = {
-        (topic, partition): member_id
-        for member_id, share in before.items()
-        if member_id in present
-        for topic, partitions in share.items()
+    owners = {
+        (topic, partition): member.member_id
+        for member in settled
+        for topic, partitions in before[member.member_id].items()
         for partition in partitions
     }
-    held: list[MemberState] = []
-    for member in settled:
-        mine = member.member_id
-        owned = {
-            topic: [p for p in partitions if holder.get((topic, p), mine) == mine]
+    shares = {
+        member.member_id: {
+            topic: [p for p in partitions if owners.get((topic, p), member.member_id) == member.member_id]
             for topic, partitions in member.owned.items()
         }
-        held.append(
-            structs.replace(member, owned={topic: partitions for topic, partitions in owned.items() if partitions})
-        )
-    return tuple(held)
+        for member in settled
+    }
+    return _owning(settled, shares)

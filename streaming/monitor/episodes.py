@@ -12,18 +12,8 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from streaming.episodes import detection, waiting
+from streaming.episodes import detection, fold, waiting
 from streaming.episodes.cost import Progress, rewound
-from streaming.episodes.fold import (
-    cost_of_episode,
-    learn,
-    quiet,
-    rests_at,
-    take,
-    take_rebalancing,
-    take_reset,
-    take_samples,
-)
 from streaming.episodes.incidents import (
     IncidentState,
     StoredIncident,
@@ -41,21 +31,9 @@ from streaming.monitor.notes import evidence_of, notes
 from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks, output_id
 from streaming.monitor.quiet_group import detect_in_quiet_group
 from streaming.monitor.state import GroupState, names_of, subscribed
+from streaming.records import events
 from streaming.records.episodes import Acknowledged
-from streaming.records.events import (
-    MAX_TIMESTAMP,
-    OFFSETS_RESET,
-    ClusterObserved,
-    Event,
-    Evidence,
-    GroupDeleted,
-    GroupObserved,
-    GroupProgress,
-    GroupQuiet,
-    GroupRebalancing,
-    IncidentAcknowledged,
-    PartitionsChanged,
-)
+from streaming.records.events import Event, Evidence
 
 _STUCK = "rebalance-stuck"
 #: The most partitions with reset offsets that evidence lists.
@@ -78,16 +56,16 @@ def update(
     past = group.incidents or IncidentState()
     step = _Update(group, event, past, now_ms, sinks)
     match event.data:
-        case ClusterObserved() as data:
+        case events.ClusterObserved() as data:
             if group.state is not before:  # no repeat
                 step.incidents = cluster.update_incidents(past, data)
-        case GroupQuiet() as data:
+        case events.GroupQuiet() as data:
             step.quiet(data)
-        case GroupRebalancing() as data:
+        case events.GroupRebalancing() as data:
             step.rebalancing(data)
-        case GroupProgress() as data:
+        case events.GroupProgress() as data:
             step.progress(data)
-        case IncidentAcknowledged() as data:
+        case events.IncidentAcknowledged() as data:
             by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
             step.incidents = acknowledge(past, data.incident, by)
         case _:
@@ -130,16 +108,16 @@ class _Update:
         group, event = self.group, self.event
         self._apply_notes(before, outputs)
         if group.state is not before:
-            if isinstance(event.data, GroupDeleted):
+            if isinstance(event.data, events.GroupDeleted):
                 self.incidents = close_incidents(self.incidents, list(self.incidents.known), event.data.timestamp)
-            elif isinstance(event.data, PartitionsChanged) and group.state is not None:
+            elif isinstance(event.data, events.PartitionsChanged) and group.state is not None:
                 self._topics(event.data, before, group.state)
         if group.state is None:
             group.episode, group.quiet_at, group.incidents = None, 0, None
 
     def _apply_notes(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
         event, after, state = self.event, self.group.state, self.group.episode
-        first, observed = state is None, isinstance(event.data, GroupObserved)
+        first, observed = state is None, isinstance(event.data, events.GroupObserved)
         if observed and after is before:  # a repeat
             return
         new_notes = notes(before, after, event, outputs, first=first) if outputs or observed else ()
@@ -152,7 +130,7 @@ class _Update:
             if isinstance(note, WaitNote):
                 noted = (state is not None and waiting.apply_note(state, note)) or noted
                 continue
-            state, closed = take(state, note, self._sinks.quiet_ms)
+            state, closed = fold.take(state, note, self._sinks.quiet_ms)
             self.incidents = detection.detect_in_note(
                 *(self.incidents, note, state, self._sinks.thresholds),
                 storm_turns=self._sinks.storm_turns,
@@ -161,11 +139,11 @@ class _Update:
             if closed is not None:
                 self.episodes.append(EpisodeOutput(event, closed, closed=True))
             noted = True
-        learned = evidence is not None and state is not None and learn(state, evidence)
+        learned = evidence is not None and state is not None and fold.learn(state, evidence)
         if state is not None and (noted or learned):
             self._follow(None, state, moves_timer=noted)
 
-    def _topics(self, data: PartitionsChanged, before: GroupState | None, state: GroupState) -> None:
+    def _topics(self, data: events.PartitionsChanged, before: GroupState | None, state: GroupState) -> None:
         if not self.incidents.is_open("topic-gone") and all(topic.partitions for topic in data.topics.values()):
             return
         self.incidents = detection.detect_deleted_topics(
@@ -176,13 +154,13 @@ class _Update:
             reopen_ms=self._sinks.thresholds.reopen_ms,
         )
 
-    def rebalancing(self, data: GroupRebalancing) -> None:
+    def rebalancing(self, data: events.GroupRebalancing) -> None:
         """Apply a rebalance in progress, or its end. Does nothing for a group without an episode."""
         before, state = self.group.episode, self.group.state
         if before is None or state is None:
             return
         mark = output_id(self.event, "rebalancing")
-        after, closed = take_rebalancing(before, mark, data, names_of(state.members), self._sinks.quiet_ms)
+        after, closed = fold.take_rebalancing(before, mark, data, names_of(state.members), self._sinks.quiet_ms)
         if after is None or after is before:
             return
         now, was = after.rebalancing, before.rebalancing
@@ -190,12 +168,12 @@ class _Update:
         if now is not None and self.incidents.is_open(_STUCK):
             self._open(detection.stuck_rebalance(now, after.called, data.timestamp))
 
-    def progress(self, data: GroupProgress) -> None:
+    def progress(self, data: events.GroupProgress) -> None:
         """Apply samples of the group's offsets to the cost of its episode and to its ``data-loss`` incident."""
         before, state = self.group.episode, self.group.state
         if before is None or state is None:
             return
-        after = take_samples(before, data.timestamp, data.partitions)
+        after = fold.take_samples(before, data.timestamp, data.partitions)
         if after is before:
             return
         self.group.episode = after
@@ -210,14 +188,16 @@ class _Update:
             )
         if not state.members and (rewinds := rewound(before.progress, after.progress or Progress())):
             more = f" and {len(rewinds) - _MOST_REWOUND} more" if len(rewinds) > _MOST_REWOUND else ""
-            why = Evidence(source="progress", reason=", ".join(rewinds[:_MOST_REWOUND]) + more, kind=OFFSETS_RESET)
+            why = Evidence(
+                source="progress", reason=", ".join(rewinds[:_MOST_REWOUND]) + more, kind=events.OFFSETS_RESET
+            )
             mark = output_id(self.event, "reset")
-            reset, closed = take_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
+            reset, closed = fold.take_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
             self._follow(closed, reset or after)
-        elif after.open and cost_of_episode(after) != cost_of_episode(before):
+        elif after.open and fold.cost_of_episode(after) != fold.cost_of_episode(before):
             self.episodes.append(EpisodeOutput(self.event, after, closed=False))
 
-    def quiet(self, data: GroupQuiet) -> None:
+    def quiet(self, data: events.GroupQuiet) -> None:
         """Apply the timer event: the group is quiet, or its rebalance is stuck."""
         group, before, limits = self.group, self.group.episode, self._sinks.thresholds
         now = None if before is None else before.rebalancing
@@ -225,7 +205,7 @@ class _Update:
             group.quiet_at = 0
             self._open(detection.stuck_rebalance(now, before.called, data.timestamp), before.number)
             return
-        episode, closed = quiet(before, data.after)
+        episode, closed = fold.quiet(before, data.after)
         if episode is before or episode is None:
             return
         group.episode, group.quiet_at = episode, 0
@@ -244,7 +224,7 @@ def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
     if state.rebalancing is not None:
         lasted = state.rebalancing_at - state.rebalancing.since
         return now_ms + max(0, detection.stuck_after_ms(state.lasted, sinks.thresholds) - lasted)
-    return now_ms + rests_at(state, sinks.quiet_ms) - state.last_at
+    return now_ms + fold.rests_at(state, sinks.quiet_ms) - state.last_at
 
 
 def _stuck_mark(since: int) -> str:
@@ -262,9 +242,9 @@ def due(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[E
     if not group.quiet_at or group.quiet_at > now_ms or state is None:
         return []
     group.quiet_at = now_ms + max(sinks.quiet_ms, 1000)
-    mark, timestamp = state.mark, rests_at(state, sinks.quiet_ms)
+    mark, timestamp = state.mark, fold.rests_at(state, sinks.quiet_ms)
     if (now := state.rebalancing) is not None:
         mark = _stuck_mark(now.since)
         timestamp = now.since + detection.stuck_after_ms(state.lasted, sinks.thresholds)
-    data = GroupQuiet(group_id=group_id, timestamp=min(timestamp, MAX_TIMESTAMP), after=mark)
+    data = events.GroupQuiet(group_id=group_id, timestamp=min(timestamp, events.MAX_TIMESTAMP), after=mark)
     return [Event(SOURCE, f"{group_id}/quiet/{mark}", data)]

@@ -16,15 +16,17 @@ from typing import Any, Final
 from msgspec import UNSET, UnsetType, structs
 
 from assignors import registry
-from assignors.assignment import collect_lists, diff, union
+from assignors.assignment import collect_lists, diff_members, union
 from assignors.errors import MonitorError
 from assignors.invariants import check
-from assignors.model import Assignment, Member, Topic, TopicPartitions
+from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.derived import JoiningMember, topics_of
-from streaming.monitor.state import GroupState
+from streaming.monitor.state import GroupState, ownership
 from streaming.records.diffs import Expected
 from streaming.records.events import GroupObserved, Holding, ObservedMember
 
+#: ``{member: partitions}``.
+_Shares = Mapping[str, TopicPartitions]
 #: By default larger rounds are not compared, as that would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000
 #: Assignors with one valid result in Java; other clients have assignors of these names with other tie-breaks.
@@ -73,9 +75,9 @@ def _default_verdict(
 ) -> Expected:
     """Return the verdict for members that name no assignor: the broker uses its default, which no record contains."""
     verdicts = {name: _compared(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
-    name = next((name for name in verdicts if verdicts[name].verdict == "equal"), _BROKER_DEFAULTS[0])
-    why = f"no member names an assignor: {name} is assumed, the broker's default"
-    verdict = verdicts[name]
+    equal = [name for name, verdict in verdicts.items() if verdict.verdict == "equal"]
+    name = (*equal, *_BROKER_DEFAULTS)[0]
+    why, verdict = f"no member names an assignor: {name} is assumed, the broker's default", verdicts[name]
     return structs.replace(verdict, why=f"{verdict.why}; {why}" if verdict.why else why)
 
 
@@ -99,7 +101,7 @@ def _no_target(state: GroupState, data: GroupObserved) -> bool:
 
 
 def _member_behind(state: GroupState, data: GroupObserved) -> str:
-    last_owned = {member.member_id: member.owned for member in state.members}
+    last_owned = ownership(state.members)
     number = data.group_epoch or 0
     for member in data.members:
         owned = last_owned.get(member.member_id)
@@ -119,8 +121,8 @@ def _compared(
     topics = topics_of(state)
     assign = registry.find(protocol, name).assign
     try:
-        wanted = assign(topics, members)
-        if _is_equal(wanted, assigned):
+        computed = assign(topics, members)
+        if _is_equal(computed, assigned):
             return Expected(verdict="equal")
         seen = _assigned_counts(topics, members, assigned)
         leaders = {**topics, **{topic: _with_count(topic, topics.get(topic), count) for topic, count in seen.items()}}
@@ -133,7 +135,7 @@ def _compared(
             return Expected(verdict="tie", why=f"distributed evenly by another client's rule for {name}, not Java's")
     elif not check(protocol, name, topics, members, assigned):
         return Expected(verdict="tie", why=f"follows every rule of {name}, with other tie-breaks")
-    missing, extra = _difference(wanted, assigned)
+    missing, extra = _difference(computed, assigned)
     return Expected(verdict="different", why=f"{name} computes another assignment", missing=missing, extra=extra)
 
 
@@ -194,25 +196,21 @@ def _assigned_counts(
     return counts
 
 
-def _is_equal(wanted: Assignment, assigned: Mapping[str, TopicPartitions]) -> bool:
-    return all(
-        _normalized(wanted.get(member_id, {})) == _normalized(assigned.get(member_id, {}))
-        for member_id in {**wanted, **assigned}
-    )
+def _is_equal(computed: _Shares, assigned: _Shares) -> bool:
+    return _sorted_shares(computed) == _sorted_shares(assigned)
 
 
-def _normalized(share: TopicPartitions) -> Holding:
-    return {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
+def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
+    """Return the partitions of each member that has some, sorted."""
+    shares = {
+        member_id: {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
+        for member_id, share in assignment.items()
+    }
+    return {member_id: share for member_id, share in shares.items() if share}
 
 
-def _difference(
-    wanted: Assignment, assigned: Mapping[str, TopicPartitions]
-) -> tuple[dict[str, Holding], dict[str, Holding]]:
-    missing, extra = {}, {}
-    for member_id in sorted({**wanted, **assigned}):
-        change = diff(_normalized(assigned.get(member_id, {})), _normalized(wanted.get(member_id, {})))
-        if change.assigned:
-            missing[member_id] = change.assigned
-        if change.revoked:
-            extra[member_id] = change.revoked
-    return missing, extra
+def _difference(computed: _Shares, assigned: _Shares) -> tuple[dict[str, Holding], dict[str, Holding]]:
+    """Return the partitions that members lack, and those that they have instead, by member id."""
+    changes = diff_members(_sorted_shares(assigned), _sorted_shares(computed))
+    missing = {member_id: change.assigned for member_id, change in sorted(changes.items()) if change.assigned}
+    return missing, {member_id: change.revoked for member_id, change in sorted(changes.items()) if change.revoked}

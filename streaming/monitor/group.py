@@ -53,26 +53,9 @@ from streaming.monitor.state import (
     remember,
     subscribed,
 )
+from streaming.records import events
 from streaming.records.diffs import Cause
-from streaming.records.events import (
-    MAX_PARTITIONS,
-    AssignmentAcknowledged,
-    Event,
-    Evidence,
-    GroupDeleted,
-    GroupObserved,
-    GroupProgress,
-    GroupQuiet,
-    GroupRebalancing,
-    IncidentAcknowledged,
-    MemberFenced,
-    MemberHeartbeat,
-    MemberJoined,
-    MemberLeft,
-    PartitionsChanged,
-    PartitionsStopped,
-    SubscriptionChanged,
-)
+from streaming.records.events import Event, Evidence
 
 #: The group after an event (None: forgotten), and the outputs to write, in order.
 Applied = tuple[GroupState | None, tuple[Output, ...]]
@@ -81,8 +64,8 @@ Applied = tuple[GroupState | None, tuple[Output, ...]]
 MOST_UNREAD: Final = 64
 #: Event types that change no group.
 _IGNORED: Final = (
-    *(MemberHeartbeat, GroupQuiet, PartitionsStopped),
-    *(GroupRebalancing, GroupProgress, IncidentAcknowledged),
+    *(events.MemberHeartbeat, events.GroupQuiet, events.PartitionsStopped),
+    *(events.GroupRebalancing, events.GroupProgress, events.IncidentAcknowledged),
 )
 
 
@@ -111,9 +94,9 @@ def apply(
     data = event.data
     if isinstance(data, _IGNORED):
         return state, ()
-    if isinstance(data, AssignmentAcknowledged):  # frequent, and a repeat changes nothing: not remembered
+    if isinstance(data, events.AssignmentAcknowledged):  # frequent, and a repeat changes nothing: not remembered
         return (state, ()) if state is None or state.reports is None else _apply_report(state, event)
-    if isinstance(data, MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
+    if isinstance(data, events.MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
         return state, ()
     current = state or GroupState()
     applied = remember(current.applied, event.source, event.id)
@@ -125,31 +108,27 @@ def apply(
 
 def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return an event type
     match event.data:
-        case GroupObserved():
+        case events.GroupObserved():
             current = state if state.reports is None else reported.overrule(state, event.data)
             return _apply_observed(current, event, event.data, most)
-        case GroupDeleted():
+        case events.GroupDeleted():
             return _apply_deletion(state, event, event.data)
-        case PartitionsChanged():
+        case events.PartitionsChanged():
             return _apply_partitions(state, event, event.data)
-        case _ if _is_reported(state, event):
+        case events.MemberJoined(acknowledges=True) if not state.observed:
+            return _apply_report(state, event)
+        case _ if state.reports is not None:
             return _apply_report(state, event)
         case _ if state.observed:
             return observed.add_evidence(state, event), ()
-        case MemberJoined():
+        case events.MemberJoined():
             return _apply_join(state, event, event.data)
-        case SubscriptionChanged():
+        case events.SubscriptionChanged():
             return _apply_subscription(state, event, event.data)
-        case MemberLeft() | MemberFenced():
+        case events.MemberLeft() | events.MemberFenced():
             return _apply_removal(state, event, event.data)
         case _:
             return state, ()
-
-
-def _is_reported(state: GroupState, event: Event) -> bool:
-    data = event.data
-    begins = isinstance(data, MemberJoined) and data.acknowledges is True and not state.observed
-    return begins or state.reports is not None
 
 
 def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:
@@ -165,7 +144,7 @@ def _rebalance(state: GroupState, event: Event, trigger: Trigger) -> Applied:
     return _apply_rounds(state, event, rebalance(state, trigger))
 
 
-def _apply_observed(state: GroupState, event: Event, data: GroupObserved, most: int) -> Applied:
+def _apply_observed(state: GroupState, event: Event, data: events.GroupObserved, most: int) -> Applied:
     seen = observed.observe(state, data)
     if seen.round is None:
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
@@ -187,7 +166,7 @@ def _apply_report(state: GroupState, event: Event) -> Applied:
     return (state if after == state else after), tuple(outputs)
 
 
-def _apply_join(state: GroupState, event: Event, data: MemberJoined) -> Applied:
+def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> Applied:
     joining = MemberState.joining(data, state.members[0] if state.members else None)
     present, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
     replaces = present is not None and present.member_id != data.member_id
@@ -198,8 +177,7 @@ def _apply_join(state: GroupState, event: Event, data: MemberJoined) -> Applied:
         present = state.member(data.member_id)
     before = {member.member_id: member.owned for member in state.members}
     if present is None:
-        owned = minus_others(data.owned, data.member_id, before) if data.owned else NOTHING
-        before[data.member_id] = owned
+        before[data.member_id] = minus_others(data.owned, data.member_id, before) if data.owned else NOTHING
         members = (*state.members, joining)
     else:
         # Fields that a repeated join leaves out keep their values.
@@ -210,10 +188,10 @@ def _apply_join(state: GroupState, event: Event, data: MemberJoined) -> Applied:
             client_host=joining.client_host or present.client_host,
         )
         members = _with_member(state, present, joining)
-        if _same_metadata(present, joining):
+        if _has_same_metadata(present, joining):
             state = structs.replace(state, members=members)
-            same_names = (present.client_id, present.client_host) == (joining.client_id, joining.client_host)
-            if not replaces and same_names:
+            has_same_names = (present.client_id, present.client_host) == (joining.client_id, joining.client_host)
+            if not replaces and has_same_names:
                 return state, ()
             state = structs.replace(state, timestamp=data.timestamp)
             return state, (AssignmentOutput(event, state),)
@@ -225,7 +203,7 @@ def _with_member(state: GroupState, present: MemberState, changed: MemberState) 
     return tuple(changed if member is present else member for member in state.members)
 
 
-def _same_metadata(present: MemberState, joining: MemberState) -> bool:
+def _has_same_metadata(present: MemberState, joining: MemberState) -> bool:
     """Return whether a rejoin has the same metadata by the coordinator's comparison: all but timeouts and ownership."""
     return (
         present.assignors == joining.assignors
@@ -236,7 +214,7 @@ def _same_metadata(present: MemberState, joining: MemberState) -> bool:
     )
 
 
-def _apply_subscription(state: GroupState, event: Event, data: SubscriptionChanged) -> Applied:
+def _apply_subscription(state: GroupState, event: Event, data: events.SubscriptionChanged) -> Applied:
     present = state.member(data.member_id)
     if present is None or set(present.topics) == set(data.topics):
         return state, ()
@@ -245,42 +223,40 @@ def _apply_subscription(state: GroupState, event: Event, data: SubscriptionChang
     return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
 
 
-def _apply_removal(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Applied:
+def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> Applied:
     present = state.member(data.member_id, data.group_instance_id)
     if present is None:
         return state, ()
-    place = state.members.index(present)
-    members = (*state.members[:place], *state.members[place + 1 :])
-    cause = _cause(event, [present.member_id], data.reason, [present.member_id])
+    members = tuple(member for member in state.members if member is not present)
+    cause = _cause(event, [present.member_id], data.reason)
     return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
 
 
-def _cause(event: Event, member_ids: list[str], reason: str | None, of: list[str]) -> Cause:
-    evidence = [Evidence(source=event.source, reason=reason, member_ids=of, kind=event.type)] if reason else []
+def _cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
+    evidence = [Evidence(source=event.source, reason=reason, member_ids=member_ids, kind=event.type)] if reason else []
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
 
-def _apply_partitions(state: GroupState, event: Event, data: PartitionsChanged) -> Applied:
+def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsChanged) -> Applied:
     old = state.topics
     announced = {name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()}
     topics = _without_forgotten(old | announced, subscribed(state.members) | announced.keys())
     _check_topics(announced, topics)
     state = structs.replace(state, topics=topics, last_owners=prune(state.last_owners, topics))
-    wanted = subscribed(state.members)
+    read = subscribed(state.members)
     counts = {
         name: (old[name].partitions if name in old else 0, topic.partitions)
         for name, topic in announced.items()
-        if name in wanted
+        if name in read
     }
-    changed = {name: count for name, count in counts.items() if count[0] != count[1]}
+    changed = {name: (was, now) for name, (was, now) in counts.items() if was != now}
     if not changed:
         return state, ()
     reason = ", ".join(f"{name}: {was} → {now} partitions" for name, (was, now) in sorted(changed.items()))
     if state.observed:
         # The first count of a topic is no change.
         return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
-    trigger = Trigger(state.members, ownership(state.members), _cause(event, [], reason, []))
-    return _rebalance(state, event, trigger)
+    return _rebalance(state, event, Trigger(state.members, ownership(state.members), _cause(event, [], reason)))
 
 
 def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) -> dict[str, TopicState]:
@@ -294,9 +270,9 @@ def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
     """Refuse topics that would make an assignor refuse every later event of the group."""
     total = sum(topic.partitions for topic in topics.values())
-    if total > MAX_PARTITIONS:
+    if total > events.MAX_PARTITIONS:
         raise ContradictoryTopic(
-            f"topics: {total} partitions of the group's topics together; no more than {MAX_PARTITIONS} are followed"
+            f"topics: {total} partitions of the group's topics together; at most {events.MAX_PARTITIONS} are followed"
         )
     for name, topic in announced.items():
         if topic.racks is not None and len(topic.racks) != topic.partitions:
@@ -307,12 +283,12 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
         if topic.topic_id is None:
             continue
         uuid_bits(topic.topic_id)
-        for second, second_topic in topics.items():
-            if second != name and second_topic.topic_id == topic.topic_id:
+        for second in topics:
+            if second != name and topics[second].topic_id == topic.topic_id:
                 raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {second}, too")
 
 
-def _apply_deletion(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
+def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) -> Applied:
     """Revoke all partitions; fingerprints of applied events are kept until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:
@@ -327,7 +303,7 @@ def _apply_deletion(state: GroupState, event: Event, data: GroupDeleted) -> Appl
     if not state.members:
         return empty, (tombstone,)
     before = ownership(state.members)
-    cause = _cause(event, list(before), data.reason, [])
+    cause = structs.replace(_cause(event, [], data.reason), member_ids=list(before))
     last = Round(
         *(1, next_generation(state.generation), state.protocol, state.assignor, cause, (), before), kind=state.kind
     )

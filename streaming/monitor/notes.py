@@ -13,7 +13,7 @@ from msgspec import UNSET
 from assignors.assignment import LastOwners, collect_lists
 from streaming.episodes import waiting
 from streaming.episodes.downtime import AssignmentChange
-from streaming.episodes.evidence import Evidence, away_of
+from streaming.episodes.evidence import Evidence, away_of, pending_of
 from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changed_topics, midway, remade
 from streaming.monitor.causes import GROWTH
@@ -21,17 +21,9 @@ from streaming.monitor.derived import COOPERATIVE
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import NOTHING, GroupState, MemberState, ownership
+from streaming.records import events
 from streaming.records.diffs import MemberNames
-from streaming.records.events import (
-    COMPARISON,
-    POLLING,
-    AssignmentAcknowledged,
-    Event,
-    GroupObserved,
-    Holding,
-    MemberJoined,
-    PartitionsStopped,
-)
+from streaming.records.events import Event, GroupObserved, Holding
 
 
 def notes(
@@ -64,7 +56,7 @@ def _is_current(after: GroupState, data: GroupObserved) -> bool:
 
 def _may_rename(event: Event, state: GroupState) -> bool:
     data = event.data
-    if isinstance(data, MemberJoined):
+    if isinstance(data, events.MemberJoined):
         return data.group_instance_id is not None or state.reports is not None
     return state.observed or state.reports is not None
 
@@ -85,19 +77,16 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
 def _bounce_note(
     event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]
 ) -> BounceNote:
-    names: dict[str, MemberNames] = {}
-    _add_names(names, past, renamed)
-    _add_names(names, after.members, renamed.values())
     return BounceNote(
         id=output_id(event, "bounce"),
         timestamp=event.data.timestamp,
         renamed=renamed,
-        names=names,
+        names=_names(past, {*renamed}) | _names(after.members, {*renamed.values()}),
         before=len(past),
         protocol=after.protocol,
         assignor=after.assignor,
         kind=after.kind,
-        change=return_of(event, after, renamed),
+        change=_change_of_rejoin(event, after, renamed),
     )
 
 
@@ -106,24 +95,16 @@ def _round_note(
 ) -> RoundNote:
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
-    there = len(past)
-    joined: Sequence[str] = ()
-    gone: Sequence[str] = ()
-    names: dict[str, MemberNames] = {}
     # `before` lists the past members in order, then new ones: with equal lengths no member is new or gone.
-    if len(before) != there:
-        joined = list(before)[there:]
-        _add_names(names, members, joined)
+    joined = [] if len(before) == len(past) else list(before)[len(past) :]
+    gone: Sequence[str] = ()
     if len(before) != len(members):
         now = {member.member_id for member in members}
         gone = [member_id for member_id in before if member_id not in now]
-        _add_names(names, past, gone)
-    requesting = (
-        [member_id for member_id in requesters(cause) if member_id not in joined] if decided.number == 1 else []
-    )
-    if requesting:
-        _add_names(names, members, requesting)
-        requesting = [member_id for member_id in requesting if member_id not in gone]
+    requesting: Sequence[str] = ()
+    if decided.number == 1:
+        requesting = [member_id for member_id in requesters(cause) if member_id not in joined and member_id not in gone]
+    names = _names(members, {*joined, *requesting}) | _names(past, {*gone})
     return RoundNote(
         id=output.id,
         timestamp=event.data.timestamp,
@@ -132,11 +113,11 @@ def _round_note(
         assignor=decided.assignor,
         kind=decided.kind,
         cause=cause,
-        delay_ms=_delay(event),
+        delay_ms=event.data.delay_ms or None if isinstance(event.data, GroupObserved) else None,
         joined=joined,
         gone=gone,
         requesters=requesting,
-        before=there,
+        before=len(past),
         after=len(members),
         names=names,
         moved=changes.moves,
@@ -144,7 +125,7 @@ def _round_note(
         remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
         midway=first and midway(cause, before),
         derived=derived,
-        change=assignment_change(output, past),
+        change=_assignment_change(output, past),
         expected=None if decided.expected is UNSET else decided.expected,
         generation=decided.generation,
         repeats=decided.undelivered is not UNSET,
@@ -161,28 +142,21 @@ def _racks(past: Sequence[MemberState], gone: Collection[str]) -> dict[str, Any]
     return {"rack": rack or "", "is_rack_empty": bool(rack and left) and rack not in left and None not in left}
 
 
-def _add_names(names: dict[str, MemberNames], members: Sequence[MemberState], wanted: Collection[str]) -> None:
-    left = len(wanted)
-    for member in reversed(members):  # new members are last
-        if member.member_id in wanted:
+def _names(members: Sequence[MemberState], member_ids: set[str]) -> dict[str, MemberNames]:
+    names: dict[str, MemberNames] = {}
+    for member in reversed(members) if member_ids else ():  # new members are last
+        if member.member_id in member_ids:
             names[member.member_id] = MemberNames(member.client_id, member.client_host, member.instance_id)
-            left -= 1
-            if not left:
-                return
-
-
-def _delay(event: Event) -> int | None:
-    data = event.data
-    if not isinstance(data, GroupObserved) or data.delay_ms is UNSET:
-        return None
-    return data.delay_ms
+            if len(names) == len(member_ids):
+                break
+    return names
 
 
 #: Generation of a polled round: no other evidence refers to the numbers that polling counts.
 _NO_NUMBER = -1
 
 
-def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
+def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
     """Return the partitions that a round takes away and assigns; None if unknown."""
     decided, members, data = output.decided, output.changes.members, output.event.data
     if decided.kind != "consumer" or not isinstance(data, GroupObserved):
@@ -211,13 +185,13 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
         taken=taken,
         orphaned=orphaned,
         assigned=assigned,
-        pending=_pending(data) if modern else NOTHING if eager else taken,
+        pending=pending_of(data.members) if modern else NOTHING if eager else taken,
         away=away_of(data.members) if modern else NOTHING,
-        starts=not past and not any(item.source == COMPARISON for item in decided.cause.evidence),
+        starts=not past and not any(item.source == events.COMPARISON for item in decided.cause.evidence),
     )
 
 
-def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> AssignmentChange | None:
+def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str]) -> AssignmentChange | None:
     """Return the partitions of static members that rejoined without a round; ``state``: the group after it."""
     data = event.data
     if state.kind != "consumer" or not isinstance(data, GroupObserved):
@@ -229,7 +203,7 @@ def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> As
         taken=NOTHING,
         orphaned=owned,
         assigned=owned,
-        pending=NOTHING if data.group_protocol == "classic" else _pending(data),
+        pending=NOTHING if data.group_protocol == "classic" else pending_of(data.members),
         away=NOTHING,
     )
 
@@ -240,7 +214,7 @@ def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | 
     if state.kind != "consumer" or state.counted:
         return None  # members and records have Kafka's generations, not those that polling counts
     match data:
-        case PartitionsStopped() | AssignmentAcknowledged():
+        case events.PartitionsStopped() | events.AssignmentAcknowledged():
             return data
         case GroupObserved() if not played and data.group_protocol == "consumer":
             return data if _coordinator_time(data) is not None and (data.group_epoch or 0) >= state.generation else None
@@ -250,14 +224,10 @@ def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | 
 
 def _coordinator_time(data: GroupObserved) -> int | None:
     """Return when the coordinator wrote the data of a snapshot; None if it comes from another source."""
-    is_other_count = any(item.source in (POLLING, REPORTED) for item in data.evidence)
+    is_other_count = any(item.source in (events.POLLING, REPORTED) for item in data.evidence)
     return None if is_other_count else data.timestamp
 
 
 def _add_share(lists: Holding, share: Holding) -> None:
     for topic, partitions in share.items():
         lists.setdefault(topic, []).extend(partitions)
-
-
-def _pending(data: GroupObserved) -> Holding:
-    return collect_lists(member.pending_revocation for member in data.members if member.pending_revocation)

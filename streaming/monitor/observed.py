@@ -10,7 +10,7 @@ continues the rebalance of the previous one if that revoked partitions, or left 
 no new event is known.
 
 Members of Connect and of streams groups (KIP-1071) own tasks, and no record lists the existing ones. The existing
-tasks are those that members own or are assigned and, during a rebalance (:func:`_is_rebalancing`), those given up.
+tasks are those that members own or are assigned and, during a rebalance, those given up.
 Tasks without an owner after a rebalance count as deleted.
 
 If two collectors follow a group, the one that reads ``__consumer_offsets`` decides, as it has all data. A polled
@@ -28,34 +28,13 @@ from msgspec import UNSET, structs
 from assignors.assignment import minus_others, union
 from assignors.errors import BadInput
 from assignors.model import TopicPartitions
-from streaming.monitor.causes import (
-    GROWTH,
-    KINDS,
-    Differing,
-    cause_of,
-    compare,
-    has_evidence,
-    learned,
-    undo,
-    unseen,
-    with_undelivered,
-)
+from streaming.monitor import causes
+from streaming.monitor.causes import Differing
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership
+from streaming.records import events
 from streaming.records.diffs import Undelivered
-from streaming.records.events import (
-    PROBING,
-    Event,
-    Evidence,
-    GroupObserved,
-    Holding,
-    MemberFenced,
-    MemberJoined,
-    MemberLeft,
-    ObservedMember,
-    Partitions,
-    SubscriptionChanged,
-)
+from streaming.records.events import Event, Evidence, GroupObserved, Holding
 
 #: Assignors under which members give up everything before they join, so that no round continues another.
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
@@ -74,8 +53,8 @@ class Seen(NamedTuple):
     """
 
     state: GroupState
-    round: Round | None
-    latest: bool
+    round: Round | None = None
+    latest: bool = False
 
 
 def observe(state: GroupState, data: GroupObserved) -> Seen:
@@ -88,7 +67,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     number, polled = numbered(data), data.polled
     first, epochs = not state.observed, data.group_protocol != "classic"
     if polled and state.observed and not state.counted and number <= state.generation:
-        return Seen(state, None, latest=False)
+        return Seen(state)
     past = {member.member_id: member for member in state.members}
     members = tuple([seen_as(member, past.get(member.member_id)) for member in data.members])
     newcomers = _rejoined_members(state, members)
@@ -98,47 +77,44 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     same = {member.member_id: member.owned for member in members} == before and roles == (state.standby, state.warmup)
     if state.counted and not polled and same and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
-        return Seen(after, None, latest=True)
+        return Seen(after, latest=True)
     if not first and number <= state.generation:
         if number == state.generation:
             if not epochs or same:
-                called = state.with_names(members)
-                return Seen(called, None, bool(newcomers) or called is not state)
+                renamed = state.with_names(members)
+                return Seen(renamed, latest=bool(newcomers) or renamed is not state)
         elif not members or not before or before.keys() & {member.member_id for member in members}:
-            return Seen(state, None, latest=False)
+            return Seen(state)
         else:
             first = True
     undelivered: Undelivered | None = None
     if not (first or epochs or polled or state.counted or state.former is None):
-        state, undelivered = undo(state, state.former, data)
+        state, undelivered = causes.undo(state, state.former, data)
     before = _before(state, data)
-    differing = compare(state, members)
+    differing = causes.compare(state, members)
     followed = not first and _is_follow_up(state, differing, data, number, again=undelivered is not None)
     if followed and state.cause is not None and not any(differing):
-        cause = learned(state.cause, state, data)
+        cause = causes.learned(state.cause, state, data)
     else:
-        said = [*data.evidence, *state.hints]
-        cause = cause_of(differing, said, members, unseen(state, data, number, first=first))
+        missed = causes.unseen(state, data, number, first=first)
+        cause = causes.cause_of(differing, [*data.evidence, *state.hints], members, missed)
     if undelivered is not None:
-        cause = with_undelivered(cause, undelivered)
+        cause = causes.with_undelivered(cause, undelivered)
     # Hints that are not about this rebalance are early: they belong to the next one.
-    hints = tuple(hint for hint in state.hints if not has_evidence(cause, hint)) if followed else ()
-    step = state.round + 1 if followed else 1
-    kind = data.kind or "consumer"
-    standby, warmup = roles
+    hints = tuple(hint for hint in state.hints if not causes.has_evidence(cause, hint)) if followed else ()
+    kind, (standby, warmup) = data.kind or "consumer", roles
     holds_tasks = kind == "connect" or data.group_protocol == "streams"
-    tasks = _tasks(state, data, before) if holds_tasks else None
     decided = Round(
-        *(step, number, data.group_protocol, data.protocol, cause, members, before),
+        *(state.round + 1 if followed else 1, number, data.group_protocol, data.protocol, cause, members, before),
         kind=kind,
-        tasks=tasks,
+        tasks=_tasks(state, data, before) if holds_tasks else None,
         touched=_changed_members(state, roles, newcomers, undelivered),
         undelivered=undelivered or UNSET,
     )
     after = structs.replace(
         state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=polled
     )
-    return Seen(after, decided, bool(newcomers))
+    return Seen(after, decided)
 
 
 def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
@@ -159,7 +135,7 @@ def numbered(data: GroupObserved) -> int:
     return number
 
 
-def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partitions]]:
+def _roles(data: GroupObserved) -> tuple[dict[str, events.Partitions], dict[str, events.Partitions]]:
     if data.kind != "streams":
         return {}, {}
     standby = {member.member_id: member.standby for member in data.members if member.standby is not UNSET}
@@ -169,7 +145,7 @@ def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partit
 
 def _changed_members(
     state: GroupState,
-    roles: tuple[dict[str, Partitions], dict[str, Partitions]],
+    roles: tuple[dict[str, events.Partitions], dict[str, events.Partitions]],
     newcomers: Mapping[str, MemberState],
     undelivered: Undelivered | None,
 ) -> frozenset[str]:
@@ -182,20 +158,17 @@ def _changed_members(
 
 def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:
     """Return the existing tasks other than those that members own now."""
-    tasks: TopicPartitions = {}
-    for member in data.members:
-        tasks = union(tasks, member.target or {})
-    if _is_rebalancing(data):
-        for share in before.values():
-            tasks = union(tasks, share)
-        tasks = union(tasks, {name: sorted(owners) for name, owners in state.last_owners.items()})
-    return dict(sorted(tasks.items()))
-
-
-def _is_rebalancing(data: GroupObserved) -> bool:
     if data.group_protocol != "classic":
-        return data.state not in ("Stable", "Empty")
-    return bool(data.delay_ms) or any(member.pending_revocation for member in data.members)
+        is_rebalancing = data.state not in ("Stable", "Empty")
+    else:
+        is_rebalancing = bool(data.delay_ms) or any(member.pending_revocation for member in data.members)
+    shares: list[TopicPartitions] = [member.target or {} for member in data.members]
+    if is_rebalancing:
+        shares += [*before.values(), {name: sorted(owners) for name, owners in state.last_owners.items()}]
+    tasks: TopicPartitions = {}
+    for share in shares:
+        tasks = union(tasks, share)
+    return dict(sorted(tasks.items()))
 
 
 def add_evidence(state: GroupState, event: Event) -> GroupState:
@@ -204,13 +177,13 @@ def add_evidence(state: GroupState, event: Event) -> GroupState:
     An event about a change that the last snapshot already contains is no evidence for the next generation.
     """
     data = event.data
-    if isinstance(data, MemberJoined | MemberLeft | MemberFenced) and data.acknowledges is True:
-        shown = (state.member(data.member_id) is not None) == isinstance(data, MemberJoined)
+    if isinstance(data, events.MemberJoined | events.MemberLeft | events.MemberFenced) and data.acknowledges is True:
+        shown = (state.member(data.member_id) is not None) == isinstance(data, events.MemberJoined)
         if shown:
             return state
-    if isinstance(data, MemberLeft | MemberFenced):
+    if isinstance(data, events.MemberLeft | events.MemberFenced):
         return hint(state, event, data.reason or "", data.member_id)
-    if isinstance(data, MemberJoined | SubscriptionChanged):
+    if isinstance(data, events.MemberJoined | events.SubscriptionChanged):
         return hint(state, event, "", data.member_id)
     return state
 
@@ -231,7 +204,7 @@ def _rejoined_members(state: GroupState, members: tuple[MemberState, ...]) -> di
     }
 
 
-def seen_as(member: ObservedMember, state: MemberState | None = None) -> MemberState:
+def seen_as(member: events.ObservedMember, state: MemberState | None = None) -> MemberState:
     """Return the state of an observed member; ``state`` itself if nothing has changed."""
     seen = MemberState(
         member_id=member.member_id,
@@ -264,9 +237,11 @@ def _is_follow_up(state: GroupState, seen: Differing, data: GroupObserved, numbe
         return False
     if data.group_protocol != "classic":
         return number == state.generation
-    if any(seen) or any(hint.kind == GROWTH for hint in state.hints):
+    if any(seen) or any(hint.kind == causes.GROWTH for hint in state.hints):
         return False
-    if any(item.kind in (*KINDS, PROBING) and not has_evidence(cause, item) for item in data.evidence):
+    if any(
+        item.kind in (*causes.KINDS, events.PROBING) and not causes.has_evidence(cause, item) for item in data.evidence
+    ):
         return False
     if data.kind == "connect":
         revoked = state.revoked or bool(state.last_owners)

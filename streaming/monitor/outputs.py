@@ -42,14 +42,7 @@ _diffs = msgspec.json.Decoder(Diff)
 
 
 class DiffOutput(Struct, frozen=True, gc=False):
-    """A diff to write.
-
-    Attributes:
-        id: ``ce_id`` of the diff.
-        event: the event behind it.
-        decided, changes: the round and what it changed.
-        past: the members before the round.
-    """
+    """A diff to write: its ``ce_id``, the event behind it, the round, its changes, and the members before it."""
 
     id: str
     event: Event
@@ -61,9 +54,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
         """Return its JSON."""
         event, decided, changes = self.event, self.decided, self.changes
         epochs = decided.protocol != "classic"
-        members, unchanged = changes.members, list[MemberDiff]()
-        if self.lists_changed(listing):
-            members, unchanged = self._changed()
+        members, unchanged = self._listed(listing)
         diff = Diff(
             group_id=event.data.group_id,
             protocol=decided.protocol,
@@ -81,7 +72,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
             delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
             expected=decided.expected,
             unchanged=len(unchanged) or UNSET,
-            unchanged_partitions=self._held(unchanged) if unchanged else UNSET,
+            unchanged_partitions=self._held(members, unchanged) if unchanged else UNSET,
             undelivered=decided.undelivered,
         )
         return encode(diff)
@@ -91,14 +82,17 @@ class DiffOutput(Struct, frozen=True, gc=False):
         is_large = max(len(self.past), len(self.decided.members)) > LARGE
         return listing == "changed" or (listing == "auto" and is_large)
 
-    def _changed(self) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
+    def _listed(self, listing: Listing) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
+        """Return the members that the diff lists, and those that it leaves out."""
+        if not self.lists_changed(listing):
+            return self.changes.members, []
         listed: dict[str, MemberDiff] = {}
         unchanged: list[MemberDiff] = []
         past = {member.member_id: member for member in self.past}
         named = self.decided.touched.union(self.decided.cause.member_ids)
         for member_id, change in self.changes.members.items():
             before = past.get(member_id)
-            same = (
+            if (
                 before is not None
                 and not (change.revoked or change.assigned)
                 and change.present
@@ -106,18 +100,16 @@ class DiffOutput(Struct, frozen=True, gc=False):
                 and before.client_id == change.client_id
                 and before.client_host == change.client_host
                 and before.instance_id == change.group_instance_id
-            )
-            if same:
+            ):
                 unchanged.append(change)
             else:
                 listed[member_id] = change
         return listed, unchanged
 
-    def _held(self, unchanged: Iterable[MemberDiff]) -> int:
+    def _held(self, listed: Mapping[str, MemberDiff], unchanged: Iterable[MemberDiff]) -> int:
         """Return how many partitions unchanged members own; in a share group, only those that no listed member owns."""
         if self.decided.kind != "share":
             return sum(size(member.kept) for member in unchanged)
-        listed, _ = self._changed()
         shares = [share for member in listed.values() for share in (member.kept, member.assigned)]
         return len(_places(member.kept for member in unchanged) - _places(shares))
 
@@ -259,9 +251,8 @@ def write(event: Event, output: Output, sinks: Sinks) -> Write:
         topic, ce_type, value = sinks.diffs, DIFF_TYPE, output.value(sinks.listing)
     else:
         topic, ce_type, value = sinks.assignments, ASSIGNMENT_TYPE, output.value()
-    data = event.data
-    headers = codec.headers(ce_type, SOURCE, output.id, data.timestamp)
-    return _keyed(topic, data.group_id.encode(), value, headers, sinks)
+    headers = codec.headers(ce_type, SOURCE, output.id, event.data.timestamp)
+    return _keyed(topic, event.data.group_id.encode(), value, headers, sinks)
 
 
 def write_latest(
@@ -323,27 +314,22 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[W
         RecordTooLarge: one of them, or the latest assignment, is larger than its topic accepts. Such a record would
             stop the job on every restart, so the event is refused instead.
     """
-    if not outputs:
-        return []
     diffs = [output for output in outputs if isinstance(output, DiffOutput)]
     writes = [write(event, output, sinks) for output in diffs]
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
-    longest = max((len(made.value or b"") + len(made.key or b"") for made in writes), default=0)
+    longest = max((len(diff.value or b"") + len(diff.key or b"") for diff in writes), default=0)
     # The latest assignment may repeat a member's id up to four times, a diff with all members only once.
     if any(output.lists_changed(sinks.listing) for output in diffs) or 4 * longest + _HEADROOM >= limit:
         latest = [write(event, output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
         for record in (*writes, *latest):
-            _refuse_too_large(record, limit, sinks)
+            total = codec.record_bytes(record.key, record.value, record.headers)
+            if total > limit:
+                ce_type = (dict(record.headers)["ce_type"] or b"").decode()
+                raise codec.RecordTooLarge(
+                    f"group {event.data.group_id[:100]!r}: {ce_type} would have {total} bytes, "
+                    f"max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
+                )
     return writes
-
-
-def _refuse_too_large(record: Write, limit: int, sinks: Sinks) -> None:
-    size = codec.record_bytes(record.key, record.value, record.headers)
-    if size > limit:
-        raise codec.RecordTooLarge(
-            f"group {(record.key or b'').decode()[:100]!r}: {(dict(record.headers)['ce_type'] or b'').decode()} "
-            f"would have {size} bytes, max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
-        )
 
 
 def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:

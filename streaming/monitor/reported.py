@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
-from assignors.assignment import minus_others, union
+from assignors.assignment import as_lists, minus, minus_others, union
+from assignors.model import TopicPartitions
 from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, Seen
 from streaming.monitor.rounds import Round
@@ -37,17 +38,8 @@ from streaming.monitor.state import (
     tidy,
 )
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
-from streaming.records.events import (
-    AssignmentAcknowledged,
-    Event,
-    Evidence,
-    GroupObserved,
-    MemberFenced,
-    MemberJoined,
-    MemberLeft,
-    ObservedMember,
-    SubscriptionChanged,
-)
+from streaming.records import events
+from streaming.records.events import Event, Evidence, GroupObserved, Holding
 
 #: After this time with an unchanged assignment the reports of the other members have arrived, ms.
 SETTLED_MS = 2000
@@ -82,13 +74,13 @@ def add_report(state: GroupState, event: Event) -> GroupState:
     """Return the group with the report of one event stored; rounds follow in :func:`next_ready`."""
     state = state if state.reports is not None else structs.replace(state, reports=Reports())
     match event.data:
-        case MemberJoined() as data:
+        case events.MemberJoined() as data:
             return _apply_join(state, event, data) if data.acknowledges is True else state
-        case SubscriptionChanged() as data:
+        case events.SubscriptionChanged() as data:
             return _apply_subscription(state, event, data)
-        case MemberLeft() | MemberFenced() as data:
+        case events.MemberLeft() | events.MemberFenced() as data:
             return _apply_removal(state, event, data)
-        case AssignmentAcknowledged() as data:
+        case events.AssignmentAcknowledged() as data:
             return _apply_acknowledgement(state, data)
         case _:
             return state
@@ -102,16 +94,17 @@ def _with_reports(state: GroupState, **changes: object) -> GroupState:
     return structs.replace(state, reports=structs.replace(_reports(state), **changes))
 
 
-def _apply_join(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
-    joining = MemberState.joining(data)
+def _with_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
+    """Return the group with a reporting member added, or in the place of ``present``."""
     members = _reports(state).members
-    present = find_member(members, data.member_id, data.group_instance_id)
-    members = (
-        (*members, joining)
-        if present is None
-        else tuple(joining if member is present else member for member in members)
-    )
-    state = _with_reports(state, members=members)
+    if present is None:
+        return _with_reports(state, members=(*members, member))
+    return _with_reports(state, members=tuple(member if item is present else item for item in members))
+
+
+def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> GroupState:
+    present = find_member(_reports(state).members, data.member_id, data.group_instance_id)
+    state = _with_member(state, present, MemberState.joining(data))
     if state.member(data.member_id) is not None:
         return _without_hints(state, data.member_id)
     return observed.add_evidence(state, event) if present is None else state
@@ -122,30 +115,22 @@ def _without_hints(state: GroupState, *member_ids: str) -> GroupState:
     return structs.replace(state, hints=hints)
 
 
-def _apply_return(state: GroupState, member: MemberState) -> GroupState:
-    old = state.member(member.member_id, member.instance_id)
-    if old is None or old.member_id == member.member_id:
-        return state
-    return _without_hints(state.rename({old.member_id: member}), old.member_id, member.member_id)
-
-
-def _apply_subscription(state: GroupState, event: Event, data: SubscriptionChanged) -> GroupState:
-    members = _reports(state).members
-    present = find_member(members, data.member_id)
+def _apply_subscription(state: GroupState, event: Event, data: events.SubscriptionChanged) -> GroupState:
+    present = find_member(_reports(state).members, data.member_id)
     if present is None or set(present.topics) == set(data.topics):
         return state
-    changed = structs.replace(present, topics=data.topics)
-    state = _with_reports(state, members=tuple(changed if member is present else member for member in members))
+    state = _with_member(state, present, structs.replace(present, topics=data.topics))
     return observed.add_evidence(state, event)
 
 
-def _apply_removal(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> GroupState:
+def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> GroupState:
     reports = _reports(state)
     present = find_member(reports.members, data.member_id, data.group_instance_id)
     if present is None:
         return state
+    members = tuple(member for member in reports.members if member is not present)
     at = {name: number for name, number in reports.at.items() if name != present.member_id}
-    state = _with_reports(state, members=tuple(member for member in reports.members if member is not present), at=at)
+    state = _with_reports(state, members=members, at=at)
     if reports.at.get(present.member_id, 0) < reports.settled:  # it acknowledged an earlier generation only
         now = {reports.settled: event.data.timestamp}
         state = _with_reports(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
@@ -154,56 +139,40 @@ def _apply_removal(state: GroupState, event: Event, data: MemberLeft | MemberFen
     return observed.hint(state, event, data.reason or "", present.member_id)
 
 
-def _apply_acknowledgement(state: GroupState, data: AssignmentAcknowledged) -> GroupState:
+def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledged) -> GroupState:
     reports = _reports(state)
     member = find_member(reports.members, data.member_id)
     if member is None or data.generation < 0:
         return state
     number = data.generation
-    if number <= reports.settled:
-        state = _apply_return(state, member)
+    old = state.member(member.member_id, member.instance_id)
+    if number <= reports.settled and old is not None and old.member_id != member.member_id:  # a static rejoin
+        state = _without_hints(state.rename({old.member_id: member}), old.member_id, member.member_id)
     if member.group_protocol != "classic":
         number = max(number, reports.settled)  # it may still give up partitions of an earlier epoch
     elif number < max(reports.settled, reports.at.get(member.member_id, 0)):
         return state
     at = reports.at | {member.member_id: number}
     held_ms = 0 if data.held_ms is UNSET else data.held_ms
-    state = _with_reports(
-        state,
-        at=at,
-        ready=max(reports.ready, number) if held_ms >= SETTLED_MS else reports.ready,
-        overdue=max(reports.overdue, number) if held_ms >= PATIENCE_MS else reports.overdue,
-    )
-    owned = tidy(data.owned)
-    last = state.member(member.member_id)
-    if (
-        last is not None
-        and number == reports.settled
-        and (member.group_protocol == "classic" or (last.owned == owned and number not in reports.open))
-    ):
-        return state  # a repeat
-    if number not in reports.open:  # perhaps others are late as well
-        reports = _reports(state)
+    ready = max(reports.ready, number) if held_ms >= SETTLED_MS else reports.ready
+    overdue = max(reports.overdue, number) if held_ms >= PATIENCE_MS else reports.overdue
+    owned, last, is_open = tidy(data.owned), state.member(member.member_id), number in reports.open
+    is_classic = member.group_protocol == "classic"
+    if last is not None and number == reports.settled and (is_classic or (last.owned == owned and not is_open)):
+        return _with_reports(state, at=at, ready=ready, overdue=overdue)  # a repeat
+    if not is_open:  # perhaps others are late as well
         at_most = number if held_ms >= SETTLED_MS else number - 1
-        state = _with_reports(state, ready=min(reports.ready, at_most), overdue=min(reports.overdue, at_most))
-    reports = _reports(state)
+        ready, overdue = min(ready, at_most), min(overdue, at_most)
     acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
-    since = {number: max(data.timestamp - held_ms, 0)} | reports.since
-    return _with_few_open(_with_reports(state, open=reports.open | {number: acknowledged}, since=since))
-
-
-def _with_few_open(state: GroupState) -> GroupState:
-    """Return the group with at most :data:`MOST_OPEN` open generations; older ones count as skipped."""
-    reports = _reports(state)
-    if len(reports.open) <= MOST_OPEN:
-        return state
-    first, second, *rest = sorted(reports.open)
-    merged = {second: reports.open[first] | reports.open[second]}
-    return _with_reports(
-        state,
-        open=merged | {number: reports.open[number] for number in rest},
-        since={number: at for number, at in reports.since.items() if number != first},
+    generations, since = (
+        reports.open | {number: acknowledged},
+        {number: max(data.timestamp - held_ms, 0)} | reports.since,
     )
+    if len(generations) > MOST_OPEN:  # the oldest one counts as skipped
+        first, second, *_ = sorted(generations)
+        generations[second] = generations.pop(first) | generations[second]
+        since.pop(first, None)
+    return _with_reports(state, at=at, ready=ready, overdue=overdue, open=generations, since=since)
 
 
 def next_ready(state: GroupState, event: Event) -> Ready | None:
@@ -219,13 +188,9 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
             return None
         later = [later_number for later_number in reports.open if later_number > number]
         if later and _is_skipped(state, number):
-            merged = reports.open[number] | reports.open[min(later)]
-            state = _with_reports(
-                state,
-                open={min(later): merged}
-                | {n: acknowledged for n, acknowledged in reports.open.items() if n > min(later)},
-            )
-            return Ready(state, None, event)
+            generations = {later_number: reports.open[later_number] for later_number in sorted(later)}
+            generations[min(later)] = reports.open[number] | generations[min(later)]
+            return Ready(_with_reports(state, open=generations), None, event)
         return _generation(state, event, number)
     return None
 
@@ -267,9 +232,9 @@ def _generation(state: GroupState, event: Event, number: int) -> Ready:
         if member.member_id not in acknowledged and last is not None:
             owned = minus_others(last.owned, member.member_id, held)
             members.append(structs.replace(member, owned=owned))
-    rest = {open_number: acks for open_number, acks in reports.open.items() if open_number != number}
+    generations = {open_number: acks for open_number, acks in reports.open.items() if open_number != number}
     since = {open_number: at for open_number, at in reports.since.items() if open_number != number}
-    state = _with_reports(state, open=rest, since=since, settled=number)
+    state = _with_reports(state, open=generations, since=since, settled=number)
     return _complete(state, event, number, members, when)
 
 
@@ -318,33 +283,30 @@ def _complete(state: GroupState, event: Event, number: int, members: list[Member
     return Ready(seen.state, seen.round, Event(event.source, f"{event.id}/{number}", data))
 
 
-def _released(state: GroupState, seen: Seen, data: GroupObserved) -> dict[str, list[int]] | None:
+def _released(state: GroupState, seen: Seen, data: GroupObserved) -> Holding | None:
     """Return the partitions that were given up for a member whose report has not arrived yet.
 
     None if partition counts are known, which members do not report.
     """
     if seen.round is None or any(topic in state.topics for topic in subscribed(seen.round.members)):
         return None
-    after = ownership(seen.round.members)
-    moving = data.protocol not in EAGER_ASSIGNORS and any(
-        minus_others(owned, "", {"": {}, name: after[name]})
-        for name, owned in seen.round.before.items()
-        if name in after
-    )
-    released: dict[str, list[int]] = {}
-    for owned in seen.round.before.values() if moving else ():
-        released = {topic: [*numbers] for topic, numbers in union(released, owned).items()}
-    return released
+    after, before = ownership(seen.round.members), seen.round.before
+    has_revoked = any(any(minus(owned, after[name]).values()) for name, owned in before.items() if name in after)
+    released: TopicPartitions = {}
+    for owned in before.values() if has_revoked and data.protocol not in EAGER_ASSIGNORS else ():
+        released = union(released, owned)
+    return as_lists(released)
 
 
 def _snapshot(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
     order = {member.member_id: place for place, member in enumerate(_reports(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
+    is_classic = protocol == "classic"
     return GroupObserved(
         group_id=group_id,
         timestamp=when,
         members=[
-            ObservedMember(
+            events.ObservedMember(
                 member_id=member.member_id,
                 topics=member.topics,
                 assigned=dict(member.owned),
@@ -354,11 +316,11 @@ def _snapshot(state: GroupState, group_id: str, number: int, members: list[Membe
                 client_id=member.client_id,
                 client_host=member.client_host,
             )
-            for member in sorted(members, key=lambda sorted_member: order.get(sorted_member.member_id, len(order)))
+            for member in sorted(members, key=lambda reporting: order.get(reporting.member_id, len(order)))
         ],
-        generation=number if protocol == "classic" else None,
-        group_epoch=None if protocol == "classic" else number,
-        group_protocol="classic" if protocol == "classic" else "consumer",
+        generation=number if is_classic else None,
+        group_epoch=None if is_classic else number,
+        group_protocol="classic" if is_classic else "consumer",
         protocol=_assignor(members, protocol),
         state="Stable" if members else "Empty",
         evidence=[Evidence(source=SOURCE, reason=LIMITS)],

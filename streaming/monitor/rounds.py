@@ -12,17 +12,8 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET, UnsetType, structs
 
-from assignors import invariants
-from assignors.assignment import (
-    AssignmentDiff,
-    LastOwners,
-    as_lists,
-    collect_lists,
-    diff_members,
-    minus,
-    track_owners,
-    unassigned,
-)
+from assignors import assignment, invariants
+from assignors.assignment import AssignmentDiff, LastOwners, unassigned
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, Ownership, names_of, ownership, subscribed
 from streaming.records.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
@@ -32,8 +23,6 @@ from streaming.records.events import Holding, Kind, Partitions
 _DEPARTED: Final = 32
 #: Causes with more members than this have no names.
 _MOST_NAMED: Final = 16
-
-
 #: A member of which only the id is known.
 _NOBODY = MemberState("", [])
 
@@ -97,39 +86,31 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
         "cause": decided.cause,
         "timestamp": timestamp,
     }
-    changed = changes(structs.replace(state, **after), decided.before, state.members, decided.tasks)
-    # All rounds of a derived group's rebalance are applied at once: none follows later.
-    revoked = changed.revoked and state.observed
+    changed = _changes(structs.replace(state, **after), decided, state.members)
     departed = _departed_names(state, decided)
     decided = decided._replace(cause=_with_names(decided, departed))
+    former = None
+    if state.observed and decided.protocol == "classic":  # all other rounds are surely delivered
+        differing = ((name, change) for name, change in changed.members.items() if change.revoked or change.assigned)
+        former = Former({name: change.owned for name, change in differing}, state.last_owners)
     state = structs.replace(
         state,
         **after,
         last_owners=changed.last_owners,
-        revoked=revoked,
+        # All rounds of a derived group's rebalance are applied at once: none follows later.
+        revoked=changed.revoked and state.observed,
         departed=departed,
-        former=_former(state, decided, changed),
+        former=former,
     )
     return state, decided, changed
 
 
-def _former(state: GroupState, decided: Round, changed: Changes) -> Former | None:
-    """Return the assignment before a round; None if rounds are surely delivered. ``state``: the group before it."""
-    if not state.observed or decided.protocol != "classic":
-        return None
-    owned = {
-        member_id: change.owned for member_id, change in changed.members.items() if change.revoked or change.assigned
-    }
-    return Former(owned, state.last_owners)
-
-
-def changes(
-    state: GroupState, before: Ownership, past: Iterable[MemberState] = (), tasks: TopicPartitions | None = None
-) -> Changes:
+def _changes(state: GroupState, decided: Round, past: Iterable[MemberState]) -> Changes:
     """Return the changes of a round. ``state`` is the group after it, with the ``last_owners`` from before it.
 
-    ``past``: the members before it, for the names of departed ones. ``tasks``: see :class:`Round`.
+    ``past``: the members before it, for the names of departed ones.
     """
+    before, tasks = decided.before, decided.tasks
     after = {member.member_id: member.owned for member in state.members}
     states = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
@@ -139,8 +120,8 @@ def changes(
         for member_id in {**before, **after}
         if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)
     }
-    different = diff_members(
-        *({member_id: x.get(member_id, NOTHING) for member_id in differs} for x in (before, after))
+    different = assignment.diff_members(
+        *({member_id: side.get(member_id, NOTHING) for member_id in differs} for side in (before, after))
     )
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
@@ -160,27 +141,28 @@ def changes(
         if change.revoked or change.assigned:
             changed = True
             revoked = revoked or bool(change.revoked and present)
-    last_owners, moved = track_owners(state.last_owners, members) if changed else (state.last_owners, {})
-    owned_by_topic = collect_lists(after.values())
+    last_owners, moved = assignment.track_owners(state.last_owners, members) if changed else (state.last_owners, {})
+    owned_by_topic = assignment.collect_lists(after.values())
     if tasks is None:
         counts = {name: topic.partitions for name, topic in state.topics.items()}
         free = unassigned(subscribed(state.members), counts, owned_by_topic)
     else:
-        free = as_lists(minus(tasks, owned_by_topic))
-        last_owners = _last_owners_of(last_owners, free)
+        free = assignment.as_lists(assignment.minus(tasks, owned_by_topic))
+        last_owners = {
+            name: {number: last_owners[name][number] for number in numbers if number in last_owners[name]}
+            for name, numbers in free.items()
+            if not last_owners.get(name, {}).keys().isdisjoint(numbers)
+        }
     if state.kind == "share":
         last_owners = without_owned(last_owners, owned_by_topic)
     if state.kind == "streams":
-        members = _with_standby(state, members)
+        members = {
+            member_id: structs.replace(
+                change, standby=state.standby.get(member_id, UNSET), warmup=state.warmup.get(member_id, UNSET)
+            )
+            for member_id, change in members.items()
+        }
     return Changes(members, free, moved, violations_of(state, owned_by_topic), last_owners, revoked)
-
-
-def _last_owners_of(last_owners: LastOwners, free: Holding) -> LastOwners:
-    return {
-        name: {number: last_owners[name][number] for number in numbers if number in last_owners[name]}
-        for name, numbers in free.items()
-        if not last_owners.get(name, {}).keys().isdisjoint(numbers)
-    }
 
 
 def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
@@ -192,19 +174,10 @@ def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
     return {name: owners for name, owners in left.items() if owners}
 
 
-def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[str, MemberDiff]:
-    return {
-        member_id: structs.replace(
-            change, standby=state.standby.get(member_id, UNSET), warmup=state.warmup.get(member_id, UNSET)
-        )
-        for member_id, change in members.items()
-    }
-
-
 def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]:
     departed = state.departed
     if not departed.keys().isdisjoint(decided.before):  # some are back
-        departed = {one: names for one, names in departed.items() if one not in decided.before}
+        departed = {member_id: names for member_id, names in departed.items() if member_id not in decided.before}
     if len(decided.before) == len(decided.members):
         return departed
     here = {member.member_id for member in decided.members}
@@ -233,7 +206,8 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     subscriptions nor counts: only a second owner is a violation.
     """
     if state.kind == "connect" or state.protocol == "streams":
-        return [] if _has_no_repeat(owned_by_topic) else _messages(invariants.single(ownership(state.members)))
+        has_repeat = any(len(set(numbers)) != len(numbers) for numbers in owned_by_topic.values())
+        return _messages(invariants.single(ownership(state.members))) if has_repeat else []
     if _has_no_violation(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
@@ -242,7 +216,8 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
             if not _count(state, name):  # unknown count: all owned partitions count as existing
                 beyond = topics[name].partitions if name in topics else 0
                 topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
-    members = [Member(member.member_id, tuple(_topics(member))) for member in state.members]
+    # A member whose subscription could not be decoded has no topics.
+    members = [Member(member.member_id, tuple(member.topics or member.owned)) for member in state.members]
     owned = ownership(state.members)
     # A check of one member at a time can't find a second owner.
     each = [members] if state.kind != "share" else [[member] for member in members]
@@ -260,18 +235,9 @@ def _messages(violations: Sequence[invariants.Violation]) -> list[str]:
     return [violation.message for violation in violations]
 
 
-def _has_no_repeat(owned: Mapping[str, Sequence[int]]) -> bool:
-    return all(len(set(numbers)) == len(numbers) for numbers in owned.values())
-
-
 def _count(state: GroupState, topic: str) -> int:
     known_topic = state.topics.get(topic)
     return known_topic.partitions if known_topic is not None else 0
-
-
-def _topics(member: MemberState) -> list[str]:
-    """Return the member's subscription, or its owned topics if the collector could not decode one."""
-    return member.topics or list(member.owned)
 
 
 def _has_no_violation(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
@@ -280,9 +246,4 @@ def _has_no_violation(state: GroupState, owned: Mapping[str, Sequence[int]]) -> 
         twice = alone and len(set(partitions)) != len(partitions)
         if twice or max(partitions) >= _count(state, topic) > 0:
             return False
-    for member in state.members:
-        topics = member.topics
-        for topic in member.owned:
-            if topic not in topics and topics:
-                return False
-    return True
+    return not any(topic not in member.topics for member in state.members if member.topics for topic in member.owned)
