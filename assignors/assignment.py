@@ -8,6 +8,7 @@ treat both as frozen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from assignors.model import TopicPartitions
@@ -18,20 +19,28 @@ Lists = dict[str, list[int]]
 LastOwners = dict[str, dict[int, str]]
 
 
+def even_ranges(count: int, members: int) -> list[range]:
+    """Return the non-empty contiguous ranges of ``count`` partitions over ``members``, larger ones first."""
+    base, extra = divmod(count, members)
+    large = extra * (base + 1)
+    bounds = [*range(0, large, base + 1), *(range(large, count, base) if base else ()), count]
+    return [range(start, end) for start, end in pairwise(bounds)]
+
+
 def minus(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
     """Return the partitions in ``left`` that are not in ``right``."""
     if not left or not right:
         return left
-    rest = {}
+    difference = {}
     for topic, partitions in left.items():
         removed = right.get(topic)
         if not removed:
-            rest[topic] = partitions
+            difference[topic] = partitions
         elif partitions != removed:
             gone = set(removed)
             if stay := [p for p in partitions if p not in gone]:
-                rest[topic] = stay
-    return rest
+                difference[topic] = stay
+    return difference
 
 
 def common(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
@@ -59,10 +68,10 @@ def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
     """Return the partitions of these topics; the argument itself if it has no other topics."""
-    wanted = set(topics)
-    if wanted.issuperset(owned):
+    selected = set(topics)
+    if selected.issuperset(owned):
         return owned
-    return {topic: partitions for topic, partitions in owned.items() if topic in wanted}
+    return {topic: partitions for topic, partitions in owned.items() if topic in selected}
 
 
 def normalize(owned: TopicPartitions) -> Lists:
@@ -186,6 +195,6 @@ def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[
         for topic, partitions in change.assigned.items():
             free = freed.get(topic, {})
             # A partition with two owners only occurs in `members`; violations report it.
-            if others := [p for p in partitions if free.pop(p, member_id) != member_id]:
-                moved.setdefault(topic, []).extend(others)
+            if received := [p for p in partitions if free.pop(p, member_id) != member_id]:
+                moved.setdefault(topic, []).extend(received)
     return {topic: owners for topic, owners in freed.items() if owners}, moved

@@ -42,25 +42,26 @@ def explain(
 ) -> dict[str, Explanation]:
     """Return each member's (zookeeper: thread's) change and its reasons, in the order of ``members``."""
     reasons = _Reasons(protocol, assignor, topics, members, assignment)
-    return {member.member_id: _explained(reasons, member) for member in reasons.group.members}
-
-
-def _explained(reasons: _Reasons, member: Member) -> Explanation:
-    share = reasons.group.share(member.member_id)
-    owned = {name: sorted(partitions) for name, partitions in member.owned.items() if partitions}
-    change = diff(owned, {name: sorted(partitions) for name, partitions in share.items() if partitions})
-    decided: dict[tuple[str, str, str], list[int]] = {}
-    for name in in_string_order({*change.kept, *change.assigned}):
-        for part in (change.kept, change.assigned):
-            for partition in part.get(name, ()):
-                rule, why = reasons.assigned(member, name, partition, kept=part is change.kept)
+    explanations = {}
+    for member in reasons.group.members:
+        owned, after = (
+            {name: sorted(partitions) for name, partitions in share.items() if partitions}
+            for share in (member.owned, reasons.group.share(member.member_id))
+        )
+        change = diff(owned, after)
+        decided: dict[tuple[str, str, str], list[int]] = {}
+        for name in in_string_order({*change.kept, *change.assigned}):
+            for part in (change.kept, change.assigned):
+                for partition in part.get(name, ()):
+                    rule, why = reasons.assigned(member, name, partition, kept=part is change.kept)
+                    decided.setdefault((rule, name, why), []).append(partition)
+        for name, partitions in change.revoked.items():
+            for partition in partitions:
+                rule, why = reasons.lost(member, name, partition)
                 decided.setdefault((rule, name, why), []).append(partition)
-    for name, partitions in change.revoked.items():
-        for partition in partitions:
-            rule, why = reasons.lost(member, name, partition)
-            decided.setdefault((rule, name, why), []).append(partition)
-    decisions = tuple(Decision(rule, name, tuple(partitions), why) for (rule, name, why), partitions in decided.items())
-    return Explanation(owned, *change, decisions)
+        decisions = tuple(Decision(rule, name, tuple(numbers), why) for (rule, name, why), numbers in decided.items())
+        explanations[member.member_id] = Explanation(owned, *change, decisions)
+    return explanations
 
 
 class _Reasons:

@@ -22,7 +22,6 @@ VALID = "valid"
 BALANCED = "balanced"
 STICKY = "sticky"
 COOPERATIVE_SAFE = "cooperative-safe"
-RACK_ALIGNED = "rack-aligned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +116,14 @@ def make_group(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> Group:
     """Return the group as input of the rules, for this protocol and assignor."""
-    if protocol == "zookeeper":
-        members = _threads(members)
+    if protocol == "zookeeper":  # one member "consumerId-n" for each thread
+        members = [
+            Member(f"{member.member_id}-{number}", tuple(name for name, count in streams.items() if number < count))
+            for member in members
+            for streams in (member.streams or {},)
+            for number in range(max(streams.values(), default=0))
+        ]
     return Group(topics, members, assignment, assignor == "cooperative-sticky", assignor == "range")
-
-
-def _threads(members: Sequence[Member]) -> list[Member]:
-    """Return one member ``consumerId-n`` for each thread of ZooKeeper consumers."""
-    threads = []
-    for member in members:
-        streams = member.streams or {}
-        for number in range(max(streams.values(), default=0)):
-            topics = tuple(name for name, count in streams.items() if number < count)
-            threads.append(Member(f"{member.member_id}-{number}", topics))
-    return threads
 
 
 def valid(group: Group) -> list[Violation]:
@@ -152,15 +145,11 @@ def sound(group: Group) -> list[Violation]:
         for member, share in group.assignment.items()
         if member not in group.subscriptions and any(share.values())
     ]
-    return strangers + _repeated_partitions(group.assignment, group)
+    return strangers + single(group.assignment, group)
 
 
-def single(assignment: Observed) -> list[Violation]:
-    """Check that no partition is assigned twice, for groups with unknown partitions and subscriptions."""
-    return _repeated_partitions(assignment, None)
-
-
-def _repeated_partitions(assignment: Observed, group: Group | None) -> list[Violation]:
+def single(assignment: Observed, group: Group | None = None) -> list[Violation]:
+    """Check that no partition is assigned twice; with ``group`` also that members subscribe to their partitions."""
     problems: list[Violation] = []
     owners: dict[str, dict[int, str]] = {}
     for member, share in assignment.items():
@@ -267,35 +256,11 @@ def cooperative_safe(group: Group) -> list[Violation]:
     return problems
 
 
-def rack_aligned(group: Group) -> list[Violation]:
-    """Check that no partition crosses racks while a subscriber in one of its racks has fewer partitions."""
-    if not group.racks_matter:
-        return []
-    racks = {member.member_id: member.rack_id for member in group.members}
-    problems = []
-    for name, subscribers in group.subscribers.items():
-        topic = group.topics[name]
-        for partition, member in group.owners.get(name, {}).items():
-            here = topic.racks[partition] if topic.racks and partition < len(topic.racks) else ()
-            if not here or not racks.get(member) or racks[member] in here:
-                continue
-            near = [subscriber for subscriber in subscribers if racks[subscriber] in here]
-            fewer = [subscriber for subscriber in near if group.sizes[subscriber] + 1 <= group.sizes.get(member, 0) - 1]
-            if fewer:
-                message = (
-                    f"{name}-{partition} is read by {member} in rack {racks[member]}, "
-                    f"{fewer[0]} in rack {racks[fewer[0]]} holds fewer"
-                )
-                problems.append(Violation(RACK_ALIGNED, message, (member, fewer[0]), name, (partition,)))
-    return problems
-
-
 RULES: dict[str, Callable[[Group], list[Violation]]] = {
     VALID: valid,
     BALANCED: balanced,
     STICKY: sticky,
     COOPERATIVE_SAFE: cooperative_safe,
-    RACK_ALIGNED: rack_aligned,
 }
 
 

@@ -75,14 +75,9 @@ def uuid_hash(bits: tuple[int, int]) -> int:
     return signed((folded >> 32) ^ folded)
 
 
-def table_size_for(capacity: int) -> int:
-    """Return the size of the table of ``new HashMap(capacity)``: the next power of two."""
-    return 1 << max(capacity - 1, 0).bit_length()
-
-
 def hash_set_copy_capacity(size: int) -> int:
     """Return the size of the table of ``new HashSet(collection)`` for this size."""
-    return table_size_for(max(int(size / 0.75) + 1, DEFAULT_CAPACITY))
+    return 1 << max(int(size / 0.75), DEFAULT_CAPACITY - 1).bit_length()
 
 
 def hash_order(
@@ -90,9 +85,9 @@ def hash_order(
 ) -> list[int]:
     """Return the iteration order of a HashMap whose keys have these hash codes, inserted in this order; O(n log n).
 
-    Returns positions in ``hashes``. ``capacity``: what the map was allocated with (``table_size_for`` of the
-    constructor's argument). ``keys``: where more than eight strings fall into one bin of a large table, Java orders
-    those with equal hash codes by ``compareTo``; without it they keep the order of insertion.
+    Returns positions in ``hashes``. ``capacity``: size of the map's first table, a power of two. ``keys``: where more
+    than eight strings fall into one bin of a large table, Java orders those with equal hash codes by ``compareTo``;
+    without ``keys`` they keep the order of insertion.
     """
     count = len(hashes)
     final = capacity

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors.errors import InvalidGroup
+from assignors.java import string_key
 
 #: ``generation`` of a member that sends none (``ConsumerPartitionAssignor.DEFAULT_GENERATION``).
 NO_GENERATION = -1
@@ -75,3 +76,9 @@ def check_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> None:
         if member.member_id in seen:
             raise InvalidGroup(f"members[{position}].memberId: {member.member_id!r} is listed twice")
         seen.add(member.member_id)
+
+
+def static_first(member: Member) -> tuple[bool, bytes]:
+    """Return the sort key of Kafka's range assignors: static members by instance id, then dynamic ones by member id."""
+    instance = member.instance_id
+    return instance is None, string_key(member.member_id if instance is None else instance)

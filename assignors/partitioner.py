@@ -56,13 +56,6 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     return to_positive(murmur2(key)) % partitions
 
 
-def explicit_partition(partition: int) -> int:
-    """Return the partition that the record sets explicitly (``ProducerRecord.partition``)."""
-    if partition < 0:
-        raise InvalidPartition(f"partition: {partition} is negative; leave it out to have one chosen")
-    return partition
-
-
 def round_robin(partitions: int, start: int = 0) -> Iterator[int]:
     """Yield the partition of each record under ``RoundRobinPartitioner``, whatever its key.
 

@@ -35,20 +35,18 @@ class Assignor(NamedTuple):
     supported_protocols: tuple[RebalanceProtocol, ...]
 
 
-#: ``(module, function, native function and its first arguments, supported protocols)``.
-_Entry = tuple[str, str, tuple[str, ...], tuple[RebalanceProtocol, ...]]
-_STICKY: Final = "assignors.classic.sticky"
-_ENTRIES: Final[Mapping[tuple[str, str], _Entry]] = {
-    ("classic", "range"): ("assignors.classic.range", "assign", ("client_shares", "range"), ("EAGER",)),
-    ("classic", "roundrobin"): ("assignors.classic.round_robin", "assign", ("client_shares", "roundrobin"), ("EAGER",)),
-    ("classic", "sticky"): (_STICKY, "assign", ("client_shares", "sticky"), ("EAGER",)),
+#: ``(function, native function and its first arguments, supported protocols)``.
+_ENTRIES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...], tuple[RebalanceProtocol, ...]]]] = {
+    ("classic", "range"): ("classic.range.assign", ("client_shares", "range"), ("EAGER",)),
+    ("classic", "roundrobin"): ("classic.round_robin.assign", ("client_shares", "roundrobin"), ("EAGER",)),
+    ("classic", "sticky"): ("classic.sticky.assign", ("client_shares", "sticky"), ("EAGER",)),
     ("classic", "cooperative-sticky"): (
-        *(_STICKY, "assign_cooperative", ("client_shares", "cooperative-sticky"), ("COOPERATIVE", "EAGER")),
+        *("classic.sticky.assign_cooperative", ("client_shares", "cooperative-sticky"), ("COOPERATIVE", "EAGER")),
     ),
-    ("consumer", "uniform"): ("assignors.consumer.uniform", "assign", ("uniform_target",), ()),
-    ("consumer", "range"): ("assignors.consumer.range", "assign", ("range_target",), ()),
-    ("zookeeper", "range"): ("assignors.zookeeper", "assign_range", (), ()),
-    ("zookeeper", "roundrobin"): ("assignors.zookeeper", "assign_round_robin", (), ()),
+    ("consumer", "uniform"): ("consumer.uniform.assign", ("uniform_target",), ()),
+    ("consumer", "range"): ("consumer.range.assign", ("range_target",), ()),
+    ("zookeeper", "range"): ("zookeeper.assign_range", (), ()),
+    ("zookeeper", "roundrobin"): ("zookeeper.assign_round_robin", (), ()),
 }
 
 
@@ -75,8 +73,9 @@ def find(protocol: str, name: str) -> Assignor:
         if not available:
             raise UnknownAssignor(f"protocol: {protocol!r} is none of {', '.join(protocols())}")
         raise UnknownAssignor(f"assignor: {name!r} is none of {', '.join(available)} (protocol {protocol})")
-    module, function, native, supported_protocols = entry
-    python = getattr(import_module(module), function)
+    path, native, supported_protocols = entry
+    module, _, function = path.rpartition(".")
+    python = getattr(import_module(f"assignors.{module}"), function)
     return Assignor(_native_first(native, python), python, supported_protocols)
 
 

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from assignors.assignment import even_ranges
 from assignors.errors import BadInput, InvalidGroup
 from assignors.java import in_string_order, string_hash
 from assignors.model import Assignment, Member, Topic, check_group
@@ -77,12 +78,8 @@ def assign_range(
         alike.setdefault((id(ids), partitions), []).append(name)
     for (_, partitions), names in alike.items():
         ids = threads[names[0]]
-        base, extra = divmod(partitions, len(ids))
-        start = 0
-        for position, thread in enumerate(ids[:partitions]):
-            end = start + base + (position < extra)
-            assignment[thread].update(dict.fromkeys(names, range(start, end)))
-            start = end
+        for thread, share in zip(ids, even_ranges(partitions, len(ids)), strict=False):
+            assignment[thread].update(dict.fromkeys(names, share))
     return assignment
 
 

@@ -1,15 +1,20 @@
-"""Input of the client-side assignors: a checked group in Java's orders, with subscribers and racks by topic."""
+"""Input of the client-side assignors: a checked group in Java's orders, its racks, and the members' claims.
+
+Claims are read as ``AbstractStickyAssignor.allSubscriptionsEqual`` does, in map order. A partition claimed twice
+belongs to the claim of the higher generation. Two claims of the same generation leave it without an owner and doubly
+claimed, unless a third claim has a higher generation. A claim may exceed a topic's count if the topic was recreated
+with fewer partitions: Java does not check that.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 from assignors.errors import InvalidGroup
 from assignors.java import hash_order, string_hash, string_key
-from assignors.model import Member, Topic, check_group
+from assignors.model import NO_GENERATION, Member, Topic, TopicPartitions, check_group, static_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +40,8 @@ def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> Client
                 f"topics.{name}.racks: {len(topic.racks)} entries for {topic.partitions} partitions; "
                 "give one list of racks for each partition, [] where unknown"
             )
-    counts: dict[str, int] = {}
-    for subscription in dict.fromkeys(member.topics for member in members):
-        for name in subscription:
-            if name in topics and topics[name].partitions:
-                counts[name] = topics[name].partitions
+    subscribed = chain.from_iterable(dict.fromkeys(member.topics for member in members))
+    counts = {name: topics[name].partitions for name in subscribed if name in topics and topics[name].partitions}
     return ClientGroup(members, topics, counts)
 
 
@@ -66,12 +68,7 @@ def sorted_members(members: Sequence[Member]) -> list[Member]:
     instances = [member.instance_id for member in members if member.instance_id is not None]
     if len(set(instances)) != len(instances):  # brokers prevent this, but the Java classes handle it
         members = in_map_order(members)
-    return sorted(members, key=_order_key)
-
-
-def _order_key(member: Member) -> tuple[bool, bytes]:
-    instance = member.instance_id
-    return instance is None, string_key(member.member_id if instance is None else instance)
+    return sorted(members, key=static_first)
 
 
 def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
@@ -85,26 +82,21 @@ def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
 
 
 class Racks:
-    """Racks of members and partitions; ``of_member``: rack of each member by position, or None."""
+    """Racks of members and partitions.
+
+    ``of_member``: each member's rack by position, or None; ``of_topic``: by topic and partition the racks of the
+    replicas, () if unknown; a rack may occur twice.
+    """
 
     def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
         self.of_member = [member.rack_id or None for member in members]
-        self._members_in = Counter(rack for rack in self.of_member if rack is not None)
-        self._of_topic = {name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()}
-
-    def of_topic(self, name: str) -> Sequence[tuple[str, ...]]:
-        """Return the racks of each partition's replicas, () if unknown; a rack may occur twice."""
-        return self._of_topic[name]
+        self.of_topic = {name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()}
 
     def mismatch(self, place: int, name: str, partition: int) -> bool:
         """True if the member has a rack and the partition has no replica in it."""
         rack = self.of_member[place]
-        racks = self._of_topic[name]
+        racks = self.of_topic[name]
         return rack is not None and (partition >= len(racks) or rack not in racks[partition])
-
-    def members_near(self, racks: Sequence[str]) -> int:
-        """Return the number of members in these racks."""
-        return sum(self._members_in[rack] for rack in set(racks))
 
 
 def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[str, ...]]) -> bool:
@@ -118,6 +110,92 @@ def racks_matter(group: ClientGroup) -> bool:
     """True if a member is in a rack of a partition, and not every partition has replicas in all racks."""
     if not group.rack_aware:
         return False
-    unknown = ((),)
-    everywhere = chain.from_iterable(group.topics[name].racks or unknown for name in group.counts)
+    everywhere = chain.from_iterable(group.topics[name].racks or ((),) for name in group.counts)
     return uses_racks({member.rack_id for member in group.members if member.rack_id}, everywhere)
+
+
+@dataclass(slots=True)
+class Owned:
+    """Owned partitions by member, each partition at most once.
+
+    ``shares`` and their ``sizes``: by position of the member; ``partitions``: all owned ones; ``contested``: claimants
+    of partitions with several claims; ``doubly``: partitions claimed twice in one generation, by topic; ``beyond``:
+    topics with claims beyond their partition count; ``lost``: by topic and partition the member that must give it up.
+    """
+
+    shares: list[TopicPartitions]
+    sizes: list[int]
+    partitions: dict[str, list[int]]
+    contested: dict[str, dict[int, list[int]]] = field(default_factory=dict)
+    doubly: dict[str, set[int]] = field(default_factory=dict)
+    beyond: set[str] = field(default_factory=set)
+    lost: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def take(self, place: int, name: str, partitions: Container[int]) -> None:
+        """Remove partitions of a topic from a share; ``self.partitions`` does not change."""
+        share = dict(self.shares[place])
+        before = share.pop(name)
+        left = [partition for partition in before if partition not in partitions]
+        if left:
+            share[name] = left
+        self.shares[place] = share
+        self.sizes[place] -= len(before) - len(left)
+
+    def give_up(self, place: int, name: str, partitions: Collection[int]) -> None:
+        """Remove partitions of a topic from a share, and record them as lost."""
+        self.take(place, name, partitions)
+        self.lost.setdefault(name, {}).update(dict.fromkeys(partitions, place))
+
+
+def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
+    """Return the claims of ``members`` (in map order) with conflicts resolved; O(owned)."""
+    partitions: dict[str, list[int]] = {name: [] for name in group.counts}
+    shares: list[TopicPartitions] = []
+    for member in members:
+        share = {name: sorted(claimed) for name, claimed in member.owned.items() if claimed and name in partitions}
+        for name, claimed in share.items():
+            partitions[name] += claimed
+        shares.append(share)
+    owned = Owned(shares, [sum(map(len, share.values())) for share in shares], partitions)
+    for name, claims in partitions.items():
+        if not claims:
+            continue
+        if min(claims) < 0:
+            member_id, partition = next(
+                (member.member_id, p) for member in group.members for p in member.owned.get(name, ()) if p < 0
+            )
+            raise InvalidGroup(f"members.{member_id}.owned.{name}: partition {partition} is negative")
+        if max(claims) >= group.counts[name]:
+            owned.beyond.add(name)
+        if len(set(claims)) != len(claims):
+            _resolve_conflicts(owned, name, members)
+    return owned
+
+
+def _resolve_conflicts(owned: Owned, name: str, members: Sequence[Member]) -> None:
+    """Leave each contested partition of a topic to one claimant, or to none."""
+    claimants: dict[int, list[int]] = {}
+    for place, share in enumerate(owned.shares):
+        for partition in share.get(name, ()):
+            claimants.setdefault(partition, []).append(place)
+    owned.contested[name] = {partition: places for partition, places in claimants.items() if len(places) > 1}
+    lost: dict[int, set[int]] = {}
+    for partition, places in owned.contested[name].items():
+        rival, holds = places[0], True
+        for place in places[1:]:
+            # Java reads the rival's generation from its subscription (a negative one counts as none), the claimant's
+            # as sent.
+            generation, against = members[place].generation, max(members[rival].generation, NO_GENERATION)
+            if generation == against:
+                owned.doubly.setdefault(name, set()).add(partition)
+                rival, holds = place, False
+            elif generation > against:
+                rival, holds = place, True
+        if not holds:
+            del claimants[partition]
+        for place in places:
+            if place != rival or not holds:
+                lost.setdefault(place, set()).add(partition)
+    for place, partitions in lost.items():
+        owned.take(place, name, partitions)
+    owned.partitions[name] = list(claimants)

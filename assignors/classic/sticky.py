@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assignors.classic.group import Racks, in_map_order, racks_matter, read_group
-from assignors.classic.owned import read_owned
+from assignors.classic.group import Racks, in_map_order, racks_matter, read_group, read_owned
 from assignors.classic.sticky_general import build as build_general
 from assignors.classic.sticky_uniform import build as build_uniform
 from assignors.model import Assignment, Member, Topic

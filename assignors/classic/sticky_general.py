@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assignors.classic.group import ClientGroup, Racks
-from assignors.classic.owned import Owned
+from assignors.classic.group import ClientGroup, Owned, Racks
 from assignors.classic.sticky_state import State, assign_free, read_state
 from assignors.java import signed, topic_partition_hash
 from assignors.java_hash_table import HashTable
@@ -33,9 +32,6 @@ def build(
     return state.shares(owned, withhold=withhold)
 
 
-NO_ONE = -1
-
-
 #: Passes before repetitions are detected: real groups need fewer.
 _PASSES_BEFORE_DOUBT = 16
 
@@ -51,7 +47,9 @@ class _Rebalancer:
         self._state = state
         self._movable = {name: owners for name, owners in state.owners.items() if state.potential[name] > 1}
         self._room = _capacities(state, members)
-        self._frozen = _frozen_members(state, self._room, self._movable)
+        stuck = (owners.values() for name, owners in state.stuck.items() if name in self._movable)
+        busy = set[int]().union(*self._movable.values(), *stuck)
+        self._frozen = {rank for rank, load in enumerate(state.loads) if load >= self._room[rank] and rank not in busy}
         self._previous = _previous_owners(members, state)
         self._loads = state.loads
         self._moves = 0
@@ -171,23 +169,12 @@ def _capacities(state: State, members: Sequence[Member]) -> list[int]:
     """Return the number of partitions of each member's topics (``getMaxAssignmentSize``), by rank."""
     counts = state.group.counts
     total = sum(counts.values())
-    sizes_known: dict[int, int] = {}
-    room = []
-    for place in state.places:
-        topics = members[place].topics
-        most = sizes_known.get(id(topics))
-        if most is None:
-            sizes = [counts[name] for name in topics if name in counts]
-            # Listing as many topics as exist counts as all of them, even if one is listed twice.
-            most = sizes_known[id(topics)] = total if len(sizes) == len(counts) else sum(sizes)
-        room.append(most)
-    return room
-
-
-def _frozen_members(state: State, room: Sequence[int], movable: Mapping[str, Sequence[int]]) -> set[int]:
-    stuck = (owners.values() for name, owners in state.stuck.items() if name in movable)
-    busy = set[int]().union(*movable.values(), *stuck)
-    return {rank for rank, load in enumerate(state.loads) if load >= room[rank] and rank not in busy}
+    by_subscription: dict[tuple[str, ...], int] = {}
+    for topics in dict.fromkeys(member.topics for member in members):
+        sizes = [counts[name] for name in topics if name in counts]
+        # Listing as many topics as exist counts as all of them, even if one is listed twice.
+        by_subscription[topics] = total if len(sizes) == len(counts) else sum(sizes)
+    return [by_subscription[members[place].topics] for place in state.places]
 
 
 def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[int, int]]:
@@ -195,18 +182,13 @@ def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[
     newest = max([NO_GENERATION, *(member.generation for member in members)])
     ranks = {place: rank for rank, place in enumerate(state.places)}
     previous: dict[str, dict[int, int]] = {}
-    for place, member in enumerate(members):
-        if member.generation >= newest:
-            continue
-        for name, partitions in member.owned.items():
+    older = [place for place, member in enumerate(members) if member.generation < newest]
+    for place in sorted(older, key=lambda place: -members[place].generation):  # stable: the first of equal generations
+        for name, partitions in members[place].owned.items():
             if name in state.owners:
                 claims = previous.setdefault(name, {})
                 for partition in partitions:
-                    if (
-                        partition not in claims
-                        or members[state.places[claims[partition]]].generation < member.generation
-                    ):
-                        claims[partition] = ranks[place]
+                    claims.setdefault(partition, ranks[place])
     return previous
 
 
@@ -215,9 +197,11 @@ _Pair = tuple[str, int, int]
 
 
 class _Movements:
+    """Moves so far, and by topic and pair of members a ``HashSet<TopicPartition>`` (``PartitionMovements``)."""
+
     def __init__(self) -> None:
         self._of_partition: dict[tuple[str, int], _Pair] = {}
-        self._moved: dict[_Pair, _MovedSet] = {}
+        self._moved: dict[_Pair, HashTable] = {}
 
     def snapshot(self) -> dict[_Pair, list[int]]:
         return {pair: list(moved) for pair, moved in self._moved.items()}
@@ -241,14 +225,4 @@ class _Movements:
                 return
         pair = (name, old, new)
         self._of_partition[name, partition] = pair
-        if pair not in self._moved:
-            self._moved[pair] = _MovedSet()
-        self._moved[pair].add_partition(name, partition)
-
-
-class _MovedSet(HashTable):
-    """A ``HashSet<TopicPartition>`` of one topic's partitions."""
-
-    def add_partition(self, name: str, partition: int) -> None:
-        """Add a partition of the topic ``name`` that is not in the set."""
-        self.add(partition, topic_partition_hash(name, partition))
+        self._moved.setdefault(pair, HashTable()).add(partition, topic_partition_hash(name, partition))

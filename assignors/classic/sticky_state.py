@@ -6,13 +6,13 @@ partitions are assigned, so a heap of (load, rank) may have outdated entries: ea
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from operator import itemgetter
 
-from assignors.classic.group import ClientGroup, Racks, id_keys, subscribers_by_topic
-from assignors.classic.owned import Owned
+from assignors.classic.group import ClientGroup, Owned, Racks, id_keys, subscribers_by_topic
 from assignors.java import string_key
 from assignors.model import Member, TopicPartitions
 
@@ -63,13 +63,10 @@ class State:
         by_rank = [shares[place] for place in self.places]
         for name, owners in changed.items():
             skip = self._to_revoke(name, owned) if withhold else ()
-            by_owner: dict[int, list[int]] = {}
+            by_owner: dict[int, list[int]] = defaultdict(list)
             for partition, owner in enumerate(owners):
                 if partition not in skip:
-                    if owner in by_owner:
-                        by_owner[owner].append(partition)
-                    else:
-                        by_owner[owner] = [partition]
+                    by_owner[owner].append(partition)
             for partition, owner in self.stuck.get(name, {}).items():
                 by_owner[owner] = sorted({partition, *by_owner.get(owner, ())})
             for owner, partitions in by_owner.items():
@@ -122,10 +119,8 @@ def _lose_count(state: State) -> None:
     next owned one. If that does not exist, all owned partitions of later topics also count as free, and still stay
     with their owners.
     """
-    if not state.stuck:
-        return
     names = list(state.owners)
-    first = min(names.index(name) for name in state.stuck)
+    first = min((names.index(name) for name in state.stuck), default=len(names))
     for name in names[first + 1 :]:
         owners = state.owners[name]
         for partition, owner in enumerate(owners):
@@ -164,7 +159,7 @@ def assign_free(state: State, free: Mapping[str, Sequence[int]]) -> None:
     racks = state.racks
     if racks is not None:
         in_rack = [racks.of_member[place] for place in state.places]
-        free = _assign(state, free, in_rack, lambda name, partition: (None, *racks.of_topic(name)[partition]))
+        free = _assign(state, free, in_rack, lambda name, partition: (None, *racks.of_topic[name][partition]))
     _assign(state, free, [None] * len(state.loads), lambda *_: (None,))
 
 

@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assignors.classic.group import ClientGroup, Racks, id_keys, map_order
-from assignors.classic.owned import Owned
+from assignors.classic.group import ClientGroup, Owned, Racks, id_keys, map_order
 from assignors.errors import InvalidGroup
 from assignors.java import in_string_order
 from assignors.model import Member, TopicPartitions
 
-#: ``{topic: {partition: position of the member that has to give it up}}``.
-Lost = dict[str, dict[int, int]]
+#: Partitions without an owner, by topic; a topic may occur several times.
+Free = list[tuple[str, Sequence[int]]]
+NO_ONE = -1
 
 
 def build(
@@ -32,61 +32,67 @@ def build(
     ``withhold`` leaves out partitions that another member has to revoke first, and doubly claimed ones.
     """
     _disown_doubly_claimed(owned)
-    lost: Lost = {}
     if racks is not None:
-        _disown_mismatches(owned, racks, lost)
+        _disown_mismatches(owned, racks)
     names = in_string_order(group.counts)
     quotas = _Quotas.of(sum(group.counts.values()), len(members))
     ids = [member.member_id for member in members]
-    _keep(ids, owned, quotas, {name: rank for rank, name in enumerate(names)}, lost)
-    free = _free_partitions(group, names, owned, lost)
+    _keep_quotas(ids, owned, quotas, {name: rank for rank, name in enumerate(names)})
+    free = _free_partitions(group, names, owned)
     quotas.sort(id_keys(ids))
-    dealer = _Dealer(owned.shares, lost, owned.doubly, withhold=withhold)
+    shares: list[dict[str, Sequence[int]]] = [dict(share) for share in owned.shares]
+    withheld = owned if withhold else None
     if racks is not None:
-        free = _give_near(free, racks, quotas, owned.sizes, dealer)
-    left = sum(len(parts) for _, parts in free)
+        assigned, free = _assign_in_racks(free, racks, quotas, owned.sizes)
+        for name, pairs in assigned.items():
+            _add(shares, name, sorted(pairs), withheld)
+    left = sum(len(partitions) for _, partitions in free)
     receivers = quotas.receivers(owned.sizes, left)
     if len(receivers) < left:  # members' shares are full of partitions that don't exist
-        raise _no_room(group, owned)
-    dealer.deal(free, receivers)
-    return dealer.shares
+        counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.beyond))
+        raise InvalidGroup(
+            f"members: they own partitions that do not exist ({counts}) and keep so many of them that others find no "
+            "place; Kafka's assignor fails with IllegalStateException"
+        )
+    start = 0
+    for name, partitions in free:
+        _add(shares, name, zip(partitions, receivers[start : start + len(partitions)], strict=True), withheld)
+        start += len(partitions)
+    return shares
 
 
 def _disown_doubly_claimed(owned: Owned) -> None:
     """Remove doubly claimed partitions from owners, even if a third claim of a higher generation won them."""
-    for name, partition in owned.doubly:
-        for place in set(owned.contested[name][partition]):
-            if partition in owned.shares[place].get(name, ()):
-                owned.take(place, name, {partition})
-        owned.partitions[name] = [kept for kept in owned.partitions[name] if kept != partition]
+    for name, doubly in owned.doubly.items():
+        for partition in doubly:
+            for place in set(owned.contested[name][partition]):
+                if partition in owned.shares[place].get(name, ()):
+                    owned.take(place, name, {partition})
+        owned.partitions[name] = [kept for kept in owned.partitions[name] if kept not in doubly]
 
 
-def _disown_mismatches(owned: Owned, racks: Racks, lost: Lost) -> None:
+def _disown_mismatches(owned: Owned, racks: Racks) -> None:
     for place, share in enumerate(owned.shares):
-        if racks.of_member[place] is None:
-            continue
-        for name, partitions in list(share.items()):
-            wrong = {p for p in partitions if racks.mismatch(place, name, p)}
-            if wrong:
-                owned.take(place, name, wrong)
-                lost.setdefault(name, {}).update(dict.fromkeys(wrong, place))
+        if racks.of_member[place] is not None:
+            for name, partitions in share.items():
+                if wrong := {p for p in partitions if racks.mismatch(place, name, p)}:
+                    owned.give_up(place, name, wrong)
 
 
-def _keep(ids: Sequence[str], owned: Owned, quotas: _Quotas, ranks: dict[str, int], lost: Lost) -> None:
+def _keep_quotas(ids: Sequence[str], owned: Owned, quotas: _Quotas, ranks: dict[str, int]) -> None:
     for place in map_order(ids):  # a second map, filled from the first: only trees make a difference
         size = owned.sizes[place]
         keep = quotas.keep(place, size)
         if keep < size:
             for name, partitions in _surplus(owned.shares[place], keep, ranks).items():
-                owned.take(place, name, partitions)
-                lost.setdefault(name, {}).update(dict.fromkeys(partitions, place))
+                owned.give_up(place, name, partitions)
 
 
 def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
     """Return the partitions of a share after its first ``keep``, ordered by (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
-    keys = [p * topics + rank for name, parts in share.items() for rank in (ranks[name],) for p in parts]
+    keys = [p * topics + rank for name, partitions in share.items() for rank in (ranks[name],) for p in partitions]
     keys.sort()
     surplus: dict[str, set[int]] = {}
     for key in keys[keep:]:
@@ -95,77 +101,59 @@ def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[s
     return surplus
 
 
-def _no_room(group: ClientGroup, owned: Owned) -> InvalidGroup:
-    counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.beyond))
-    return InvalidGroup(
-        f"members: they own partitions that do not exist ({counts}) and keep so many of them that others find no "
-        "place; Kafka's assignor fails with IllegalStateException"
-    )
-
-
-def _free_partitions(
-    group: ClientGroup, names: Sequence[str], owned: Owned, lost: Lost
-) -> list[tuple[str, Sequence[int]]]:
+def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> Free:
     """Return the partitions of each topic that are assigned.
 
     Java iterates over all partitions in parallel with the sorted kept ones, and looks for the next kept one. If that
     does not exist, all partitions of later topics are assigned, kept ones a second time.
     """
-    free = []
-    lost_count = False
+    free: Free = []
+    is_astray = False
     for name in names:
         count = group.counts[name]
-        parts = range(count) if lost_count else _free(count, name, owned, lost)
-        if parts:
-            free.append((name, parts))
+        kept = owned.partitions[name]
+        lost: Collection[int] = owned.lost.get(name, {})
+        stays_beyond = False
         if name in owned.beyond:
-            gone = lost.get(name, {})
-            lost_count = lost_count or any(p >= count and p not in gone for p in owned.partitions[name])
+            stays_beyond = any(p >= count and p not in lost for p in kept)
+            kept, lost = [p for p in kept if p < count], [p for p in lost if p < count]
+        partitions: Sequence[int]
+        if is_astray or not kept:
+            partitions = range(count)
+        elif len(kept) == count:
+            partitions = sorted(lost)
+        else:
+            taken = set(kept).difference(lost)
+            partitions = [partition for partition in range(count) if partition not in taken]
+        if partitions:
+            free.append((name, partitions))
+        is_astray |= stays_beyond
     return free
 
 
-def _free(count: int, name: str, owned: Owned, lost: Lost) -> Sequence[int]:
-    kept = owned.partitions[name]
-    gone = lost.get(name, {})
-    if name in owned.beyond:
-        kept = [partition for partition in kept if partition < count]
-        gone = {partition: place for partition, place in gone.items() if partition < count}
-    if not kept:
-        return range(count)
-    if len(kept) == count:
-        return sorted(gone)
-    taken = set(kept).difference(gone)
-    return [partition for partition in range(count) if partition not in taken]
-
-
-Free = list[tuple[str, Sequence[int]]]
-NO_ONE = -1
-
-
-def _give_near(free: Free, racks: Racks, quotas: _Quotas, sizes: list[int], dealer: _Dealer) -> Free:
+def _assign_in_racks(
+    free: Free, racks: Racks, quotas: _Quotas, sizes: list[int]
+) -> tuple[dict[str, list[tuple[int, int]]], Free]:
     """Assign free partitions to members in their racks, in the order of fewest such members.
 
-    Updates ``quotas`` and ``sizes``. Returns the remaining partitions in the order in which they are assigned next.
+    Updates ``quotas`` and ``sizes``. Returns pairs of partition and member by topic, and the remaining partitions in
+    the order in which they are assigned next.
     """
     circle = _RackCircle(racks, quotas, sizes)
+    items = [
+        (name, partition, racks.of_topic[name][partition]) for name, partitions in free for partition in partitions
+    ]
+    members_in = Counter(racks.of_member)
+    members_near = {near: sum(members_in[rack] for rack in set(near)) for near in {near for _, _, near in items}}
     assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
     rest: Free = []
-    for name, partition, near in _rarest_first(free, racks):
+    for name, partition, near in sorted(items, key=lambda item: members_near[item[2]]):
         place = circle.take(near)
         if place == NO_ONE:
             rest.append((name, (partition,)))
         else:
             assigned[name].append((partition, place))
-    for name, pairs in assigned.items():
-        pairs.sort()
-        dealer.give(pairs, name)
-    return rest
-
-
-def _rarest_first(free: Free, racks: Racks) -> list[tuple[str, int, tuple[str, ...]]]:
-    items = [(name, partition, racks.of_topic(name)[partition]) for name, parts in free for partition in parts]
-    near = {at: racks.members_near(at) for at in {at for _, _, at in items}}
-    return sorted(items, key=lambda item: near[item[2]])
+    return assigned, rest
 
 
 class _RackCircle:
@@ -180,33 +168,28 @@ class _RackCircle:
         self._left = Counter(self._rack[place] for place in quotas.under)
 
     def take(self, near: Collection[str]) -> int:
-        if not any(self._left[rack] for rack in near):
-            return self._take_exact(near)
         quotas, under, index = self._quotas, self._quotas.under, self._start
-        while self._rack[under[index]] not in near:
-            index = (index + 1) % len(under)
-        place = under[index]
-        held = self._sizes[place] = self._sizes[place] + 1
-        if held < quotas.floor:
-            index += 1
-        else:
-            del under[index]
-            self._left[self._rack[place]] -= 1
-            if held < quotas.ceiling and quotas.large < quotas.extra:
-                quotas.exact.append(place)
-        self._start = index if index < len(under) else 0
-        return place
-
-    def _take_exact(self, near: Collection[str]) -> int:
-        quotas = self._quotas
-        for place in quotas.exact:
-            if self._rack[place] in near:
+        if not any(self._left[rack] for rack in near):
+            place = next((place for place in quotas.exact if self._rack[place] in near), NO_ONE)
+            if place != NO_ONE:
                 self._sizes[place] += 1
                 if self._sizes[place] == quotas.ceiling:
                     quotas.exact.remove(place)
                     quotas.add_large()
-                return place
-        return NO_ONE
+            return place
+        while self._rack[under[index]] not in near:
+            index = (index + 1) % len(under)
+        place = under[index]
+        self._sizes[place] += 1
+        if self._sizes[place] < quotas.floor:
+            index += 1
+        else:
+            del under[index]
+            self._left[self._rack[place]] -= 1
+            if self._sizes[place] < quotas.ceiling and quotas.large < quotas.extra:
+                quotas.exact.append(place)
+        self._start = index if index < len(under) else 0
+        return place
 
 
 @dataclass(slots=True)
@@ -272,36 +255,16 @@ class _Quotas:
         return order
 
 
-class _Dealer:
-    """Adds partitions to kept shares; ``withhold``: not those that another member lost or that are doubly claimed."""
-
-    def __init__(
-        self,
-        kept: Sequence[TopicPartitions],
-        lost: Mapping[str, Mapping[int, int]],
-        doubly: set[tuple[str, int]],
-        *,
-        withhold: bool,
-    ) -> None:
-        self.shares: list[dict[str, Sequence[int]]] = [dict(share) for share in kept]
-        self._lost = lost if withhold else {}
-        self._doubly: dict[str, set[int]] = {}
-        for name, partition in doubly if withhold else ():
-            self._doubly.setdefault(name, set()).add(partition)
-
-    def deal(self, free: Sequence[tuple[str, Sequence[int]]], receivers: Sequence[int]) -> None:
-        start = 0
-        for name, partitions in free:
-            self.give(zip(partitions, receivers[start : start + len(partitions)], strict=True), name)
-            start += len(partitions)
-
-    def give(self, pairs: Iterable[tuple[int, int]], name: str) -> None:
-        lost = self._lost.get(name, {})
-        doubly = self._doubly.get(name, ())
-        by_place: dict[int, list[int]] = {}
-        for partition, place in pairs:
-            if lost.get(partition, place) == place and partition not in doubly:
-                by_place.setdefault(place, []).append(partition)
-        for place, partitions in by_place.items():
-            share = self.shares[place]
-            share[name] = sorted({*share[name], *partitions}) if name in share else partitions
+def _add(
+    shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Owned | None
+) -> None:
+    """Add partitions to the shares at their positions; ``withheld``: not those that another member lost or contests."""
+    lost: Mapping[int, int] = {} if withheld is None else withheld.lost.get(name, {})
+    doubly: Collection[int] = () if withheld is None else withheld.doubly.get(name, ())
+    by_place: dict[int, list[int]] = {}
+    for partition, place in pairs:
+        if lost.get(partition, place) == place and partition not in doubly:
+            by_place.setdefault(place, []).append(partition)
+    for place, partitions in by_place.items():
+        share = shares[place]
+        share[name] = sorted({*share[name], *partitions}) if name in share else partitions

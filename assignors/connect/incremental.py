@@ -44,7 +44,12 @@ def assign(
     memory = replace(state)
     reassign = _lost_work(memory, now_ms, max_delay_ms, connectors, tasks)
     if memory.delay_ms == 0:
-        _balance(connectors, tasks, memory, now_ms, max_delay_ms)
+        is_busy = any(map(len, connectors.shelf.values())) or any(map(len, tasks.shelf.values()))
+        can_move = is_busy and connectors.configured + tasks.configured
+        from_connectors, from_tasks = (connectors.surplus(), tasks.surplus()) if can_move else ({}, {})
+        if _may_revoke(memory, now_ms, max_delay_ms, has_surplus=bool(from_connectors or from_tasks)):
+            connectors.revoke(from_connectors)
+            tasks.revoke(from_tasks)
     else:
         memory.revoked_in_previous = False
     connectors.assign(reassign=reassign)
@@ -182,17 +187,6 @@ class _Kind(Generic[_Item]):
         return self.ascending(runs.union(self.lost))
 
 
-def _balance(connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, now_ms: int, max_delay_ms: int) -> None:
-    from_connectors: dict[str, list[str]] = {}
-    from_tasks: dict[str, list[Task]] = {}
-    is_busy = any(map(len, connectors.shelf.values())) or any(map(len, tasks.shelf.values()))
-    if is_busy and connectors.configured + tasks.configured:
-        from_connectors, from_tasks = connectors.surplus(), tasks.surplus()
-    if _may_revoke(memory, now_ms, max_delay_ms, wanted=bool(from_connectors or from_tasks)):
-        connectors.revoke(from_connectors)
-        tasks.revoke(from_tasks)
-
-
 def _lost_work(
     memory: LeaderMemory, now_ms: int, max_delay_ms: int, connectors: _Kind[str], tasks: _Kind[Task]
 ) -> bool:
@@ -221,9 +215,9 @@ def _lost_work(
     return False
 
 
-def _may_revoke(memory: LeaderMemory, now_ms: int, max_delay_ms: int, *, wanted: bool) -> bool:
+def _may_revoke(memory: LeaderMemory, now_ms: int, max_delay_ms: int, *, has_surplus: bool) -> bool:
     """True if load-balancing revocations happen in this round; only called while no delay runs."""
-    if not wanted:
+    if not has_surplus:
         if memory.revoked_in_previous:
             memory.revoked_in_previous = False
             memory.successive_revocations = 0

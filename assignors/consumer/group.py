@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from assignors.errors import InvalidGroup
 from assignors.java import hash_order, hash_set_copy_capacity, in_hash_order, uuid_bits, uuid_hash
-from assignors.model import Assignment, Member, Topic, TopicPartitions, check_group
+from assignors.model import Member, Topic, TopicPartitions, check_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,6 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
     by_id = {member.member_id: member for member in members}
     with_metadata = {name: topic for name, topic in topics.items() if topic.partitions}
     return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], with_metadata, ids)
-
-
-def subscriptions(group: ServerGroup) -> list[dict[str, None]]:
-    """Return the topics with metadata that each of ``group.members`` subscribes to."""
-    return [{name: None for name in member.topics if name in group.topics} for member in group.members]
 
 
 def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[int], list[str]]]:
@@ -116,15 +111,8 @@ def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dic
                 holders[partition] = member.member_id
             if name in wanted:
                 subscribers.setdefault(name, set()).update(claimed)
-    return {name: _gaps(subscribers.get(name, ()), group.topics[name].partitions) for name in owners}
-
-
-def _gaps(held: Collection[int], size: int) -> list[range]:
-    """Return the numbers of ``range(size)`` that are not in ``held``, as ranges."""
-    ends = [-1, *sorted(held), size]
-    return [range(end + 1, start) for end, start in pairwise(ends) if end + 1 < start]
-
-
-def empty(members: Sequence[Member]) -> Assignment:
-    """Return an assignment without partitions, in the order of ``members``."""
-    return {member.member_id: {} for member in members}
+    gaps: dict[str, list[range]] = {}
+    for name in owners:
+        ends = [-1, *sorted(subscribers.get(name, ())), group.topics[name].partitions]
+        gaps[name] = [range(end + 1, start) for end, start in pairwise(ends) if end + 1 < start]
+    return gaps

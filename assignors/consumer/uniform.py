@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapreplace
 from itertools import chain
 
-from assignors.consumer.group import ServerGroup, audiences, empty, kept, resolve, subscriptions, unowned
+from assignors.consumer.group import ServerGroup, audiences, kept, resolve, unowned
 from assignors.java import hash_order, hash_set_copy_capacity
 from assignors.model import Assignment, Member, Topic
 
@@ -33,33 +33,34 @@ _Run = tuple[str, Sequence[int]]
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's new target assignment."""
     group = resolve(topics, members)
-    build = _assign_homogeneous if _have_equal_topics(members) else _assign_heterogeneous
-    return build(group, members)
+    answer: Assignment = {member.member_id: {} for member in members}
+    if members:
+        first = members[0].topics
+        names = set(first)
+        is_homogeneous = all(
+            member.topics is first or member.topics == first or set(member.topics) == names for member in members
+        )
+        build = _homogeneous_shares if is_homogeneous else _heterogeneous_shares
+        for member, share in zip(group.members, build(group), strict=True):
+            answer[member.member_id] = share
+    return answer
 
 
-def _have_equal_topics(members: Sequence[Member]) -> bool:
-    first = members[0].topics if members else ()
-    names = set(first)
-    return all(member.topics is first or member.topics == first or set(member.topics) == names for member in members)
-
-
-def _assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:
-    """The new target; ``members`` give the order of the answer."""
-    answer = empty(members)
-    if not members:
-        return answer
+def _homogeneous_shares(group: ServerGroup) -> list[_Share]:
+    """Return the new target of each of ``group.members``."""
     names = group.in_topic_id_order(group.members[0])
     subscribed = dict.fromkeys(names)
-    left_over = unowned(group, [subscribed] * len(members))
+    left_over = unowned(group, [subscribed] * len(group.members))
     waiting: list[_Run] = []
     total = 0
     for name in names:
         size = group.topics[name].partitions
         total += size
         waiting += [(name, run) for run in left_over.get(name, (range(size),))]
-    least, extras = divmod(total, len(members))
+    least, extras = divmod(total, len(group.members))
+    shares: list[_Share] = []
     unfilled: list[tuple[_Share, int]] = []
-    for left, member in zip(range(len(members), 0, -1), group.members, strict=True):
+    for left, member in zip(range(len(group.members), 0, -1), group.members, strict=True):
         one_more = extras > 0
         quota = least + one_more
         share: _Share = {}
@@ -75,9 +76,9 @@ def _assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assign
         if quota > 0:
             unfilled.append((share, quota))
         extras -= one_more
-        answer[member.member_id] = share
+        shares.append(share)
     _fill(unfilled, waiting)
-    return answer
+    return shares
 
 
 def _split_at_quota(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
@@ -130,26 +131,22 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
 _MAX_PASSES = 16
 
 
-def _assign_heterogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:
-    """The new target; ``members`` give the order of the answer."""
-    subscribed = subscriptions(group)
+def _heterogeneous_shares(group: ServerGroup) -> list[_Share]:
+    """Return the new target of each of ``group.members``."""
+    subscribed = [{name: None for name in member.topics if name in group.topics} for member in group.members]
     left_over = unowned(group, subscribed)
-    load = _Load([kept(member.owned, wanted) for member, wanted in zip(group.members, subscribed, strict=True)])
-    topics = [(name, places) for places, names in audiences(group, group.members) for name in names]
-    topics.sort(key=lambda topic: _order(group, *topic))
+    load = _Load([kept(member.owned, topics) for member, topics in zip(group.members, subscribed, strict=True)])
+
+    def order(topic: tuple[str, Sequence[int]]) -> tuple[float, int, tuple[int, int]]:
+        name, subscribers = topic
+        return -(group.topics[name].partitions / len(subscribers)), len(subscribers), group.ids[name]
+
+    topics = sorted(((name, places) for places, names in audiences(group, group.members) for name in names), key=order)
     for name, places in topics:
         runs = left_over.get(name, [range(group.topics[name].partitions)])
         load.deal(name, places, chain.from_iterable(runs))
     _balance(load, topics)
-    answer = empty(members)
-    for index, member in enumerate(group.members):
-        answer[member.member_id] = load.shares[index]
-    return answer
-
-
-def _order(group: ServerGroup, name: str, subscribers: Sequence[int]) -> tuple[float, int, tuple[int, int]]:
-    count = len(subscribers)
-    return -(group.topics[name].partitions / count), count, group.ids[name]
+    return load.shares
 
 
 class _Load:

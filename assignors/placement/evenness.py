@@ -41,16 +41,6 @@ class Evenness:
     after: dict[Partition, list[int]]
 
     @property
-    def leader_spread(self) -> int:
-        """Difference between the most and the fewest leaders of a broker."""
-        return max(self.leaders.values()) - min(self.leaders.values())
-
-    @property
-    def replica_spread(self) -> int:
-        """Difference between the most and the fewest replicas of a broker."""
-        return max(self.replicas.values()) - min(self.replicas.values())
-
-    @property
     def even(self) -> bool:
         """True if no move improves the placement."""
         return not self.moves and not self.leader_changes
@@ -61,29 +51,33 @@ def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Seq
     check_brokers(brokers)
     racks = {broker.id: broker.rack for broker in brokers}
     for partition, replicas in placement.items():
-        _check_partition(partition, replicas, racks)
+        where = f"placement: partition {partition}"
+        if not replicas:
+            raise InvalidPlacement(f"{where} has no replicas")
+        if len(set(replicas)) != len(replicas):
+            raise InvalidPlacement(f"{where} lists a broker twice: {list(replicas)}")
+        if unknown := [broker for broker in replicas if broker not in racks]:
+            raise InvalidPlacement(f"{where} is on broker {unknown[0]}, which is not in brokers")
     better = _Better(racks, placement)
     leaders, held = dict(better.leaders), {broker: len(ids) for broker, ids in better.held.items()}
     gaps = [partition for partition in placement if better.gap(partition)]
     for partition in gaps:
         better.close_gap(partition)
-    better.even_replicas()
-    moves = better.moves(placement)
+    while better.move_replica():
+        pass
+    moves = [  # several steps of one replica are one move
+        Move(partition, source, target)
+        for partition, replicas in placement.items()
+        for source, target in zip(replicas, better.lists[partition], strict=True)
+        if source != target
+    ]
     changes = better.even_leaders()
     return Evenness(leaders, held, gaps, moves, changes, better.lists)
 
 
-def _check_partition(partition: Partition, replicas: Sequence[int], racks: Mapping[int, str | None]) -> None:
-    if not replicas:
-        raise InvalidPlacement(f"placement: partition {partition} has no replicas")
-    if len(set(replicas)) != len(replicas):
-        raise InvalidPlacement(f"placement: partition {partition} lists a broker twice: {list(replicas)}")
-    unknown = [broker for broker in replicas if broker not in racks]
-    if unknown:
-        raise InvalidPlacement(f"placement: partition {partition} is on broker {unknown[0]}, which is not in brokers")
-
-
 class _Better:
+    """A placement that becomes more even step by step."""
+
     def __init__(self, racks: Mapping[int, str | None], placement: Mapping[Partition, Sequence[int]]) -> None:
         self.racks = racks
         self.all_racks = {rack for rack in racks.values() if rack is not None}
@@ -110,12 +104,8 @@ class _Better:
             source = max(crowded, key=lambda broker: len(self.held[broker]))
             self._move(partition, source, min(free, key=lambda broker: len(self.held[broker])))
 
-    def even_replicas(self) -> None:
-        """Move replicas between brokers that differ by two or more, as long as that keeps the spread over racks."""
-        while self._even_step():
-            pass
-
-    def _even_step(self) -> bool:
+    def move_replica(self) -> bool:
+        """Move a replica between brokers that differ by two or more, if one can move without losing a rack."""
         by_load = sorted(self.held, key=lambda broker: len(self.held[broker]))
         for source in reversed(by_load):
             for target in by_load:
@@ -141,15 +131,6 @@ class _Better:
         replicas[replicas.index(source)] = target
         del self.held[source][partition]
         self.held[target][partition] = None
-
-    def moves(self, placement: Mapping[Partition, Sequence[int]]) -> list[Move]:
-        """Return the moves since ``placement``; several steps of one replica are one move."""
-        return [
-            Move(partition, source, target)
-            for partition, replicas in placement.items()
-            for source, target in zip(replicas, self.lists[partition], strict=True)
-            if source != target
-        ]
 
     def even_leaders(self) -> list[Move]:
         """Move leadership along chains of replicas from brokers with most leaders to those with fewest."""

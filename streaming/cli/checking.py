@@ -187,12 +187,12 @@ def _placement_violations(result: Evenness) -> list[str]:
         f"rack-spread: partition {partition} has two replicas in a rack while another rack has none"
         for partition in result.rack_gaps
     ]
-    for name, spread, counts, helped in (
-        ("even-replicas", result.replica_spread, result.replicas, bool(result.moves)),
-        ("even-leaders", result.leader_spread, result.leaders, bool(result.leader_changes)),
+    for name, counts, has_moves in (
+        ("even-replicas", result.replicas, bool(result.moves)),
+        ("even-leaders", result.leaders, bool(result.leader_changes)),
     ):
-        if spread > 1 and helped:
-            most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        if counts[most] - counts[least] > 1 and has_moves:
             violations.append(f"{name}: broker {most} has {counts[most]}, broker {least} {counts[least]}")
     return violations
 

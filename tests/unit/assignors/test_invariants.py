@@ -99,15 +99,6 @@ def test_cooperative_safe() -> None:
     assert rule("cooperative-safe", members, {"a": {"t": [0]}, "b": {"t": [2]}}) == []
 
 
-def test_rack_aligned() -> None:
-    topics = {"t": Topic("t", 2, (("x",), ("y",)))}
-    members = [Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y")]
-    found = check("classic", "range", topics, members, {"a": {"t": [0, 1]}, "b": {}}, rules=["rack-aligned"])
-    assert [str(v) for v in found] == ["rack-aligned: t-1 is read by a in rack x, b in rack y holds fewer"]
-    crossed: Assignment = {"a": {"t": [1]}, "b": {"t": [0]}}
-    assert check("classic", "range", topics, members, crossed, rules=["rack-aligned"]) == []
-
-
 def test_zookeeper_members_are_threads() -> None:
     members = [Member("c", streams={"t": 2, "u": 1})]
     after: Assignment = {"c-0": {"t": [0, 1], "u": [0, 1]}, "c-1": {"t": [2, 3]}}

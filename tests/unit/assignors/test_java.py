@@ -10,7 +10,6 @@ from assignors.java import (
     hash_set_copy_capacity,
     in_string_order,
     string_hash,
-    table_size_for,
     topic_partition_hash,
     uuid_bits,
     uuid_hash,
@@ -76,5 +75,4 @@ def test_invalid_uuid_is_rejected(text: str) -> None:
 
 
 def test_capacities() -> None:
-    assert [table_size_for(size) for size in (0, 1, 2, 3, 16, 17)] == [1, 1, 2, 4, 16, 32]
     assert [hash_set_copy_capacity(size) for size in (0, 12, 13, 24)] == [16, 32, 32, 64]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.classic.range import assign, divided
+from assignors.assignment import even_ranges
+from assignors.classic.range import assign
 from assignors.model import Member, Topic
 from tests.support.groups import readable
 
@@ -16,8 +17,8 @@ from tests.support.groups import readable
         (1, 1, [range(1)]),
     ],
 )
-def test_divided(count: int, members: int, ranges: list[range]) -> None:
-    assert divided(count, members) == ranges
+def test_even_ranges(count: int, members: int, ranges: list[range]) -> None:
+    assert even_ranges(count, members) == ranges
 
 
 def test_static_members_come_first_in_order_of_their_instance() -> None:

@@ -5,18 +5,12 @@ from itertools import islice
 import pytest
 
 from assignors.errors import BadInput
-from assignors.partitioner import BuiltInPartitioner, InvalidPartition, explicit_partition, round_robin
+from assignors.partitioner import BuiltInPartitioner, round_robin
 
 
 def test_round_robin_wraps_around() -> None:
     assert [*islice(round_robin(3), 4)] == [0, 1, 2, 0]
     assert [*islice(round_robin(3, 2), 2)] == [2, 0]
-
-
-def test_explicit_partition() -> None:
-    assert explicit_partition(7) == 7
-    with pytest.raises(InvalidPartition, match="partition: -1"):
-        explicit_partition(-1)
 
 
 def test_the_counter_wraps_as_an_atomic_integer() -> None:
