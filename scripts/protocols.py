@@ -21,8 +21,8 @@ from streaming.protocols.consumer import machine as consumer
 from streaming.protocols.consumer.coordinator import heartbeat
 from streaming.protocols.consumer.step import ConsumerPhase, Heartbeat, Reconciliation
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.group import Stage, Table, rows
 from streaming.protocols.machine import LIFE
+from streaming.protocols.vocabulary import Stage, Table, rows
 from streaming.protocols.zookeeper import ZooKeeperPhase
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from assignors import registry
 from assignors.errors import UnknownAssignor
-from streaming.protocols.classic.machine import Classic
-from streaming.protocols.classic.rules import Cooperative, EagerV1, EagerWorkers, Incremental
+from streaming.protocols.classic.machine import Classic, Cooperative, EagerV1, EagerWorkers, Incremental
 from streaming.protocols.classic.step import Rules
 from streaming.protocols.consumer.machine import Consumer
 from streaming.protocols.machine import Machine
@@ -60,8 +58,6 @@ def carried(protocol: str, assignor: str | None) -> str:
         raise ImpossiblePair(
             f"--assignor: {protocol} can't run {assignor!r}: {family.reason}; it runs {', '.join(family.carries)}"
         )
-    if family.assignors_of != "connect":
-        registry.find(family.assignors_of, assignor)
     return assignor
 
 

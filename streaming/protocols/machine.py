@@ -1,6 +1,6 @@
 """Base classes of protocols: a machine with a pure ``apply``, and a step, which is a group while one event is applied.
 
-There are two transition tables: by the :class:`~streaming.protocols.group.Stage` of a process, and by the phase of
+There are two transition tables: by the :class:`~streaming.protocols.vocabulary.Stage` of a process, and by the phase of
 the group. Events about processes are looked up for each process, all others by the phase.
 """
 
@@ -19,7 +19,7 @@ from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
-from streaming.protocols.group import GONE, LIVE, M, S, Stage, Table, look_up, rows
+from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up, rows
 
 
 class Step(ABC, Generic[S, M]):
@@ -221,24 +221,12 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
     step.subscriptions()
 
 
-def _leave(step: AnyStep, event: vocabulary.Leave) -> None:
-    _end(step, event.names, Stage.LEAVING, is_announced=True)
-
-
 def _stop(step: AnyStep, event: vocabulary.Stop) -> None:
     """Shut processes down temporarily: static members keep their places, all others leave."""
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
     _end(step, dynamic, Stage.LEAVING, is_announced=True)
     _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
-
-
-def _crash(step: AnyStep, event: vocabulary.Crash) -> None:
-    _end(step, event.names, Stage.CRASHED)
-
-
-def _freeze(step: AnyStep, event: vocabulary.Freeze) -> None:
-    _end(step, event.names, Stage.FROZEN)
 
 
 def _thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
@@ -277,13 +265,18 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
     step.subscriptions()
 
 
+def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
+    """Return the handler of an event that ends processes in this stage."""
+    return lambda step, event: _end(step, event.names, stage, is_announced=is_announced)
+
+
 #: Transitions of processes by stage. ``Start`` is also defined for an unknown process.
 LIFE: Table = {
     **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
-    **rows(LIVE, vocabulary.Leave, _leave, (Stage.LEAVING,)),
+    **rows(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
     **rows(LIVE, vocabulary.Stop, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
-    **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _crash, (Stage.CRASHED,)),
-    **rows(LIVE, vocabulary.Freeze, _freeze, (Stage.FROZEN,)),
+    **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
+    **rows(LIVE, vocabulary.Freeze, _ends(Stage.FROZEN), (Stage.FROZEN,)),
     **rows((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
     **rows((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
     **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
@@ -388,10 +381,6 @@ class Machine(ABC, Generic[S, M]):
             if member is not None and member.stage not in stages:
                 raise AssertionError(f"{self.name}: {event} led {name} to {member.stage}")
         return step.done()
-
-    @abstractmethod
-    def stable(self, group: S) -> bool:
-        """True if no rebalance is in progress."""
 
     def owned(self, group: S) -> dict[str, TopicPartitions]:
         """Return the partitions that each process consumes now."""

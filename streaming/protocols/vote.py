@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from assignors import registry
-from assignors.errors import UnknownAssignor
 from assignors.java import in_hash_order
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
 
@@ -51,12 +50,7 @@ def cooperative(assignors: tuple[str, ...]) -> bool:
     Clients use the highest protocol that *all* their assignors support. During an upgrade, with
     ``[cooperative-sticky, range]``, a client still gives up everything before it joins.
     """
-    return all(_supports_cooperative(name) for name in assignors)
-
-
-@cache
-def _supports_cooperative(name: str) -> bool:
-    try:
-        return "COOPERATIVE" in registry.find("classic", name).supported_protocols
-    except UnknownAssignor:
-        return False  # a list may contain custom assignors; only the chosen one must be known
+    kafkas = registry.names("classic")  # a list may contain custom assignors; only the chosen one must be known
+    return all(
+        name in kafkas and "COOPERATIVE" in registry.find("classic", name).supported_protocols for name in assignors
+    )

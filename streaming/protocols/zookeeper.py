@@ -11,8 +11,8 @@ from assignors.assignment import collect_sets, normalize
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
-from streaming.protocols.group import LIVE, MachineMember, MachineState, Stage, Table, rows
 from streaming.protocols.machine import Machine, Step
+from streaming.protocols.vocabulary import LIVE, MachineMember, MachineState, Stage, Table, rows
 
 
 class ZooKeeperPhase(StrEnum):
@@ -211,12 +211,6 @@ def _topics_changed(step: _Step, event: vocabulary.TopicsChanged) -> None:
     step.later(BrokersChanged(step.network()))
 
 
-def _coordinator_fails(step: _Step, event: vocabulary.CoordinatorFails) -> None:
-    """Remove a broker, and so its node under ``/brokers/ids``."""
-    del event
-    step.later(BrokersChanged(step.network(), "coordinator.failed"))
-
-
 def _brokers_changed(step: _Step, event: BrokersChanged) -> None:
     if step.group_members():
         step.changed(vocabulary.Reason(event.kind))
@@ -306,7 +300,11 @@ GROUP: Table = {
     **rows((_STABLE, _REBALANCING), BrokersChanged, _brokers_changed, (_REBALANCING, _STABLE)),
     **rows((_EMPTY,), BrokersChanged, _brokers_changed),
     **rows(_ALL, vocabulary.TopicsChanged, _topics_changed),
-    **rows(_ALL, vocabulary.CoordinatorFails, _coordinator_fails),
+    # A broker's node under /brokers/ids is deleted.
+    **rows(
+        *(_ALL, vocabulary.CoordinatorFails),
+        lambda step, _: step.later(BrokersChanged(step.network(), "coordinator.failed")),
+    ),
 }
 
 
@@ -330,9 +328,3 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
     def step(self, group: ZooKeeperState, at: int) -> _Step:
         """A step of the group."""
         return _Step(group, at, self.setup)
-
-    def stable(self, group: ZooKeeperState) -> bool:
-        """True if every consumer has seen the newest change and claimed its partitions."""
-        return self.phase_of(group) in (_EMPTY, _STABLE) and all(
-            member.stage is not Stage.STARTING for member in group.members.values()
-        )

@@ -48,9 +48,7 @@ def timing_of(scenario: Scenario) -> vocabulary.Timing:
 def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
     """Return a function from a process to its member id: the id in the scenario, or its name."""
     ids = {member.member: member.member_id or member.member for member in scenario.members}
-    return lambda name, incarnation: (
-        ids.get(name, name) if incarnation == 1 else vocabulary.dynamic_id(name, incarnation)
-    )
+    return lambda name, incarnation: ids.get(name, name) if incarnation == 1 else name
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignors.connect import ConnectRound, LeaderMemory, Work, WorkChange, incremental, model
+from assignors.connect import incremental
+from assignors.connect.incremental import ConnectRound, LeaderMemory, Work, WorkChange
 
 #: Equal hash codes ("Aa" and "BB"), one bucket without equal codes, and Latin, CJK, astral and above-surrogate names.
 NAMES = [
@@ -39,7 +40,7 @@ def life(rng: random.Random, length: int) -> LeaderHistory:
     for _ in range(length):
         generation += rng.choice((1, 1, 1, 1, 2))
         completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
-        reported = {name: model.work_on_wire(_shuffled(rng, work)) for name, work in running.items()}
+        reported = {name: incremental.work_on_wire(_shuffled(rng, work)) for name, work in running.items()}
         answer = incremental.assign(
             state,
             reported,
@@ -62,7 +63,7 @@ def life(rng: random.Random, length: int) -> LeaderHistory:
         state = answer.state
         for name in running:
             if rng.random() < 0.97:  # otherwise the response did not reach the worker
-                running[name] = model.work_after(reported[name], answer.changes[name])
+                running[name] = incremental.work_after(reported[name], answer.changes[name])
         running = _members(rng, pool, running, gone)
         configured = _configuration(rng, connectors, configured)
         now += rng.choice((*STEPS_MS, answer.delay_ms, max(answer.delay_ms - 1, 0)))
@@ -120,7 +121,7 @@ def comparable(answer: ConnectRound) -> dict[str, Any]:
 
 def _change(change: WorkChange) -> list[Any]:
     revoked = as_json(change.revoked)
-    return [as_json(model.work_on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
+    return [as_json(incremental.work_on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
 
 
 def comparable_oracle(answer: dict[str, Any]) -> dict[str, Any]:

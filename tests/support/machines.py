@@ -6,9 +6,10 @@ from heapq import heappop, heappush
 from typing import Any
 
 from assignors.model import Topic
+from streaming.protocols.consumer.step import ConsumerMember
 from streaming.protocols.families import FAMILIES, machine
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import After, MachineEvent, MachineOutput, Setup, Timing
+from streaming.protocols.vocabulary import After, MachineEvent, MachineOutput, Setup, Stage, Timing
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario, uuid_of
 from streaming.simulation.results import simulation_document as as_json
@@ -52,6 +53,24 @@ def told(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
 def topics(**counts: int) -> dict[str, Topic]:
     """Return topics, each with an id."""
     return {name: Topic(name, count, None, uuid_of(name)) for name, count in counts.items()}
+
+
+def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
+    """Return True if no rebalance is in progress, and every process consumes what the group assigned to it."""
+    inner = getattr(group, "classic", None)
+    if inner is not None and not at_rest(machine.inner, inner):  # type: ignore[attr-defined] # of the consumer protocol
+        return False
+    if machine.phase_of(group) not in ("Empty", "Stable") or getattr(group, "outdated", False):
+        return False
+    return all(
+        member.stage not in (Stage.STARTING, Stage.JOINING, Stage.SYNCING)
+        and (
+            member.stage is not Stage.STABLE
+            or not isinstance(member, ConsumerMember)
+            or member.owned == member.current.assigned
+        )
+        for member in group.members.values()
+    )
 
 
 class Driver:

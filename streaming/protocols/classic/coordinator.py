@@ -13,8 +13,18 @@ from msgspec import structs
 from assignors.assignment import normalize
 from streaming.protocols import vote
 from streaming.protocols.classic import step as classic
-from streaming.protocols.group import GONE, LIVE, Stage
-from streaming.protocols.vocabulary import NOTHING, Announced, Ended, Handover, joint_reason, next_beat, process_name
+from streaming.protocols.vocabulary import (
+    GONE,
+    LIVE,
+    NOTHING,
+    Announced,
+    Ended,
+    Handover,
+    Stage,
+    joint_reason,
+    next_beat,
+    process_name,
+)
 
 
 def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
@@ -103,31 +113,28 @@ def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMembe
 
 def _arrived(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
     if step.group.phase is classic.ClassicPhase.EMPTY:
-        _begin(step, newcomer=len(new) > 1)
+        delay, attempt = step.timing.initial_rebalance_delay_ms, step.group.attempt + 1
+        step.set(phase=classic.ClassicPhase.PREPARING, attempt=attempt, initial=True, newcomer=len(new) > 1)
+        step.set(remaining_ms=max(step.timing.rebalance_timeout_ms - delay, 0))
+        step.later(classic.InitialDelayOver(step.at + delay, attempt))
     elif step.group.phase is classic.ClassicPhase.PREPARING:
         if step.group.initial and new:
             step.set(newcomer=True)
         _maybe_complete(step)
-    elif step.group.phase is classic.ClassicPhase.STABLE and len(replaced) == len(names) and _same_vote(step):
+    elif (
+        step.group.phase is classic.ClassicPhase.STABLE
+        and len(replaced) == len(names)
+        and (
+            vote.select({name: member.assignors for name, member in step.group_members().items()})
+            == step.group.assignor
+        )
+    ):
         # "Static member which joins during Stable stage … will not trigger a rebalance."
         for name in names:
             step.update(name, joined=False, stage=Stage.SYNCING)
         step.later(classic.SyncGroup(step.network(2), step.calls(names)))
     else:
         prepare(step)
-
-
-def _same_vote(step: classic.ClassicStep) -> bool:
-    lists = {name: member.assignors for name, member in step.group_members().items()}
-    return vote.select(lists) == step.group.assignor
-
-
-def _begin(step: classic.ClassicStep, *, newcomer: bool) -> None:
-    delay = step.timing.initial_rebalance_delay_ms
-    attempt = step.group.attempt + 1
-    step.set(phase=classic.ClassicPhase.PREPARING, attempt=attempt, initial=True, newcomer=newcomer)
-    step.set(remaining_ms=max(step.timing.rebalance_timeout_ms - delay, 0))
-    step.later(classic.InitialDelayOver(step.at + delay, attempt))
 
 
 def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOver) -> None:

@@ -16,9 +16,17 @@ from assignors.java import in_hash_order
 from assignors.java_hash_table import DEFAULT_CAPACITY
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
-from streaming.protocols.group import MachineMember, MachineState, Stage
 from streaming.protocols.machine import Step
-from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason, Setup
+from streaming.protocols.vocabulary import (
+    NOTHING,
+    MachineEvent,
+    MachineMember,
+    MachineState,
+    MemberCalls,
+    Reason,
+    Setup,
+    Stage,
+)
 
 
 class ClassicPhase(StrEnum):

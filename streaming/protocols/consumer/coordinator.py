@@ -14,8 +14,7 @@ from assignors.model import TopicPartitions
 from streaming.protocols import vote
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.consumer.migration import downgrade, upgrade
-from streaming.protocols.group import LIVE, Stage
-from streaming.protocols.vocabulary import NOTHING, Ended, Handover, beats, next_beat
+from streaming.protocols.vocabulary import LIVE, NOTHING, Ended, Handover, Stage, beats, next_beat
 
 
 def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
@@ -69,7 +68,8 @@ def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> No
     step.send("JoinGroup")
     step.send("SyncGroup")
     member = step.members[name]
-    if not _cooperates(member) and member.owned:
+    keeps = bool(member.client.assignors) and vote.cooperative(member.client.assignors)
+    if member.owned and not keeps:
         step.consume({name: NOTHING})
         member = step.update(name, owned=NOTHING)
     _subscription(step, name, member)
@@ -83,10 +83,6 @@ def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> Non
         consumer.HeartbeatAnswered,
         {name: arrives + (step.timing.busy_ms(name) if step.members[name].owned else 0) for name in names},
     )
-
-
-def _cooperates(member: consumer.ConsumerMember) -> bool:
-    return bool(member.client.assignors) and vote.cooperative(member.client.assignors)
 
 
 def _join(step: consumer.ConsumerStep, name: str) -> bool:
@@ -244,8 +240,7 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
     for name in names:
         member = step.members[name]
         if member.stage is Stage.FROZEN:
-            nothing = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, 0, NOTHING)
-            step.update(name, is_member=False, owned=NOTHING, current=nothing)
+            step.update(name, is_member=False, owned=NOTHING, current=consumer.NO_ASSIGNMENT)
         else:
             del step.members[name]
     if not gone or downgrade(step, kind, gone):

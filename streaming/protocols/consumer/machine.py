@@ -9,8 +9,8 @@ from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
 from streaming.protocols.consumer import coordinator, migration
 from streaming.protocols.consumer import step as consumer
-from streaming.protocols.group import Stage, Table, rows
 from streaming.protocols.machine import Machine
+from streaming.protocols.vocabulary import Stage, Table, rows
 
 
 def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAnswered) -> None:
@@ -129,20 +129,6 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
             return after, first + second
         routed = migration.route(self.inner, group, event)
         return super().apply(group, event) if routed is None else routed
-
-    def stable(self, group: consumer.ConsumerState) -> bool:
-        """True if every known member has reached the newest target."""
-        if group.classic is not None and not self.inner.stable(group.classic):
-            return False
-        return (
-            self.phase_of(group) in (_EMPTY, _STABLE)
-            and not group.outdated
-            and all(
-                member.stage not in (Stage.STARTING, Stage.JOINING)
-                and (member.stage is not Stage.STABLE or member.owned == member.current.assigned)
-                for member in group.members.values()
-            )
-        )
 
     def owned(self, group: consumer.ConsumerState) -> dict[str, TopicPartitions]:
         """Return the partitions that each process consumes now."""

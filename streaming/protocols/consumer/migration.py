@@ -17,11 +17,10 @@ from msgspec import structs
 from assignors.model import TopicPartitions
 from streaming.protocols import vocabulary
 from streaming.protocols.classic.coordinator import prepare
-from streaming.protocols.classic.machine import COORDINATOR, Classic
-from streaming.protocols.classic.rules import Cooperative
+from streaming.protocols.classic.machine import COORDINATOR, Classic, Cooperative
 from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState, JoinGroup, in_hash_table_order
 from streaming.protocols.consumer import step as consumer
-from streaming.protocols.group import LIVE, MachineMember, Stage
+from streaming.protocols.vocabulary import LIVE, MachineMember, Stage
 
 _OWN = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, consumer.Expired, consumer.MetadataChanged)
 #: Events that a classic group schedules for itself: ignored once the group has been converted.

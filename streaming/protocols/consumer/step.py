@@ -14,9 +14,20 @@ from assignors.assignment import collect_sets, common, minus, normalize, union
 from assignors.java import in_timeline_order
 from assignors.model import TopicPartitions
 from streaming.protocols.classic.step import ClassicState
-from streaming.protocols.group import LIVE, MachineMember, MachineState, Stage
 from streaming.protocols.machine import Step
-from streaming.protocols.vocabulary import NOTHING, Announced, MachineEvent, MemberCalls, Reason, Setup, joint_reason
+from streaming.protocols.vocabulary import (
+    LIVE,
+    NOTHING,
+    Announced,
+    MachineEvent,
+    MachineMember,
+    MachineState,
+    MemberCalls,
+    Reason,
+    Setup,
+    Stage,
+    joint_reason,
+)
 
 
 class Reconciliation(StrEnum):
@@ -90,7 +101,7 @@ AWAY_EPOCH = -2
 
 #: A new group starts at 1 (``ModernGroup``), so that its first member makes it 2.
 NEW_EPOCH = 1
-_NEW = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
+NO_ASSIGNMENT = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
 
 
 class ConsumerPhase(StrEnum):
@@ -105,7 +116,7 @@ class ConsumerPhase(StrEnum):
 class ConsumerMember(MachineMember, frozen=True, gc=False):
     """A member of a consumer group: state of its process, and its state at the coordinator."""
 
-    current: CurrentAssignment = _NEW
+    current: CurrentAssignment = NO_ASSIGNMENT
     #: From when on it has had to give up partitions.
     unrevoked_at: int = 0
     #: Its next heartbeat is scheduled as an event (others are only counted).

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from assignors.connect import LeaderMemory, Work, incremental
+from assignors.connect import incremental
+from assignors.connect.incremental import LeaderMemory, Work
 from tests.support.connect_cases import comparable, comparable_oracle
 
 

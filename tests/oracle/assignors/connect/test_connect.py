@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from assignors.connect import Work, incremental, model
+from assignors.connect import incremental
+from assignors.connect.incremental import Work
 from tests.oracle.driver import Oracle
 from tests.support.connect_cases import NAMES, as_json, comparable, comparable_oracle, life
 
@@ -31,7 +32,7 @@ def test_eager(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) ->
     for (workers, configured), answer in zip(cases, answers, strict=True):
         ours = incremental.assign_eager(workers, configured)
         # as a worker reads them: its connectors first, then the tasks by connector
-        assert {name: as_json(model.work_on_wire(work)) for name, work in ours.items()} == answer
+        assert {name: as_json(incremental.work_on_wire(work)) for name, work in ours.items()} == answer
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -57,7 +58,7 @@ def test_the_order_of_the_wire(oracle: Callable[[str], Oracle]) -> None:
         tasks = [(name, number) for name in names for number in range(rng.randint(0, 4))]
         works.append(Work(tuple(rng.sample(names, rng.randint(0, len(names)))), tuple(rng.sample(tasks, len(tasks)))))
     answers = oracle("current").ask({"family": "connect", "ask": "wire", "work": as_json(work)} for work in works)
-    assert [as_json(model.work_on_wire(work)) for work in works] == answers
+    assert [as_json(incremental.work_on_wire(work)) for work in works] == answers
 
 
 def test_back_off(oracle: Callable[[str], Oracle]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from assignors.connect import ConnectRound as Answer
-from assignors.connect import Work, incremental, model
+from assignors.connect import incremental
+from assignors.connect.incremental import ConnectRound as Answer
+from assignors.connect.incremental import Work
 from assignors.model import TopicPartitions
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
@@ -115,7 +116,7 @@ def test_every_round(
         assert [comparable(answer) for answer in calls.answers] == [comparable_oracle(one) for one in theirs], told
         expected = {
             asked["generation"]: by_process(
-                {name: model.work_after(running[name], change).share() for name, change in answer.changes.items()}
+                {name: incremental.work_after(running[name], change).share() for name, change in answer.changes.items()}
             )
             for asked, running, answer in zip(
                 [one for term in calls.terms for one in term], calls.running, calls.answers, strict=True

@@ -8,7 +8,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.connect import LeaderMemory, Work, incremental, model
+from assignors.connect import incremental
+from assignors.connect.incremental import LeaderMemory, Work
 from tests.support.connect_cases import life
 
 
@@ -39,7 +40,7 @@ def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining
         answer = incremental.assign(state, running, configured, now)
         now += answer.delay_ms or 1
         state = answer.state
-        running = {name: model.work_after(work, answer.changes[name]) for name, work in running.items()}
+        running = {name: incremental.work_after(work, answer.changes[name]) for name, work in running.items()}
         still = not answer.delay_ms and not any(c.assigned or c.revoked for c in answer.changes.values())
         quiet = quiet + 1 if still and turn > 2 else 0
         if quiet == 2:
@@ -70,6 +71,6 @@ def test_order_of_workers_and_connectors_changes_nothing(seed: int) -> None:
         )
         assert (other.state, other.changes, other.delay_ms) == (answer.state, answer.changes, answer.delay_ms)
         state = answer.state
-        running = {name: model.work_after(work, answer.changes[name]) for name, work in running.items()}
+        running = {name: incremental.work_after(work, answer.changes[name]) for name, work in running.items()}
         running.pop(rng.choice(names), None)
         running = running or {"last": Work()}

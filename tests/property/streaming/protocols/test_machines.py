@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 
 from streaming.protocols import vocabulary
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.group import LIVE, Stage
-from tests.support.machines import Driver, topics
+from streaming.protocols.vocabulary import LIVE, Stage
+from tests.support.machines import Driver, at_rest, topics
 
 NAMES = ("a", "b", "c", "d", "e")
 TOPICS = ("t0", "t1", "t2")
@@ -189,7 +189,7 @@ class Lives(RuleBasedStateMachine):
             assert most, f"never at rest: {self.driver.queue[0][2]}"
             self.step()
         state = self.driver.state
-        assert self.driver.machine.stable(state)
+        assert at_rest(self.driver.machine, state)
         live = {name for name in NAMES if self.stage(name) in LIVE}
         wanted = (
             {topic for name in live for topic in self.member(name).client.topics}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assignors.connect import Work, incremental
+from assignors.connect import incremental
+from assignors.connect.incremental import Work
 
 
 def test_round_robin_continues_from_connectors_to_tasks() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.connect import LeaderMemory, Work, WorkChange, incremental, model
+from assignors.connect import incremental
+from assignors.connect.incremental import LeaderMemory, Work, WorkChange
 
 MAX_DELAY_MS = 300_000
 #: P1…P6 of the walkthroughs are the tasks of one connector, whose instance runs on c1.
@@ -27,7 +28,7 @@ def test_a_new_consumer_joins() -> None:
         "c3": NOTHING,
     }
     assert first.delay_ms == 0
-    running = {name: model.work_after(work, first.changes[name]) for name, work in workers.items()}
+    running = {name: incremental.work_after(work, first.changes[name]) for name, work in workers.items()}
     second = incremental.assign(first.state, running, CONFIGURED, 0)
     assert second.changes == {"c1": NOTHING, "c2": NOTHING, "c3": WorkChange(assigned=Work((), (P3, P6)))}
     assert second.delay_ms == 0
@@ -79,7 +80,7 @@ def test_a_second_revoking_round_backs_off() -> None:
     first = incremental.assign(LeaderMemory(), workers, configured, 0)
     assert first.changes["c1"].revoked == Work(("p",), tuple(("p", number) for number in range(6)))
     # c1 applies it, and c3 joins before the revoked tasks are assigned again: another revocation would be due
-    workers = {"c1": model.work_after(everything, first.changes["c1"]), "c2": Work(), "c3": Work()}
+    workers = {"c1": incremental.work_after(everything, first.changes["c1"]), "c2": Work(), "c3": Work()}
     second = incremental.assign(first.state, workers, configured, 10)
     assert second.delay_ms == 40
     assert second.state.scheduled_ms == 50
@@ -108,7 +109,7 @@ def test_other_completed_generation_clears_previous_assignment() -> None:
 def test_next_work_of_a_worker() -> None:
     owned = Work(("a", "b"), (("a", 0), ("b", 0), ("b", 1)))
     change = WorkChange(assigned=Work(("c",), (("d", 0), ("c", 0))), revoked=Work(("a",), (("b", 0),)))
-    assert model.work_after(owned, change) == Work(("c", "b"), (("c", 0), ("d", 0), ("a", 0), ("b", 1)))
+    assert incremental.work_after(owned, change) == Work(("c", "b"), (("c", 0), ("d", 0), ("a", 0), ("b", 1)))
 
 
 def test_share_reads_like_a_consumers() -> None:

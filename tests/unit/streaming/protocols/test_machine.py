@@ -4,29 +4,26 @@ import pytest
 
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Crash, Start, TopicsChanged
-from tests.support.machines import Driver, topics
+from tests.support.machines import Driver, at_rest, topics
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
     driver = Driver(protocol, topics(t=4))
 
-    def at_rest() -> bool:
-        return driver.machine.stable(driver.state)
-
-    assert at_rest()
+    assert at_rest(driver.machine, driver.state)
     for event in (
         Start(0, (Client("a", ("t",)),)),
         Start(60_000, (Client("b", ("t",)),)),
         TopicsChanged(120_000, topics(t=6)),
     ):
         driver.until(event.at)
-        assert at_rest()
+        assert at_rest(driver.machine, driver.state)
         driver.tell(event)
-        moving = [at_rest()]
+        moving = [at_rest(driver.machine, driver.state)]
         while driver.queue and driver.queue[0][0] < event.at + 60_000:
             driver.step()
-            moving.append(at_rest())
+            moving.append(at_rest(driver.machine, driver.state))
         shares = driver.machine.owned(driver.state)
         assert moving[-1], event
         assert False in moving, event

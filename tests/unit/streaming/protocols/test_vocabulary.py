@@ -6,7 +6,6 @@ from streaming.protocols.vocabulary import (
     Reason,
     Timing,
     beats,
-    dynamic_id,
     ghost_name,
     joint_reason,
     last_beat,
@@ -60,4 +59,3 @@ def test_ghost_member_has_the_name_of_its_process() -> None:
     assert ghost_name("a", 2) == "a~2"
     assert process_name("a~2") == process_name("a") == "a"
     assert process_name("a~2~3") == "a"
-    assert dynamic_id("a", 5) == "a"

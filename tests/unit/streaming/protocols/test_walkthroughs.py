@@ -54,8 +54,7 @@ def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
     # The same from the walkthrough's drawn state, P1–P3 and P4–P6 (0–2 and 3–5).
     from streaming.protocols import families
     from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState
-    from streaming.protocols.group import Stage
-    from streaming.protocols.vocabulary import After, Announced, Client, MachineEvent, Setup, Start
+    from streaming.protocols.vocabulary import After, Announced, Client, MachineEvent, Setup, Stage, Start
     from tests.support.machines import topics
 
     model = families.machine("cooperative", Setup(assignor="cooperative-sticky"))
