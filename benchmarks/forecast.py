@@ -17,8 +17,7 @@ from uuid import UUID
 from assignors.model import Topic
 from benchmarks._document import machine, put, table
 from streaming.records.diffs import MemberNames
-from streaming.simulation.baseline import baseline_of
-from streaming.simulation.changes import RollingRestart, request_change, usual_parallel
+from streaming.simulation.changes import RollingRestart, baseline_of, request_change, usual_parallel
 from streaming.simulation.forecast import forecast_change
 from streaming.simulation.live_group import LiveGroup, LiveMember
 

@@ -104,7 +104,7 @@ def comparison() -> str:
                     f"{run.protocol} ({run.assignor})",
                     *map(str, (figures.rebalances, figures.round_count, sum(figures.requests.values()), figures.moved)),
                     f"{run.unavailable_ms / 1000:.1f}",
-                    f"{figures.gaps.longest / 1000:.1f}",
+                    f"{figures.longest_gap_ms / 1000:.1f}",
                 )
             )
         ready = READY_SCENARIOS[name]

@@ -20,9 +20,8 @@ from streaming.process.plain import say_lines
 from streaming.process.terminal import SafeText, fold, rest, right, table, whole
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import ready_scenarios
-from streaming.simulation.document import MAX_JSON, parse_document
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
-from streaming.simulation.parse import load_scenario
+from streaming.simulation.parse import MAX_JSON, load_scenario, parse_document
 from streaming.simulation.ready_scenarios import READY_SCENARIOS
 from streaming.simulation.results import SimulatedRound, Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario
@@ -147,7 +146,7 @@ def _comparison(simulations: Sequence[Simulation]) -> Table:
     for run in simulations:
         result = run.result
         counts = (result.rebalances, result.round_count, sum(result.requests.values()), result.moved)
-        seconds = (f"{ms / 1000:.1f}" for ms in (run.unavailable_ms, result.gaps.longest, run.end))
+        seconds = (f"{ms / 1000:.1f}" for ms in (run.unavailable_ms, result.longest_gap_ms, run.end))
         rows.append((run.protocol, *([run.assignor] if has_assignors else []), *counts, *seconds))
     names = map(whole, ("protocol", "assignor")[: 1 + has_assignors])
     numbers = map(right, ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"))

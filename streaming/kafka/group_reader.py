@@ -24,8 +24,7 @@ from streaming.records.diffs import Diff, UnknownGroup
 from streaming.records.episodes import Episode
 from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
-from streaming.simulation.baseline import baseline_of
-from streaming.simulation.changes import Change, PastEpisode, RequestedChange, request_change
+from streaming.simulation.changes import Change, PastEpisode, RequestedChange, baseline_of, request_change
 from streaming.simulation.live_group import EVENT_TYPES, LiveGroup, MembershipLog
 from streaming.simulation.past_episode import find_episode, past_change
 

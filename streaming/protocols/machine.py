@@ -321,7 +321,7 @@ class Machine(ABC, Generic[S, M]):
                 "is_member": True,
                 "member_id": self.setup.member_id(client.name, 1),
             }
-            for place, (client, share) in enumerate(held, 1)
+            for place, (client, share, _) in enumerate(held, 1)
         }
 
     def group_at_rest(self, members: Mapping[str, M], topics: Mapping[str, Topic], **fields: Any) -> S:

@@ -50,10 +50,11 @@ class Client:
 
 
 class Held(NamedTuple):
-    """A member that is in the group from the start, and the partitions that it owns then."""
+    """A member that is in the group from the start, and the partitions that it owns then; default id: its name."""
 
     client: Client
-    share: TopicPartitions
+    share: TopicPartitions = NOTHING
+    member_id: str | None = None
 
 
 @cache

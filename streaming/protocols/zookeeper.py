@@ -272,14 +272,10 @@ def _claimed(step: _Step, event: Claimed) -> None:
         step.later(Watched(step.at + step.timing.zookeeper_backoff_ms, step.calls(waiting), -1))
         for name in waiting:
             step.update(name, busy=False, seen=0)
-    _settle(step)
-    _begin(step, again)
-
-
-def _settle(step: _Step) -> None:
-    there = [m for m in step.group_members().values() if m.stage in LIVE]
-    if there and not any(m.busy or m.seen == 0 for m in there) and any(m.seen for m in there):
+    live = [member for member in step.group_members().values() if member.stage in LIVE]
+    if any(member.seen for member in live) and not any(member.busy or member.seen == 0 for member in live):
         step.announce()
+    _begin(step, again)
 
 
 _EMPTY, _REBALANCING, _STABLE = ZooKeeperPhase

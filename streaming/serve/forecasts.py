@@ -34,8 +34,7 @@ from streaming.serve.archive import GroupPast
 from streaming.serve.connections import wait_for_disconnect
 from streaming.serve.problems import Problem
 from streaming.simulation import what_if_query
-from streaming.simulation.baseline import baseline_of
-from streaming.simulation.changes import RollingRestart, Scale, request_change
+from streaming.simulation.changes import RollingRestart, Scale, baseline_of, request_change
 from streaming.simulation.forecast import forecast_change, forecast_document
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.migration import plan_migration

@@ -1,14 +1,191 @@
-"""Changes of a live group as scenario events: rolling restart, scaling, rollouts, deploy."""
+"""A live group as the start of a scenario, and changes of it as events: rolling restart, scaling, rollouts, deploy.
+
+Assumptions take the place of unrecorded data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assignors.errors import BadInput
-from streaming.simulation.baseline import Baseline
+from streaming.protocols.families import FAMILIES
+from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.scenario import InvalidScenario
+
+#: Defaults of Kafka's clients and brokers for unrecorded timeouts, ms.
+_SESSION_MS: Final = 45_000
+_REBALANCE_MS: Final = 300_000
+
+#: Kinds of groups that can't be simulated from their current state, and why.
+_REFUSED: Final = {
+    "connect": (
+        "Connect's leader places connectors and tasks by a configuration that no record of the group has; "
+        "`rebalance-monitor simulate SCENARIO --protocol connect` plays workers"
+    ),
+    "streams": "the cost of moving a Kafka Streams task depends on its state, which no record contains",
+    "share": "members of a share group consume the same partitions side by side: none waits for another to let go",
+}
+
+
+class NoForecast(BadInput):
+    """The group can't be forecast; the message says why."""
+
+
+class Baseline(NamedTuple):
+    """A live group as the start of a scenario.
+
+    ``way``: name of the group's current :class:`~streaming.simulation.forecast.Way` to rebalance; ``protocol``: name
+    of its protocol; ``unsure``: why a forecast can't be exact, as lines of text.
+    """
+
+    document: dict[str, Any]
+    way: str
+    protocol: str
+    assignor: str | None
+    unsure: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> list[str]:
+        """Return the members' names, in the order of the JoinGroup response."""
+        return list(self.document["members"])
+
+
+def baseline_of(group: LiveGroup) -> Baseline:
+    """Return the scenario from which a change of this group starts."""
+    if group.kind in _REFUSED:
+        raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
+    if not group.members:
+        raise NoForecast(f"group {group.group_id}: it has no members now, so there is nothing to forecast from")
+    unsure = list(group.unknown)
+    topics = _topics(group, unsure)
+    if not topics:
+        raise NoForecast(
+            f"group {group.group_id}: of no topic that it subscribes to the partitions are known; "
+            "`rebalance-monitor collect` tells them"
+        )
+    members = _members(group, topics, unsure)
+    protocol = _protocol(group, unsure)
+    times = _times(group, unsure)
+    static = sum(1 for member in group.members if member.names.group_instance_id is not None)
+    if static:
+        share = f"{static} of {len(group.members)}"
+        unsure.append(
+            f"{share} members have an instance id (group.instance.id): they keep it under every protocol here"
+        )
+    return Baseline(
+        document={"topics": topics, "members": members, "generation": max(group.number, 1), **times},
+        way="static" if static == len(group.members) and protocol != "consumer" else protocol,
+        protocol=protocol,
+        assignor=group.assignor,
+        unsure=tuple(unsure),
+    )
+
+
+# Each of these functions appends its assumptions to ``unsure``, as lines of text.
+
+
+def _topics(group: LiveGroup, unsure: list[str]) -> dict[str, Any]:
+    """Return topics as scenario entries. A topic of unknown size gets the partitions that members own."""
+    topics: dict[str, Any] = {
+        name: {"partitions": topic.partitions, "racks": topic.racks and [list(racks) for racks in topic.racks]}
+        | ({"topic_id": topic.topic_id} if topic.topic_id else {})
+        for name, topic in group.topics.items()
+    }
+    for member in group.members:
+        for topic, partitions in member.owned.items():
+            entry = topics.setdefault(topic, {"partitions": 0})
+            if partitions and partitions[-1] >= entry["partitions"]:
+                entry |= {"partitions": partitions[-1] + 1, "racks": None}
+    if len(topics) > 1 and not all("topic_id" in entry for entry in topics.values()):
+        unsure.append("topic ids are not known: under KIP-848 members may get other partitions than forecast, not more")
+    return topics
+
+
+def _members(group: LiveGroup, topics: dict[str, Any], unsure: list[str]) -> dict[str, Any]:
+    names = scenario_names(group.names, group.names)
+    taken: set[tuple[str, int]] = set()
+    doubled = 0
+    members = {}
+    for member in group.members:
+        owned: dict[str, list[int]] = {}
+        for topic, partitions in member.owned.items():
+            free = [partition for partition in partitions if (topic, partition) not in taken]
+            doubled += len(partitions) - len(free)
+            taken.update((topic, partition) for partition in free)
+            owned[topic] = free
+        members[names[member.member_id]] = {
+            "owned": owned,
+            "topics": [topic for topic in dict.fromkeys((*member.topics, *member.owned)) if topic in topics],
+            "instance_id": member.names.group_instance_id,
+            "rack_id": member.rack_id,
+            "member_id": member.member_id,
+        }
+    if doubled:
+        unsure.append(f"{doubled} partitions have two owners now, in the middle of a rebalance: the first is taken")
+    return members
+
+
+def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()) -> dict[str, str]:
+    """Return each member's name in a scenario: printable, without ``~``, unique.
+
+    ``names``: display names by member id. ``taken``: names of other members.
+    """
+    others, unique_names = set(taken), {}
+    for member_id in members:
+        called = names.get(member_id, member_id)
+        plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in called)
+        name, number = plain, 1
+        while name in others:
+            number += 1
+            name = f"{plain} {number}"
+        others.add(name)
+        unique_names[member_id] = name
+    return unique_names
+
+
+def _protocol(group: LiveGroup, unsure: list[str]) -> str:
+    lists = [member.assignors for member in group.members if member.assignors]
+    protocol = "eager"
+    if group.protocol == "consumer":
+        protocol = "consumer"
+        if classic := sum(member.classic for member in group.members):
+            unsure.append(f"{classic} of {len(group.members)} members still speak the classic protocol: here none does")
+    elif group.assignor == "cooperative-sticky":
+        if any(set(assignors) != {"cooperative-sticky"} for assignors in lists):
+            return "eager"
+        if len(lists) < len(group.members):
+            unsure.append(
+                "members' assignor lists are not known: the group is taken to be cooperative, as its assignor is"
+            )
+        return "cooperative"
+    family = FAMILIES[protocol]
+    if group.assignor is None:
+        unsure.append(f"the group's assignor is not known: {family.default} is taken")
+    elif group.assignor not in family.carries:
+        unsure.append(
+            f"custom assignor {group.assignor}: what it assigns can't be computed; {family.default} stands in its place"
+        )
+    return protocol
+
+
+def _times(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
+    """Return the group's timeouts: the longest of its members' or the defaults."""
+    times = {}
+    broker = "the brokers'" if group.protocol == "consumer" else "the client's"
+    for name, default, whose in (("session", _SESSION_MS, broker), ("rebalance", _REBALANCE_MS, "the client's")):
+        field = f"{name}_timeout_ms"
+        timeouts = sorted({timeout for member in group.members if (timeout := getattr(member, field))})
+        if not timeouts:
+            unsure.append(f"no record tells the {name} timeout: {whose} default is taken, {default // 1000} s")
+        elif name == "session" and len(timeouts) > 1:
+            unsure.append(
+                f"members' session timeouts differ ({timeouts[0]} to {timeouts[-1]} ms): the longest is taken for all"
+            )
+        times[field] = max(timeouts, default=default)
+    return times
+
 
 #: An event in the format of a scenario file.
 Entry = dict[str, Any]
@@ -60,7 +237,7 @@ class Rollout(NamedTuple):
     restart: RollingRestart = RollingRestart()
 
     def events(self, names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
-        """Return the rollout events of these members; successors get the ``configs`` of their predecessors."""
+        """Return the rollout events of these members; successors get their predecessors' ``configs``."""
         if self.strategy == "recreate":  # Kubernetes: all members stop, then all join
             return self.restart._replace(parallel=len(names)).events(names, len(names))
         events: list[Entry] = []
@@ -69,7 +246,10 @@ class Rollout(NamedTuple):
         parallel = len(names) if self.strategy == "blue-green" else restart.parallel or usual_parallel(len(names))
         for turn, first in enumerate(range(0, len(names), parallel)):
             batch, at = ordered[first : first + parallel], BEGIN_MS + turn * (restart.between_ms + restart.down_ms)
-            events += [_successor(next(successors), at, configs.get(name)) for name in batch]
+            for name in batch:
+                config = configs.get(name) or {}
+                kept = {key: config[key] for key in ("topics", "rack_id", "assignors") if config.get(key)}
+                events.append({"at": at, "join": next(successors), **kept})
             events += [{"at": at + restart.between_ms, "leave": name} for name in batch]
         return events
 
@@ -163,12 +343,6 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
         }
         for turn, name in ((number // parallel, name) for number, name in enumerate(names))
     ]
-
-
-def _successor(name: str, at: int, config: Mapping[str, Any] | None) -> Entry:
-    """Return the join event of a member with its predecessor's configuration, except for the instance id."""
-    kept = {key: (config or {}).get(key) for key in ("topics", "rack_id", "assignors")}
-    return {"at": at, "join": name, **{key: value for key, value in kept.items() if value}}
 
 
 def _new_names(names: Sequence[str]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
@@ -14,14 +15,7 @@ from streaming.protocols import vocabulary
 from streaming.protocols.families import FAMILIES, carried, machine
 from streaming.protocols.machine import Machine
 from streaming.simulation.results import Simulation, SimulationResult
-from streaming.simulation.scenario import (
-    InvalidScenario,
-    PlannedEvent,
-    Scenario,
-    ScenarioEvent,
-    initial_holdings,
-    plan_events,
-)
+from streaming.simulation.scenario import InvalidScenario, PlannedEvent, Scenario, ScenarioEvent, plan_events
 
 _DAY_MS = 24 * 3600 * 1000
 
@@ -43,12 +37,6 @@ def timing_of(scenario: Scenario) -> vocabulary.Timing:
         scheduled_rebalance_delay_ms=scenario.scheduled_rebalance_delay_ms,
         metadata_age_ms=scenario.metadata_max_age_ms,
     )
-
-
-def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
-    """Return a function from a process to its member id: the id in the scenario, or its name."""
-    ids = {member.member: member.member_id or member.member for member in scenario.members}
-    return lambda name, incarnation: ids.get(name, name) if incarnation == 1 else name
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
@@ -85,26 +73,25 @@ def run_scenario(
     """
     assignor = carried(protocol, assignor)
     if setup is None:
-        setup = vocabulary.Setup(timing_of(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
+        ids = scenario.member_ids
+
+        def member_id(name: str, incarnation: int) -> str:
+            return ids.get(name, name) if incarnation == 1 else name
+
+        setup = vocabulary.Setup(timing_of(scenario), assignor, member_id, seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, rounds=rounds)
     end = _play(machine(protocol, setup), scenario, result, each)
     return Simulation(protocol, assignor, result, end)
 
 
-def _applied(
-    model: Machine[Any, Any],
-    state: Any,
-    event: vocabulary.MachineEvent,
-    because: ScenarioEvent | None,
-    *,
-    outside: bool,
-) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
+@contextmanager
+def _named_errors(because: ScenarioEvent | None, *, is_planned: bool) -> Iterator[None]:
     try:
-        return model.apply(state, event)
+        yield
     except vocabulary.InconsistentGroupProtocol as error:
         raise InvalidScenario(f"{because}: {error}") from error
     except vocabulary.UndefinedTransition as error:
-        if not outside or because is None:
+        if not is_planned or because is None:
             raise
         raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
 
@@ -139,9 +126,9 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
     last = queue[-1][0] if queue else 0
     number = len(queue)
     state, end = model.initial(scenario.topics), 0
-    if held := initial_holdings(scenario):
-        state = model.resume(scenario.topics, held, scenario.generation)
-        result.begin(frozenset(topic for client, _ in held for topic in client.topics), model.owned(state))
+    if scenario.members:
+        state = model.resume(scenario.topics, scenario.members, scenario.generation)
+        result.begin(frozenset(t for held in scenario.members for t in held.client.topics), model.owned(state))
     ended: set[str] = set()
     because: ScenarioEvent | None = None
     while queue:
@@ -150,11 +137,12 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
         if event is None:
             continue
         if isinstance(event, vocabulary.TopicsChanged):
-            result.topics(event.topics, at)
+            result.set_topics(event.topics, at)
         if planned is not None:
             because = planned.because
             each(1)
-        state, outputs = _applied(model, state, event, because, outside=planned is not None)
+        with _named_errors(because, is_planned=planned is not None):
+            state, outputs = model.apply(state, event)
         if planned is not None or outputs:
             end = at
         if end > last + patience_ms:

@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import Setup
+from streaming.protocols.vocabulary import Client, Setup
 from streaming.simulation import results
-from streaming.simulation.changes import MeasuredDowntime, RequestedChange
+from streaming.simulation.changes import RequestedChange
 from streaming.simulation.event_loop import run_scenario, timing_of
 from streaming.simulation.parse import parse_scenario, uuid_of
 from streaming.simulation.results import Simulation
-from streaming.simulation.scenario import InitialMember, Scenario, ScenarioEvent
+from streaming.simulation.scenario import Scenario
 
 #: A member id in a classic group: the instance id or the client id, and a UUID.
 _UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -70,46 +70,43 @@ def _assignor(protocol: str, own: str, assignor: str | None) -> str:
 
 
 def simulate_cost(
-    scenario: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+    scenario: Scenario,
+    way: Way,
+    *,
+    as_configured: bool = False,
+    rounds: bool = True,
+    each: Callable[[int], None] = lambda _: None,
 ) -> Cost:
-    """Simulate the scenario under one way to rebalance; without ``rounds`` large groups need little memory."""
-    return simulate_as_configured(_scenario_of_way(scenario, way), way, rounds=rounds, each=each)
+    """Simulate the scenario under one way to rebalance; without ``rounds`` large groups need little memory.
 
-
-def simulate_as_configured(
-    played: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
-) -> Cost:
-    """Simulate the scenario under one way to rebalance, with members configured as in the scenario."""
+    ``as_configured``: with the members' assignors, protocols and instance ids of the scenario, not those of the way.
+    """
+    if not as_configured:
+        scenario = _scenario_of_way(scenario, way)
     if way.protocol == "consumer":
-        played = _with_broker_session_timeout(played)
-    setup = Setup(timing_of(played), way.assignor, _member_ids(played, way))
-    simulation = run_scenario(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
-    worst, worst_ms, total = None, 0, 0
-    for topic, partitions in sorted(simulation.result.gaps.total.items()):
-        for number, ms in enumerate(partitions):
-            total += ms
-            if ms > worst_ms:
-                worst, worst_ms = (topic, number), ms
-    return Cost(way, simulation, worst, worst_ms, total)
-
-
-def _with_broker_session_timeout(scenario: Scenario) -> Scenario:
-    """Return the scenario with the brokers' session timeout, which KIP-848 uses."""
-    return replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
+        scenario = replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
+    setup = Setup(timing_of(scenario), way.assignor, _member_ids(scenario, way))
+    simulation = run_scenario(scenario, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
+    worst, worst_ms = None, 0
+    for topic, partitions in sorted(simulation.result.unavailable_ms.items()):
+        longest = max(partitions, default=0)
+        if longest > worst_ms:
+            worst, worst_ms = (topic, partitions.index(longest)), longest
+    return Cost(way, simulation, worst, worst_ms, simulation.unavailable_ms)
 
 
 def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
-    def instance_id(entry: InitialMember | ScenarioEvent) -> str | None:
-        return entry.instance_id or (entry.member if way.static else None)
+    def client(of: Client) -> Client:
+        instance_id = of.instance_id or (of.name if way.static else None)
+        return replace(of, instance_id=instance_id, assignors=(), group_protocol=None)
 
     return replace(
         scenario,
-        members=tuple(
-            replace(member, instance_id=instance_id(member), assignors=(), group_protocol=None)
-            for member in scenario.members
-        ),
+        members=tuple(held._replace(client=client(held.client)) for held in scenario.members),
         events=tuple(
-            replace(event, instance_id=instance_id(event)) if event.kind == "join" else event
+            replace(event, instance_id=event.instance_id or event.member)
+            if event.kind == "join" and way.static
+            else event
             for event in scenario.events
         ),
     )
@@ -120,7 +117,7 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
     If client ids distinguish the members, their order is the real one, whatever the UUIDs are.
     """
-    ids = {member.member: member.member_id or member.member for member in scenario.members}
+    ids = scenario.member_ids
     prefixes = {name: _UUID.sub("", member_id) for name, member_id in ids.items()}
     classic = way.protocol != "consumer"
 
@@ -133,15 +130,6 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
         return f"{prefixes.get(name, name)}-{UUID(bytes=digest)}"
 
     return member_id
-
-
-def costs_document(costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return the document of ``simulate --json``, with the downtime of each way."""
-    return {
-        "protocols": {
-            cost.way.name: {**results.simulation_document(cost.simulation), **cost_figures(cost)} for cost in costs
-        }
-    }
 
 
 def cost_figures(cost: Cost) -> dict[str, Any]:
@@ -210,14 +198,20 @@ def forecast_change(
     sentence, unsure = cost_sentence(costs, start.way, change.what), list(start.unsure)
     if change.measured is not None:
         own = next(cost for cost in costs if cost.way.name == start.way)
-        bounds = _bounds(change.measured)
+        lower, upper = (ms if ms is None else format_seconds(ms) for ms in change.measured)
+        bounds = f"at least {lower}" if upper is None else f"{lower} to {upper}"
         sentence = f"{sentence} When it happened, {bounds} were measured."
         if not change.measured.includes(own.total_ms):
             unsure.append(
                 f"the forecast, {format_seconds(own.total_ms)}, is not what was measured, {bounds}: members' own "
                 "times differ from those assumed here; believe the measurement"
             )
-    unsure.append(_timing_assumption(plan))
+    model, brokers = timing_of(plan), timing_of(replace(plan, session_timeout_ms=_BROKERS_SESSION_MS))
+    unsure.append(
+        f"downtime depends on how often members heartbeat ({model.heartbeat_ms} ms; under KIP-848 "
+        f"{brokers.consumer_heartbeat_ms} ms) and how long they process what one poll gave ({model.processing_ms} ms), "
+        "which no record tells: say it with --heartbeat, --processing"
+    )
     if any(
         cost.way.protocol == "cooperative" and cost.simulation.result.round_count > cost.simulation.result.rebalances
         for cost in costs
@@ -226,13 +220,6 @@ def forecast_change(
     if rounds and not few:
         unsure.append(_UNLISTED)
     return Forecast(change.what, start.way, plan, costs, sentence, tuple(unsure))
-
-
-def _bounds(measured: MeasuredDowntime) -> str:
-    lower = format_seconds(measured.lower_ms)
-    if measured.upper_ms is None:
-        return f"at least {lower}"
-    return f"{lower} to {format_seconds(measured.upper_ms)}"
 
 
 _UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
@@ -245,16 +232,6 @@ _RACED: Final = (
 )
 
 
-def _timing_assumption(plan: Scenario) -> str:
-    model = timing_of(plan)
-    consumer = timing_of(_with_broker_session_timeout(plan))
-    beats = f"{model.heartbeat_ms} ms; under KIP-848 {consumer.consumer_heartbeat_ms} ms"
-    return (
-        f"downtime depends on how often members heartbeat ({beats}) and how long they process what one poll gave "
-        f"({model.processing_ms} ms), which no record tells: say it with --heartbeat, --processing"
-    )
-
-
 def forecast_document(group_id: str, answer: Forecast) -> dict[str, Any]:
     """Return the document of ``forecast --json``."""
     return {
@@ -265,5 +242,8 @@ def forecast_document(group_id: str, answer: Forecast) -> dict[str, Any]:
         "unsure": list(answer.unsure),
         "sessionTimeoutMs": answer.plan.session_timeout_ms,
         "rebalanceTimeoutMs": answer.plan.rebalance_timeout_ms,
-        **costs_document(answer.costs),
+        "protocols": {
+            cost.way.name: {**results.simulation_document(cost.simulation), **cost_figures(cost)}
+            for cost in answer.costs
+        },
     }

@@ -87,45 +87,33 @@ class MembershipLog:
                 self._join(data)
             case events.MemberLeft() | events.MemberFenced():
                 self._joined.pop(data.member_id, None)
-            case events.SubscriptionChanged() if data.member_id in self._joined:
-                joined = self._joined[data.member_id]
+            case events.SubscriptionChanged() if joined := self._joined.get(data.member_id):
                 self._joined[data.member_id] = structs.replace(joined, topics=data.topics)
             case _:
                 pass
 
     def _join(self, data: events.MemberJoined) -> None:
-        replaced = next(
-            (
-                member_id
-                for member_id, member in self._joined.items()
-                if data.group_instance_id is not None and member.group_instance_id == data.group_instance_id
-            ),
-            data.member_id,
-        )
-        if replaced not in self._joined:
-            self._joined[data.member_id] = data
-        else:  # a static member takes its place
-            self._joined = {
-                (data.member_id if member_id == replaced else member_id): (data if member_id == replaced else member)
-                for member_id, member in self._joined.items()
-            }
+        instance = data.group_instance_id
+        place = data.member_id  # a static member takes the place of its predecessor
+        if instance is not None:
+            predecessors = (name for name, member in self._joined.items() if member.group_instance_id == instance)
+            place = next(predecessors, place)
+        joined = {**self._joined, place: data}
+        self._joined = {data.member_id if member_id == place else member_id: joined[member_id] for member_id in joined}
 
     def group(self, latest: LatestAssignment | None, also: Collection[str] = ()) -> LiveGroup:
         """Return the group; ``latest`` is its record of the latest assignments.
 
         ``also``: topics to include besides subscribed ones, if they are known.
         """
-        if self._empty and latest is None:
-            raise UnknownGroup(
-                f"group {self._group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are"
-            )
         if self._view is not None:
-            live = _observed_group(self._view)
-        elif latest is not None:
-            live = self._derived(latest)
-        else:
-            raise UnknownGroup(f"group {self._group_id}: it has no members, or does not exist any more")
-        return self._with_topics(live, also)
+            return self._with_topics(_observed_group(self._view), also)
+        if latest is not None:
+            return self._with_topics(self._derived(latest), also)
+        problem = "it has no members, or does not exist any more"
+        if self._empty:
+            problem = "nothing is known of it; `rebalance-monitor groups` lists those that are"
+        raise UnknownGroup(f"group {self._group_id}: {problem}")
 
     def _derived(self, latest: LatestAssignment) -> LiveGroup:
         members, unknown = [], []
@@ -137,8 +125,21 @@ class MembershipLog:
                 names = latest.names.get(member, MemberNames())
                 members.append(LiveMember(member_id=member, names=names, topics=tuple(owned), owned=owned))
                 unknown.append(member)
-            else:
-                members.append(_joined_member(joined, owned, latest.generation or 0))
+                continue
+            members.append(
+                LiveMember(
+                    member_id=joined.member_id,
+                    names=names_of(joined),
+                    rack_id=joined.rack_id,
+                    topics=tuple(joined.topics),
+                    assignors=tuple(joined.assignors),
+                    owned=owned,
+                    generation=latest.generation or 0,
+                    session_timeout_ms=joined.session_timeout_ms,
+                    rebalance_timeout_ms=joined.rebalance_timeout_ms,
+                    classic=joined.group_protocol == "classic",
+                )
+            )
         missing = f"the membership topic does not have the join of {len(unknown)} of {len(members)} members"
         said = (f"{missing}: they are taken to subscribe to what they own",) if unknown else ()
         return LiveGroup(
@@ -160,13 +161,11 @@ class MembershipLog:
         topics, unknown = {}, list(group.unknown)
         for name in (*wanted, *sorted(set(also).difference(wanted))):
             metadata = self._topics.get(name)
-            if metadata is None and name in also:
-                continue
-            if metadata is None:
+            if metadata is not None:
+                racks = None if metadata.racks is None else tuple(map(tuple, metadata.racks))
+                topics[name] = Topic(name, metadata.partitions, racks, metadata.topic_id)
+            elif name not in also:
                 unknown.append(f"topic {name}: the monitor was not told how many partitions it has")
-                continue
-            racks = None if metadata.racks is None else tuple(map(tuple, metadata.racks))
-            topics[name] = Topic(name, metadata.partitions, racks, metadata.topic_id)
         return group._replace(topics=topics, unknown=tuple(unknown))
 
 
@@ -177,23 +176,26 @@ def names_of(member: events.MemberJoined | events.ObservedMember | MemberDiff) -
     )
 
 
-def _joined_member(joined: events.MemberJoined, owned: events.Holding, generation: int) -> LiveMember:
-    return LiveMember(
-        member_id=joined.member_id,
-        names=names_of(joined),
-        rack_id=joined.rack_id,
-        topics=tuple(joined.topics),
-        assignors=tuple(joined.assignors),
-        owned=owned,
-        generation=generation,
-        session_timeout_ms=joined.session_timeout_ms,
-        rebalance_timeout_ms=joined.rebalance_timeout_ms,
-        classic=joined.group_protocol == "classic",
-    )
-
-
 def _observed_group(view: events.GroupObserved) -> LiveGroup:
     number = view.number or 0
+    classic = view.group_protocol == "classic"
+    members = []
+    for member in view.members:
+        owned = member.assigned if classic or member.target is None else member.target
+        members.append(
+            LiveMember(
+                member_id=member.member_id,
+                names=names_of(member),
+                rack_id=member.rack_id,
+                topics=tuple(member.topics),
+                owned={topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]},
+                generation=number if classic else member.member_epoch or 0,
+                session_timeout_ms=member.session_timeout_ms,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                # In a snapshot of a KIP-848 group only classic members have a session timeout of their own.
+                classic=classic or member.session_timeout_ms is not None,
+            )
+        )
     return LiveGroup(
         group_id=view.group_id,
         kind=view.kind or "consumer",
@@ -201,23 +203,6 @@ def _observed_group(view: events.GroupObserved) -> LiveGroup:
         assignor=view.protocol,
         number=number,
         timestamp=view.timestamp,
-        members=tuple(_observed_member(member, view, number) for member in view.members),
+        members=tuple(members),
         topics={},
-    )
-
-
-def _observed_member(member: events.ObservedMember, view: events.GroupObserved, number: int) -> LiveMember:
-    classic = view.group_protocol == "classic"
-    owned = member.assigned if classic or member.target is None else member.target
-    return LiveMember(
-        member_id=member.member_id,
-        names=names_of(member),
-        rack_id=member.rack_id,
-        topics=tuple(member.topics),
-        owned={topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]},
-        generation=number if classic else member.member_epoch or 0,
-        session_timeout_ms=member.session_timeout_ms,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        # In a snapshot of a KIP-848 group only classic members have a session timeout: other members have the broker's.
-        classic=classic or member.session_timeout_ms is not None,
     )

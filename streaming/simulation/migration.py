@@ -14,9 +14,8 @@ from typing import Any, Final
 from assignors.assignment import as_lists
 from streaming.protocols.families import FAMILIES
 from streaming.records.episodes import Episode
-from streaming.simulation.baseline import NoForecast, baseline_of
-from streaming.simulation.changes import RollingRestart
-from streaming.simulation.forecast import Cost, Way, cost_figures, simulate_as_configured, way_of
+from streaming.simulation.changes import NoForecast, RollingRestart, baseline_of
+from streaming.simulation.forecast import Cost, Way, cost_figures, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
 
@@ -54,6 +53,8 @@ _MAX_PAST_STEPS: Final = 5
 
 #: ``{"state", "inTheWay", "steps", "unsure"}`` for one target of a migration.
 Path = dict[str, Any]
+#: A member with its name, why it is in the way, and the number of the step that removes the obstacle, or None.
+Obstacle = tuple[LiveMember, str, str, int | None]
 
 
 def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
@@ -95,21 +96,19 @@ def plan_migration(
 
 def _path(
     state: str,
-    obstacles: Sequence[Mapping[str, Any]] = (),
+    obstacles: Sequence[Obstacle] = (),
     steps: Sequence[tuple[str, Cost | None]] = (),
     unsure: Sequence[str] = (),
 ) -> Path:
     return {
         "state": state,
-        "inTheWay": list(obstacles),
+        "inTheWay": [
+            {"memberId": member.member_id, "name": name, "reason": reason, "step": step}
+            for member, name, reason, step in obstacles
+        ],
         "steps": [{"says": says, "forecast": None if cost is None else cost_figures(cost)} for says, cost in steps],
         "unsure": list(unsure),
     }
-
-
-def _obstacle(member: LiveMember, name: str, reason: str, step: int | None) -> dict[str, Any]:
-    """Return an obstacle as JSON; ``step``: number of the step that removes it, or None."""
-    return {"memberId": member.member_id, "name": name, "reason": reason, "step": step}
 
 
 class _Plan:
@@ -142,7 +141,7 @@ class _Plan:
             {**event, **configs[event["bounce"]]} for event in self.restart.events(list(configs), len(self._members))
         ]
         scenario = parse_scenario({**self._document, "members": self._members, "events": events})
-        cost = simulate_as_configured(scenario, way, rounds=False, each=self._each)
+        cost = simulate_cost(scenario, way, as_configured=True, rounds=False, each=self._each)
         held = cost.simulation.result.held
         for name, member in self._members.items():
             member.update(owned=as_lists(held.get(name, {})), **configs.get(name, {}))
@@ -158,14 +157,14 @@ class _Plan:
         without = [name for name in self.names if COOPERATIVE not in lists[name]]
         chosen = self.group.assignor
         unknown = f"its list is not known; {f'the group chose {chosen}' if chosen else 'nor is what the group chose'}"
-        obstacles = []
+        obstacles: list[Obstacle] = []
         for name in without:
             reason = f"lists {', '.join(lists[name])}, without {COOPERATIVE}" if lists[name] else unknown
-            obstacles.append(_obstacle(self.by_name[name], name, reason, 1))
+            obstacles.append((self.by_name[name], name, reason, 1))
         for name in self.names:
             if name not in without and len(lists[name]) > 1:
                 reason = f"lists {', '.join(lists[name])}: it gives up all before it joins"
-                obstacles.append(_obstacle(self.by_name[name], name, reason, 2 if without else 1))
+                obstacles.append((self.by_name[name], name, reason, 2 if without else 1))
         way = way_of("cooperative", self.start.protocol, self.group.assignor)
         steps: list[tuple[str, Cost | None]] = []
         if without:
@@ -179,7 +178,7 @@ class _Plan:
         without = [name for name in self.names if self.by_name[name].names.group_instance_id is None]
         if not without:
             return _path("done")
-        obstacles = [_obstacle(self.by_name[name], name, "has no group.instance.id", 1) for name in without]
+        obstacles = [(self.by_name[name], name, "has no group.instance.id", 1) for name in without]
         own = way_of(self.start.protocol, self.start.protocol, self.start.assignor)
         first = self._restarted(own, {name: {"instance_id": name} for name in without})
         after = self._restarted(own, {name: {} for name in self.names})
@@ -199,7 +198,9 @@ class _Plan:
         if self.group.protocol == "consumer" and not classic:
             return _path("done")
         reasons = {name: self._reason_against_kip_848(self.by_name[name]) for name in classic}
-        obstacles = [_obstacle(self.by_name[name], name, reason, None) for name, reason in reasons.items() if reason]
+        obstacles: list[Obstacle] = [
+            (self.by_name[name], name, reason, None) for name, reason in reasons.items() if reason
+        ]
         cost = self._restarted(way_of("consumer"), {name: {"group_protocol": "consumer"} for name in classic})
         unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
         if (migrated := len(self.names) - len(classic)) > 0:

@@ -13,9 +13,15 @@ from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.events import Holding
 from streaming.records.names import called
-from streaming.simulation.baseline import NoForecast, baseline_of, scenario_names
-from streaming.simulation.changes import BEGIN_MS, MeasuredDowntime, RequestedChange
-from streaming.simulation.forecast import Cost, simulate_as_configured, simulate_cost, way_of
+from streaming.simulation.changes import (
+    BEGIN_MS,
+    MeasuredDowntime,
+    NoForecast,
+    RequestedChange,
+    baseline_of,
+    scenario_names,
+)
+from streaming.simulation.forecast import Cost, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
@@ -26,7 +32,12 @@ LAST: Final = "last"
 def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
     """Return the episode of a group by its number, or for ``last`` the newest one with a membership change."""
     if which == LAST:
-        candidates = [episode for episode in episodes if _has_membership_change(episode)]
+        candidates = [
+            episode
+            for episode in episodes
+            for members in (episode.members,)
+            if members.joined or members.left or members.lost or members.gone or members.replaced
+        ]
         if not candidates:
             raise NoForecast(f"--from {which}: group {group_id} has no episode in which a member came or went")
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
@@ -36,11 +47,6 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
     numbers = sorted(episode.episode for episode in episodes)
     range_text = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "none of it is known"
     raise NoForecast(f"--from {which}: group {group_id} has no such episode; {range_text}")
-
-
-def _has_membership_change(episode: Episode) -> bool:
-    members = episode.members
-    return bool(members.joined or members.left or members.lost or members.gone or members.replaced)
 
 
 def past_change(
@@ -87,7 +93,7 @@ def forecast_past_episode(
         for event in document["events"]
     ]
     scenario = parse_scenario({**document, "members": members, "events": events})
-    return simulate_as_configured(scenario, way_of("consumer"), rounds=False)
+    return simulate_cost(scenario, way_of("consumer"), as_configured=True, rounds=False)
 
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assignors.errors import BadInput
-from streaming.simulation.changes import BEGIN_MS, Rollout
+from streaming.simulation.changes import BEGIN_MS, Entry, Rollout
 from streaming.simulation.parse import MAX_PARTITIONS, parse_scenario
 from streaming.simulation.scenario import InvalidScenario, Scenario
-
-#: An event in the format of a scenario file.
-Entry = dict[str, Any]
 
 #: The most members: a rolling restart of this many takes most of a minute to simulate under one protocol.
 MAX_MEMBERS = 1000
@@ -62,14 +59,6 @@ def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
     return events
 
 
-def _scale_out(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _repeated(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"})
-
-
-def _scale_in(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda index: {"leave": f"c{n - index}"})
-
-
 def _two_bounces(n: int, _: int) -> list[Entry]:
     both, alone = ["cooperative-sticky", "range"], ["cooperative-sticky"]
     return [
@@ -83,18 +72,6 @@ def _deploy(n: int, _: int) -> list[Entry]:
     return _joins(n) + _rolling_restart(n)
 
 
-def _migration(n: int, _: int) -> list[Entry]:
-    return _joins(n, group_protocol="classic") + _rolling_restart(n, group_protocol="consumer")
-
-
-def _growth(n: int, p: int) -> list[Entry]:
-    return [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}]
-
-
-def _flapping(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _repeated(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000})
-
-
 READY_SCENARIOS: dict[str, ReadyScenario] = {
     "rolling-restart": ReadyScenario("every member restarts, one after the other", 6, 12, _deploy),
     "deploy-dynamic": ReadyScenario("a deploy of members without group.instance.id", 4, 12, _deploy),
@@ -104,17 +81,30 @@ READY_SCENARIOS: dict[str, ReadyScenario] = {
     "surge": ReadyScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
     "blue-green": ReadyScenario("a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")),
     "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
-    "scale-out": ReadyScenario("a quarter more members, one every ten seconds", 4, 12, _scale_out),
-    "scale-in": ReadyScenario("a quarter of the members leaves, one every ten seconds", 4, 12, _scale_in),
+    "scale-out": ReadyScenario(
+        *("a quarter more members, one every ten seconds", 4, 12),
+        lambda n, _: _joins(n) + _repeated(10_000, max(n // 4, 1), lambda turn: {"join": f"c{n + 1 + turn}"}),
+    ),
+    "scale-in": ReadyScenario(
+        *("a quarter of the members leaves, one every ten seconds", 4, 12),
+        lambda n, _: _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"}),
+    ),
     "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _single_event(crash=None)),
     "long-gc": ReadyScenario(
         "one member pauses for longer than its session timeout", 3, 9, _single_event(pause=None, down_ms=70_000)
     ),
-    "flapping": ReadyScenario("one member restarts every fifteen seconds", 3, 9, _flapping),
-    "partition-growth": ReadyScenario("the topic gets half as many partitions again", 3, 8, _growth),
+    "flapping": ReadyScenario(
+        *("one member restarts every fifteen seconds", 3, 9),
+        lambda n, _: _joins(n) + _repeated(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000}),
+    ),
+    "partition-growth": ReadyScenario(
+        *("the topic gets half as many partitions again", 3, 8),
+        lambda n, p: [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}],
+    ),
     "two-bounces": ReadyScenario("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
     "classic-to-consumer": ReadyScenario(
-        "from the classic to the consumer protocol, one member at each bounce", 3, 9, _migration
+        *("from the classic to the consumer protocol, one member at each bounce", 3, 9),
+        lambda n, _: _joins(n, group_protocol="classic") + _rolling_restart(n, group_protocol="consumer"),
     ),
 }
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assignors.assignment import as_lists, diff, minus
+from assignors.assignment import as_lists, diff_members, minus
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, SubscribedTopics
 
@@ -26,88 +26,46 @@ class SimulatedRound(NamedTuple):
 _OWNED = -1
 
 
-class _UnavailableTime:
-    """Time without a consumer: from the loss of the consumer (or the first subscription) until the next one starts."""
-
-    def __init__(self) -> None:
-        #: ``{topic: partition count}``; for topics ever subscribed to, ms without an owner by partition.
-        self.topics: dict[str, int] = {}
-        self.total: dict[str, list[int]] = {}
-        self.longest = 0
-        self._since: dict[str, list[int]] = {}
-        self._shares: dict[str, TopicPartitions] = {}
-
-    def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
-        for name, topic in topics.items():
-            self.topics[name] = max(self.topics.get(name, 0), topic.partitions)
-        self.want(wanted, at)
-
-    def want(self, wanted: Iterable[str], at: int) -> None:
-        for name in wanted:
-            total = self.total.setdefault(name, [])
-            more = self.topics.get(name, 0) - len(total)
-            total += [0] * more
-            self._since.setdefault(name, []).extend([at] * more)
-
-    def own(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
-        gained = []
-        for name, share in shares.items():
-            had = self._shares.get(name, NOTHING)
-            if had is share:
-                continue
-            for topic, partitions in minus(had, share).items():
-                since = self._since[topic]
-                for partition in partitions:
-                    since[partition] = at
-            gained.append(minus(share, had))
-            self._shares[name] = share
-        for more in gained:
-            for topic, partitions in more.items():
-                self._gained(topic, partitions, at)
-
-    def _gained(self, topic: str, partitions: Sequence[int], at: int) -> None:
-        if topic not in self._since:  # assigned without a subscription, as ``sticky`` may
-            self.want((topic,), at)
-        since, total = self._since[topic], self.total[topic]
-        for partition in partitions:
-            begun = since[partition]
-            if begun != _OWNED:
-                since[partition] = _OWNED
-                gap = at - begun
-                total[partition] += gap
-                self.longest = max(self.longest, gap)
-
-
 class SimulationResult:
-    """Collects a machine's outputs: rounds, requests, moves and unavailable time."""
+    """Collects a machine's outputs: rounds, requests, moves, and time without a consumer.
+
+    A partition is without a consumer from its loss (or the first subscription) until the next consumer starts.
+    """
 
     def __init__(self, topics: Mapping[str, Topic], *, rounds: bool = True) -> None:
         #: Empty if rounds are only counted.
         self.rounds: list[SimulatedRound] = []
         self.round_count = 0
         self.rebalances = 0
-        self._keeps = rounds
+        self._keeps_rounds = rounds
+        self._round = 0
         self.requests: Counter[str] = Counter()
         self.moved = 0
-        self.gaps = _UnavailableTime()
-        self._wanted: frozenset[str] = frozenset()
-        #: Each member's partitions after the last round.
+        #: Each member's partitions after the last round, and the last owner of each partition.
         self.held: Mapping[str, TopicPartitions] = {}
         self._last: dict[str, dict[int, str]] = {}
-        self._round = 0
-        self.gaps.partitions(topics, (), 0)
+        #: ``{topic: partition count}``; for topics ever subscribed to, ms without a consumer by partition.
+        self.counts: dict[str, int] = {}
+        self.unavailable_ms: dict[str, list[int]] = {}
+        self.longest_gap_ms = 0
+        self._since: dict[str, list[int]] = {}
+        self._consumed: dict[str, TopicPartitions] = {}
+        self._subscribed: frozenset[str] = frozenset()
+        self.set_topics(topics, 0)
 
-    def begin(self, wanted: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
+    def begin(self, subscribed: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
         """Set the group's partitions at the start, without a round."""
-        self.take(SubscribedTopics(wanted), 0)
-        self.gaps.own(held, 0)
+        self.take(SubscribedTopics(subscribed), 0)
+        self._consume(held, 0)
         self.held = held
         for name, share in held.items():
             self._set_last(share, name)
 
-    def topics(self, topics: Mapping[str, Topic], at: int) -> None:
+    def set_topics(self, topics: Mapping[str, Topic], at: int) -> None:
         """Set changed topics."""
-        self.gaps.partitions(topics, self._wanted, at)
+        for name, topic in topics.items():
+            self.counts[name] = max(self.counts.get(name, 0), topic.partitions)
+        self._subscribe(self._subscribed, at)
 
     def take(self, output: object, at: int) -> None:
         """Record one output of the machine."""
@@ -115,10 +73,10 @@ class SimulationResult:
             case Sent(kind, times):
                 self.requests[kind] += times
             case Owns(shares):
-                self.gaps.own(shares, at)
+                self._consume(shares, at)
             case SubscribedTopics(topics):
-                self._wanted = topics
-                self.gaps.want(topics, at)
+                self._subscribed = topics
+                self._subscribe(topics, at)
             case Announced():
                 self._record(output, at)
             case Handover(before, after):  # nothing moves
@@ -126,6 +84,36 @@ class SimulationResult:
                 share = held.pop(before, NOTHING)
                 self.held = {**held, after: share}
                 self._set_last(share, after)
+
+    def _subscribe(self, topics: Iterable[str], at: int) -> None:
+        for name in topics:
+            total = self.unavailable_ms.setdefault(name, [])
+            more = self.counts.get(name, 0) - len(total)
+            total += [0] * more
+            self._since.setdefault(name, []).extend([at] * more)
+
+    def _consume(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
+        gained: list[tuple[str, Sequence[int]]] = []
+        for name, share in shares.items():
+            before = self._consumed.get(name, NOTHING)
+            if before is share:
+                continue
+            for topic, partitions in minus(before, share).items():
+                since = self._since[topic]
+                for partition in partitions:
+                    since[partition] = at
+            gained += minus(share, before).items()
+            self._consumed[name] = share
+        for topic, partitions in gained:
+            if topic not in self._since:  # assigned without a subscription, as ``sticky`` may
+                self._subscribe((topic,), at)
+            since, total = self._since[topic], self.unavailable_ms[topic]
+            for partition in partitions:
+                if since[partition] != _OWNED:
+                    gap = at - since[partition]
+                    since[partition] = _OWNED
+                    total[partition] += gap
+                    self.longest_gap_ms = max(self.longest_gap_ms, gap)
 
     def _set_last(self, share: TopicPartitions, name: str) -> None:
         for topic, partitions in share.items():
@@ -136,21 +124,17 @@ class SimulationResult:
         for name, share in after.items():
             owned = before.get(name, NOTHING)
             if owned is not share:
-                self._move(name, minus(share, owned))
+                gained = minus(share, owned)
+                for topic, partitions in gained.items():
+                    last = self._last.get(topic, {})
+                    self.moved += sum(last.get(partition, name) != name for partition in partitions)
+                self._set_last(gained, name)
         self._round = 1 if announced.first else self._round + 1
         self.held = after
         self.round_count += 1
         self.rebalances += announced.first
-        if self._keeps:
+        if self._keeps_rounds:
             self.rounds.append(SimulatedRound(at, announced.number, self._round, announced.reason, before, after))
-
-    def _move(self, name: str, gained: TopicPartitions) -> None:
-        for topic, partitions in gained.items():
-            last = self._last.setdefault(topic, {})
-            for partition in partitions:
-                if last.get(partition, name) != name:
-                    self.moved += 1
-                last[partition] = name
 
 
 class Simulation(NamedTuple):
@@ -164,7 +148,7 @@ class Simulation(NamedTuple):
     @property
     def unavailable_ms(self) -> int:
         """Return the total time without a consumer of all partitions."""
-        return sum(map(sum, self.result.gaps.total.values()))
+        return sum(map(sum, self.result.unavailable_ms.values()))
 
 
 def simulations_document(simulations: Iterable[Simulation]) -> dict[str, Any]:
@@ -183,22 +167,21 @@ def simulation_document(simulation: Simulation) -> dict[str, Any]:
         "moved": result.moved,
         "unavailableMs": {
             topic: {str(partition): ms for partition, ms in enumerate(partitions)}
-            for topic, partitions in sorted(result.gaps.total.items())
+            for topic, partitions in sorted(result.unavailable_ms.items())
         },
-        "longestGapMs": result.gaps.longest,
+        "longestGapMs": result.longest_gap_ms,
     }
 
 
 def _round_document(record: SimulatedRound, number: str) -> dict[str, Any]:
-    members = {}
-    for name in dict.fromkeys([*record.after, *record.before]):
-        owned = record.before.get(name, NOTHING)
-        change = diff(owned, record.after.get(name, NOTHING))
-        members[name] = {"owned": as_lists(owned), **change._asdict()}
+    changes = diff_members(record.before, record.after)
     return {
         "at": record.at,
         number: record.number,
         "round": record.round,
         "cause": {"kind": record.reason.kind, "memberIds": list(record.reason.members)},
-        "members": members,
+        "members": {
+            name: {"owned": as_lists(record.before.get(name, NOTHING)), **changes[name]._asdict()}
+            for name in dict.fromkeys([*record.after, *record.before])
+        },
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -40,20 +40,6 @@ class ScenarioEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class InitialMember:
-    """A member that is in the group from the start; ``member_id`` None: its name."""
-
-    member: str
-    topics: tuple[str, ...] | None = None
-    instance_id: str | None = None
-    rack_id: str | None = None
-    assignors: tuple[str, ...] = ()
-    group_protocol: Literal["classic", "consumer"] | None = None
-    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    member_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Scenario:
     """A scenario: topics and members at the start, timeouts of all members, and events in order of time.
 
@@ -63,7 +49,7 @@ class Scenario:
 
     topics: Mapping[str, Topic]
     events: tuple[ScenarioEvent, ...]
-    members: tuple[InitialMember, ...] = ()
+    members: tuple[vocabulary.Held, ...] = ()
     generation: int = 1
     heartbeat_ms: int | None = None
     consumer_heartbeat_ms: int | None = None
@@ -72,6 +58,11 @@ class Scenario:
     rebalance_timeout_ms: int = 60_000
     scheduled_rebalance_delay_ms: int = 300_000
     metadata_max_age_ms: int = 0
+
+    @property
+    def member_ids(self) -> dict[str, str]:
+        """Return the ids of the members at the start, by name."""
+        return {held.client.name: held.member_id or held.client.name for held in self.members}
 
 
 class PlannedEvent(NamedTuple):
@@ -103,25 +94,6 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     return merged
 
 
-def initial_holdings(scenario: Scenario) -> list[vocabulary.Held]:
-    """Return the members at the start with their partitions."""
-    every = tuple(scenario.topics)
-    return [
-        vocabulary.Held(
-            vocabulary.Client(
-                member.member,
-                every if member.topics is None else member.topics,
-                member.instance_id,
-                member.rack_id,
-                member.assignors,
-                member.group_protocol,
-            ),
-            {topic: list(partitions) for topic, partitions in member.owned.items()},
-        )
-        for member in scenario.members
-    ]
-
-
 class _Draft:
     """Planner with one method for each kind of event; tracks processes' configurations and times away."""
 
@@ -129,7 +101,7 @@ class _Draft:
         self.scenario = scenario
         self.planned: list[PlannedEvent] = []
         self.topics: dict[str, Topic] = dict(scenario.topics)
-        self.clients = {held.client.name: held.client for held in initial_holdings(scenario)}
+        self.clients = {held.client.name: held.client for held in scenario.members}
         #: ``up``, ``left`` or ``crashed``, and since when.
         self.states = dict.fromkeys(self.clients, ("up", 0))
         self.returns: dict[str, tuple[int, ScenarioEvent, type[vocabulary.Start | vocabulary.Thaw]]] = {}
@@ -189,18 +161,16 @@ class _Draft:
         self._plan(vocabulary.Freeze(event.at, (event.member,)), event)
 
     def crash(self, event: ScenarioEvent) -> None:
-        self._end(event, "crashed", vocabulary.Crash)
-
-    def leave(self, event: ScenarioEvent) -> None:
-        self._end(event, "left", vocabulary.Leave)
-
-    def _end(self, event: ScenarioEvent, state: str, kind: type[vocabulary.Crash | vocabulary.Leave]) -> None:
-        self.states[event.member] = (state, event.at)
+        is_crash = event.kind == "crash"
+        self.states[event.member] = ("crashed" if is_crash else "left", event.at)
         down = self.returns.pop(event.member, None)
         if down is None:
+            kind = vocabulary.Crash if is_crash else vocabulary.Leave
             self._plan(kind(event.at, (event.member,)), event)
         elif down[2] is vocabulary.Thaw:  # a frozen process can't say that it leaves
             self._plan(vocabulary.Crash(event.at, (event.member,)), event)
+
+    leave = crash
 
     def subscribe(self, event: ScenarioEvent) -> None:
         name = event.member

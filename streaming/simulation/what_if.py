@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -159,19 +160,16 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
                 f"say it with --partitions {name}=N"
             )
     for name, count in changes.partitions.items():
-        topic_now = topics.get(name)
-        if topic_now is None and name not in (changes.subscribe or ()):
-            raise ImpossibleChange(f"--partitions {name}={count}: no member subscribes to {name}")
-        if topic_now is not None and count < topic_now.partitions:
-            raise ImpossibleChange(
-                f"--partitions {name}={count}: it has {topic_now.partitions}, and Kafka takes none away"
-            )
-        racks = None
-        if topic_now is not None and topic_now.racks is not None:
-            racks = (*topic_now.racks, *[()] * (count - topic_now.partitions))
-        topics[name] = Topic(name, count, racks, topic_now.topic_id if topic_now else None)
-    wanted = set(changes.subscribe) if changes.subscribe is not None else set(topics)
-    return {name: topic for name, topic in topics.items() if name in wanted}
+        where = f"--partitions {name}={count}"
+        topic = topics.get(name)
+        if topic is None and name not in (changes.subscribe or ()):
+            raise ImpossibleChange(f"{where}: no member subscribes to {name}")
+        topic = topic or Topic(name, 0)
+        if count < topic.partitions:
+            raise ImpossibleChange(f"{where}: it has {topic.partitions}, and Kafka takes none away")
+        racks = None if topic.racks is None else (*topic.racks, *[()] * (count - topic.partitions))
+        topics[name] = Topic(name, count, racks, topic.topic_id)
+    return {name: topic for name, topic in topics.items() if changes.subscribe is None or name in changes.subscribe}
 
 
 def _new_members(
@@ -185,9 +183,7 @@ def _new_members(
     model, static = like[0], all(member.names.group_instance_id for member in like)
     if len({member.topics for member in like}) > 1 and changes.subscribe is None:
         notes.append(f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}")
-    racks = {member.rack_id: 0 for member in like}
-    for member in like:
-        racks[member.rack_id] += 1
+    racks = Counter(member.rack_id for member in like)
     if set(racks) != {None}:
         notes.append("new members are taken to be in the racks with the fewest members")
     new = []
@@ -200,9 +196,10 @@ def _new_members(
             raise ImpossibleChange(f"--add {name}: there is a member of this name; give another")
         rack = min(racks, key=lambda rack_id: (racks[rack_id], rack_id or ""))
         racks[rack] += 1
+        uuid = UUID(bytes=blake2b(f"{group.group_id} {name}".encode(), digest_size=16).digest())
         new.append(
             LiveMember(
-                member_id=_member_id(group, name),
+                member_id=str(uuid) if group.protocol == "consumer" else f"{name}-{uuid}",
                 names=MemberNames(
                     client_id=model.names.client_id if static else name, group_instance_id=name if static else None
                 ),
@@ -215,15 +212,9 @@ def _new_members(
     return new, notes
 
 
-def _member_id(group: LiveGroup, name: str) -> str:
-    digest = blake2b(f"{group.group_id} {name}".encode(), digest_size=16).digest()
-    return str(UUID(bytes=digest)) if group.protocol == "consumer" else f"{name}-{UUID(bytes=digest)}"
-
-
 def outlooks(change: ChangedGroup) -> Iterator[Outlook]:
     """Yield the group's outlook under each of :data:`PAIRS`."""
-    for way in PAIRS:
-        yield outlook(change, way)
+    return (outlook(change, way) for way in PAIRS)
 
 
 def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:

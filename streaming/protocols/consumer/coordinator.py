@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from assignors.assignment import common, minus, select_topics
 from assignors.model import Member as AssignorMember
-from assignors.model import TopicPartitions
 from streaming.protocols import vote
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.consumer.migration import downgrade, upgrade
@@ -61,7 +60,7 @@ def _rejoins(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bo
         return False
     name = member.client.name
     target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
-    return not common(minus(target, current.assigned), _held_by_others(step, name, target))
+    return not common(minus(target, current.assigned), step.held_by_others(name, target))
 
 
 def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> None:
@@ -96,7 +95,11 @@ def _join(step: consumer.ConsumerStep, name: str) -> bool:
                 if record.current.epoch != consumer.AWAY_EPOCH:
                     _refuse(step, name, record)
                     return False
-                _replace(step, holder, name)
+                del step.members[holder]
+                step.renamed(holder, name)
+                if (first := step.group.first) is not None:
+                    step.set(first={name if key == holder else key: share for key, share in first.items()})
+                step.out.append(Handover(holder, name))
                 back = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, 0, record.current.assigned)
                 step.counted_in(name, member_id=member_id, subscription=record.subscription, current=back)
                 return True
@@ -119,15 +122,6 @@ def _refuse(step: consumer.ConsumerStep, name: str, holder: consumer.ConsumerMem
     step.later(consumer.Heartbeat(step.at + step.heartbeat(member)[1], step.calls([name]), full=True))
 
 
-def _replace(step: consumer.ConsumerStep, predecessor: str, name: str) -> None:
-    del step.members[predecessor]
-    step.renamed(predecessor, name)
-    first = step.group.first
-    if first is not None:
-        step.set(first={name if member == predecessor else member: share for member, share in first.items()})
-    step.out.append(Handover(predecessor, name))
-
-
 def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.ConsumerMember) -> None:
     if member.subscription != member.client.topics:
         step.update(name, subscription=member.client.topics)
@@ -142,7 +136,7 @@ def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool =
     member = step.members[name]
     now = member.current
     target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
-    wanted_others = _held_by_others(step, name, target)
+    wanted_others = step.held_by_others(name, target)
     after = consumer.advance(now, target, step.group.target_epoch, wanted_others, member.owned if full else None)
     if after is now or after == now:
         return full and now.assigned != member.owned
@@ -156,14 +150,6 @@ def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool =
         else member.unrevoked_at,
     )
     return after.assigned != now.assigned or after.revoking != now.revoking or full or member.classic
-
-
-def _held_by_others(step: consumer.ConsumerStep, name: str, target: TopicPartitions) -> TopicPartitions:
-    """Return the partitions of ``target`` that other members are assigned or have not given up yet."""
-    wanted = minus(target, step.members[name].current.assigned)
-    if not wanted:
-        return NOTHING
-    return step.held_by_others(name, wanted)
 
 
 def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:

@@ -87,9 +87,9 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
 
         Heartbeats of this protocol are not synchronized, so members begin at moments spread over the interval.
         """
-        if all(client.group_protocol == "classic" for client, _ in held):
+        if all(client.group_protocol == "classic" for client, *_ in held):
             return consumer.ConsumerState(topics=topics, classic=self.inner.resume(topics, held, number))
-        targets = {client.name: share for client, share in held}
+        targets = {client.name: share for client, share, _ in held}
         phases = min(len(held), _PHASES)
         every = self.setup.timing.consumer_heartbeat_ms
         members = {}

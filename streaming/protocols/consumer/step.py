@@ -204,14 +204,12 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         ordered = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
         return ordered if last is None else [*ordered, last]
 
-    def held_by_others(self, name: str, wanted: TopicPartitions) -> TopicPartitions:
-        """Return those of the wanted partitions that other members are assigned or have not given up yet."""
-        held = self.holders()
+    def held_by_others(self, name: str, target: TopicPartitions) -> TopicPartitions:
+        """Return the partitions of a target that other members are assigned or have not given up yet."""
         blocked = {}
-        for topic, partitions in wanted.items():
-            owners = held.get(topic, {})
-            taken = [p for p in partitions if owners.get(p, name) != name]
-            if taken:
+        for topic, partitions in minus(target, self.members[name].current.assigned).items():
+            owners = self.holders().get(topic, {})
+            if taken := [p for p in partitions if owners.get(p, name) != name]:
                 blocked[topic] = taken
         return blocked
 

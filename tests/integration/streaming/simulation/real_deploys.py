@@ -19,8 +19,7 @@ from streaming.kafka.metadata import identify
 from streaming.records.events import Event, PartitionsChanged, TopicMetadata
 from streaming.settings.connection import KafkaSettings
 from streaming.simulation import forecast
-from streaming.simulation.baseline import baseline_of
-from streaming.simulation.changes import BEGIN_MS, Deploy, request_change, rolling_restart
+from streaming.simulation.changes import BEGIN_MS, Deploy, baseline_of, request_change, rolling_restart
 from streaming.simulation.live_group import MembershipLog
 from streaming.simulation.parse import parse_scenario
 from tests.integration.streaming.protocols.java_members import JavaMembers, MemberCallback

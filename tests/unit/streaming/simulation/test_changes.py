@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from streaming.simulation.baseline import Baseline
 from streaming.simulation.changes import (
     BEGIN_MS,
+    Baseline,
     Deploy,
     NoChange,
     RollingRestart,

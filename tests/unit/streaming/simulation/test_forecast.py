@@ -76,7 +76,7 @@ def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
 
 def test_forecast_lists_each_protocol_by_name() -> None:
     costs = list(_costs(_deploy()).values())
-    found = forecast.costs_document(costs)["protocols"]
+    found = forecast.forecast_document("g", forecast.Forecast("", "eager", _deploy(), costs, "", ()))["protocols"]
 
     assert list(found) == ["eager", "cooperative", "static", "consumer"]
     assert found["static"]["downtime"]["totalMs"] == sum(found["static"]["unavailableMs"]["t"].values())

@@ -5,8 +5,7 @@ from typing import Any, cast
 import pytest
 
 from streaming.records.diffs import MemberNames
-from streaming.simulation.baseline import NoForecast
-from streaming.simulation.changes import RollingRestart
+from streaming.simulation.changes import NoForecast, RollingRestart
 from streaming.simulation.forecast import simulate_cost, ways
 from streaming.simulation.live_group import LiveMember
 from streaming.simulation.migration import parse_targets, plan_migration, recent_steps

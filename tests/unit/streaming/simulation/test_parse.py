@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.simulation import ready_scenarios
-from streaming.simulation.document import MAX_JSON, MAX_YAML, parse_document
-from streaming.simulation.parse import load_scenario
+from streaming.simulation.parse import MAX_JSON, MAX_YAML, load_scenario, parse_document
 from streaming.simulation.scenario import InvalidScenario
 
 JOIN = "{at: 0, join: c1, topics: [t]}"

@@ -8,8 +8,7 @@ from msgspec import structs
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Downtime, Episode
 from streaming.records.events import Evidence
-from streaming.simulation.baseline import NoForecast
-from streaming.simulation.changes import BEGIN_MS
+from streaming.simulation.changes import BEGIN_MS, NoForecast
 from streaming.simulation.forecast import forecast_change
 from streaming.simulation.past_episode import find_episode, forecast_past_episode, past_change
 from tests.support.built_diffs import DiffBuilder

@@ -9,12 +9,13 @@ import pytest
 from assignors import registry
 from assignors.assignment import as_lists
 from assignors.model import Member, Topic
+from streaming.protocols.vocabulary import Client, Held
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Holding
 from streaming.simulation.forecast import Way as CostWay
 from streaming.simulation.forecast import simulate_cost
 from streaming.simulation.live_group import LiveGroup, LiveMember
-from streaming.simulation.scenario import InitialMember, Scenario, ScenarioEvent
+from streaming.simulation.scenario import Scenario, ScenarioEvent
 from streaming.simulation.what_if import (
     PAIRS,
     GroupChange,
@@ -204,7 +205,7 @@ def test_change_results_equal_the_protocol_machines(seed: int) -> None:
         scenario = Scenario(
             topics,
             (ScenarioEvent(1, 1500, "leave", gone),),
-            tuple(InitialMember(name, tuple(topics), owned=owned[name], member_id=name) for name in names),
+            tuple(Held(Client(name, tuple(topics)), owned[name], name) for name in names),
             generation=5,
         )
         result = simulate_cost(scenario, CostWay(way.protocol, way.protocol, way.assignor)).simulation.result
