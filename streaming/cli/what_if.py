@@ -64,7 +64,7 @@ def what_if(
         for outlook in outlooks(change):
             results.append(outlook)
             progress.step()
-    chosen = question.chosen(group, results)
+    chosen = question.chosen(results)
     document = what_if_document(change, results, chosen)
     answer([document], what_if_lines(change, results, chosen), as_json=as_json)
     if most is not None and (chosen is None or chosen.problem is not None):

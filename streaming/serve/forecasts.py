@@ -77,7 +77,7 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
     query = what_if_query.parse_query(group, **options)
     change = apply_change(group, query.changes)
     result = list(outlooks(change))
-    return encode(what_if_query.what_if_document(change, result, query.chosen(group, result)))
+    return encode(what_if_query.what_if_document(change, result, query.chosen(result)))
 
 
 def advice(group: str, now_ms: int, past: GroupPast) -> bytes:

@@ -89,7 +89,21 @@ def plan_migration(
         "now": start.way,
         "assignor": start.assignor,
         "targets": paths,
-        "happened": [_past_step(episode, cost) for episode, cost in happened],
+        "happened": [
+            {
+                "episode": episode.episode,
+                "kind": episode.kind,
+                "status": episode.status,
+                "openedAt": episode.opened_at,
+                "rebalances": episode.rebalances,
+                "rounds": episode.round_count,
+                "moved": episode.moved,
+                "downtime": downtime and {"lowerMs": downtime.lower_ms, "upperMs": downtime.upper_ms},
+                "forecast": cost and cost_figures(cost),
+            }
+            for episode, cost in happened
+            for downtime in (episode.downtime,)
+        ],
         "unsure": list(start.unsure),
     }
 
@@ -227,18 +241,3 @@ def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the latest episodes that may have been migration steps, newest first."""
     steps = [episode for episode in episodes if episode.kind in _STEPS]
     return sorted(steps, key=lambda step: (step.opened_at, step.episode), reverse=True)[:_MAX_PAST_STEPS]
-
-
-def _past_step(episode: Episode, cost: Cost | None) -> dict[str, Any]:
-    downtime = episode.downtime
-    return {
-        "episode": episode.episode,
-        "kind": episode.kind,
-        "status": episode.status,
-        "openedAt": episode.opened_at,
-        "rebalances": episode.rebalances,
-        "rounds": episode.round_count,
-        "moved": episode.moved,
-        "downtime": None if downtime is None else {"lowerMs": downtime.lower_ms, "upperMs": downtime.upper_ms},
-        "forecast": None if cost is None else cost_figures(cost),
-    }

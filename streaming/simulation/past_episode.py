@@ -11,7 +11,6 @@ from assignors.model import Topic
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.episodes import Episode
-from streaming.records.events import Holding
 from streaming.records.names import called
 from streaming.simulation.changes import (
     BEGIN_MS,
@@ -61,8 +60,15 @@ def past_change(
     events = _events(episode, diffs, names, begun.document["session_timeout_ms"])
     if not events:
         raise NoForecast(f"{group}: {episode.kind}: no member came or went, so there is nothing to replay")
+    unsure = [*begun.unsure, "members came and went a little before the rounds that show it, whose times are taken"]
+    if now is None:
+        unsure.append("the group is gone: settings and topic ids of its members are not known")
+    if len(diffs) < episode.round_count:
+        unsure.append(f"{len(diffs)} of the episode's {episode.round_count} rounds are known, the last ones")
+    if episode.members.omitted:
+        unsure.append(f"the episode does not name {episode.members.omitted} of its members")
     return RequestedChange(
-        begun._replace(unsure=(*begun.unsure, *_unsure(episode, diffs, now))),
+        begun._replace(unsure=tuple(unsure)),
         f"The {episode.kind} of {rfc3339(episode.opened_at)} (episode {episode.episode})",
         {**begun.document, **times, "events": events},
         None if (measured := episode.downtime) is None else MeasuredDowntime(measured.lower_ms, measured.upper_ms),
@@ -111,7 +117,12 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
     before = _before(episode, first)
     current = {} if now is None else {member.member_id: member for member in now.members}
     usual = next(iter(current.values()), LiveMember(member_id=""))
-    counts = _counts(diffs)
+    counts: dict[str, int] = {}
+    for diff in diffs:
+        for holding in (*(after for _, after in diff.holdings()), *(change.owned for change in diff.members.values())):
+            for topic, partitions in holding.items():
+                counts[topic] = max(counts.get(topic, 0), *(number + 1 for number in partitions))
+    counts = dict(sorted(counts.items()))
     live = {} if now is None else now.topics
     members = tuple(
         LiveMember(
@@ -139,16 +150,6 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
             for name, count in counts.items()
         },
     )
-
-
-def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for diff in diffs:
-        held: list[Holding] = [held for _, held in diff.holdings()]
-        for holding in (*held, *(member.owned for member in diff.members.values())):
-            for topic, partitions in holding.items():
-                counts[topic] = max(counts.get(topic, 0), *(number + 1 for number in partitions))
-    return dict(sorted(counts.items()))
 
 
 def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int) -> list[dict[str, Any]]:
@@ -206,14 +207,3 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
 
 def _instance(change: MemberDiff) -> dict[str, str]:
     return {} if change.group_instance_id is None else {"instance_id": change.group_instance_id}
-
-
-def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> list[str]:
-    reasons = ["members came and went a little before the rounds that show it, whose times are taken"]
-    if now is None:
-        reasons.append("the group is gone: settings and topic ids of its members are not known")
-    if len(diffs) < episode.round_count:
-        reasons.append(f"{len(diffs)} of the episode's {episode.round_count} rounds are known, the last ones")
-    if episode.members.omitted:
-        reasons.append(f"the episode does not name {episode.members.omitted} of its members")
-    return reasons

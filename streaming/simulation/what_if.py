@@ -103,18 +103,12 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def own(self) -> ProtocolAssignor | None:
-        """Return the group's current protocol and assignor, or None."""
-        return current_pair(self.before)
-
-
-def current_pair(group: LiveGroup) -> ProtocolAssignor | None:
-    """Return the group's protocol and assignor; None if it is not one of Kafka's assignors."""
-    if group.protocol == "consumer":
-        protocol = "consumer"
-    else:
-        protocol = "cooperative" if group.assignor == "cooperative-sticky" else "eager"
-    way = ProtocolAssignor(protocol, group.assignor or "")
-    return way if way in PAIRS else None
+        """Return the group's protocol and assignor; None if it is not one of Kafka's assignors."""
+        protocol, assignor = self.before.protocol, self.before.assignor or ""
+        if protocol != "consumer":
+            protocol = "cooperative" if assignor == "cooperative-sticky" else "eager"
+        way = ProtocolAssignor(protocol, assignor)
+        return way if way in PAIRS else None
 
 
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:

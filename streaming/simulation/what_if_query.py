@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from assignors.assignment import as_lists
 from assignors.errors import BadInput
 from streaming.simulation.live_group import LiveGroup
-from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook, current_pair
+from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook
 
 #: The most members that can be added.
 _MOST_NEW = 10_000
@@ -29,11 +29,11 @@ class WhatIfQuery(NamedTuple):
     protocol: str | None = None
     assignor: str | None = None
 
-    def chosen(self, group: LiveGroup, outlooks: Sequence[Outlook]) -> Outlook | None:
+    def chosen(self, outlooks: Sequence[Outlook]) -> Outlook | None:
         """Return the outlook to show first; None if nothing is requested and the group's assignor is custom."""
-        own = current_pair(group)
+        own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
-            return next((outlook for outlook in outlooks if outlook.way == own), None)
+            return own
         fitting = [
             outlook
             for outlook in outlooks
@@ -47,7 +47,7 @@ class WhatIfQuery(NamedTuple):
             raise InvalidChange(
                 f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {pairs}"
             )
-        return min(fitting, key=lambda outlook: own is None or outlook.way.protocol != own.protocol)
+        return min(fitting, key=lambda outlook: own is None or outlook.way.protocol != own.way.protocol)
 
 
 def parse_query(
@@ -115,6 +115,7 @@ def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: 
     """Return the document of ``what-if --json``."""
     before, after = change.before, change.after
     names = {**before.names, **{member: after.names[member] for member in change.new}}
+    staying = {member.member_id for member in after.members}
     return {
         "groupId": before.group_id,
         "kind": before.kind,
@@ -125,11 +126,7 @@ def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: 
         "timestamp": before.timestamp,
         "names": names,
         "added": [member.member_id for member in after.members if member.member_id in change.new],
-        "removed": [
-            member.member_id
-            for member in before.members
-            if member.member_id not in {neighbour.member_id for neighbour in after.members}
-        ],
+        "removed": [member.member_id for member in before.members if member.member_id not in staying],
         "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
         "inexact": [*before.unknown, *change.notes],
         "answers": [_outlook_document(outlook, chosen=outlook is chosen) for outlook in outlooks],
@@ -137,16 +134,11 @@ def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: 
 
 
 def _outlook_document(outlook: Outlook, *, chosen: bool) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        "protocol": outlook.way.protocol,
-        "assignor": outlook.way.assignor,
-        "own": outlook.own,
-        "chosen": chosen,
-    }
+    document = {**outlook.way._asdict(), "own": outlook.own, "chosen": chosen}
     if outlook.problem is not None:
-        return {**said, "problem": outlook.problem}
+        return {**document, "problem": outlook.problem}
     return {
-        **said,
+        **document,
         "rounds": outlook.rounds,
         "roundsExact": outlook.exact_rounds,
         "moved": outlook.moved,

@@ -23,7 +23,6 @@ from streaming.simulation.what_if import (
     Outlook,
     ProtocolAssignor,
     apply_change,
-    current_pair,
     outlook,
     outlooks,
 )
@@ -144,8 +143,8 @@ def test_other_kinds_of_groups_are_rejected(kind: str) -> None:
 
 
 def test_custom_assignor_cannot_be_simulated() -> None:
-    assert current_pair(two("StreamsPartitionAssignor")) is None
-    assert current_pair(two("uniform")) == UNIFORM
+    assert apply_change(two("StreamsPartitionAssignor"), GroupChange()).own is None
+    assert apply_change(two("uniform"), GroupChange()).own == UNIFORM
     assert not any(one.own for one in outlooks(apply_change(two("mine"), GroupChange())))
 
 
