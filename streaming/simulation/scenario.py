@@ -148,17 +148,18 @@ class _Draft:
 
     def join(self, event: ScenarioEvent) -> None:
         self.states[event.member] = ("up", event.at)
-        self.clients[event.member] = _client(event, None, self.scenario)
-        self._plan(vocabulary.Start(event.at, (self.clients[event.member],)), event)
+        client = _configured(event, vocabulary.Client(event.member, tuple(self.scenario.topics)))
+        self.clients[event.member] = client
+        self._plan(vocabulary.Start(event.at, (client,)), event)
 
     def bounce(self, event: ScenarioEvent) -> None:
-        self.clients[event.member] = _client(event, self.clients[event.member], self.scenario)
-        self.returns[event.member] = (event.at + event.down_ms, event, vocabulary.Start)
-        self._plan(vocabulary.Stop(event.at, (event.member,)), event)
+        name = event.member
+        self.clients[name] = _configured(event, self.clients[name])
+        is_pause = event.kind == "pause"
+        self.returns[name] = (event.at + event.down_ms, event, vocabulary.Thaw if is_pause else vocabulary.Start)
+        self._plan((vocabulary.Freeze if is_pause else vocabulary.Stop)(event.at, (name,)), event)
 
-    def pause(self, event: ScenarioEvent) -> None:
-        self.returns[event.member] = (event.at + event.down_ms, event, vocabulary.Thaw)
-        self._plan(vocabulary.Freeze(event.at, (event.member,)), event)
+    pause = bounce
 
     def crash(self, event: ScenarioEvent) -> None:
         is_crash = event.kind == "crash"
@@ -174,7 +175,7 @@ class _Draft:
 
     def subscribe(self, event: ScenarioEvent) -> None:
         name = event.member
-        self.clients[name] = client = _client(event, self.clients[name], self.scenario)
+        self.clients[name] = client = _configured(event, self.clients[name])
         if self.states[name][0] == "left":
             # A consumer that unsubscribes leaves the group, and joins again with its next subscription.
             self.states[name] = ("up", event.at)
@@ -201,17 +202,15 @@ class _Draft:
         self._plan(vocabulary.CoordinatorFails(event.at), event)
 
 
-def _client(happening: ScenarioEvent, before: vocabulary.Client | None, scenario: Scenario) -> vocabulary.Client:
-    """Return the process's configuration after this event; a bounce keeps the fields that it does not set."""
-    if happening.kind == "join" or before is None:
-        before = vocabulary.Client(happening.member, tuple(scenario.topics))
+def _configured(event: ScenarioEvent, client: vocabulary.Client) -> vocabulary.Client:
+    """Return the process's configuration after this event, which keeps the fields that the event does not set."""
     return replace(
-        before,
-        topics=before.topics if happening.topics is None else happening.topics,
-        instance_id=happening.instance_id or before.instance_id,
-        rack_id=happening.rack_id or before.rack_id,
-        assignors=happening.assignors or before.assignors,
-        group_protocol=happening.group_protocol or before.group_protocol,
+        client,
+        topics=client.topics if event.topics is None else event.topics,
+        instance_id=event.instance_id or client.instance_id,
+        rack_id=event.rack_id or client.rack_id,
+        assignors=event.assignors or client.assignors,
+        group_protocol=event.group_protocol or client.group_protocol,
     )
 
 
