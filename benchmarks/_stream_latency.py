@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer
 
+from benchmarks._document import table
 from streaming.records.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
 from tests.support.background import run_in_background
 
@@ -152,26 +153,21 @@ def folder_size(folder: Path) -> int:
 
 def latency_table(latencies: dict[str, LatencyRuns]) -> str:
     """Return the table of all runs but the first."""
-    lines = [
-        (
-            f"From event to readable output at {PER_SECOND} events a second, in turns; the first of {TURNS} is not "
-            "counted. Phases are medians of the last turn's batches."
-        ),
-        "",
-        (
-            "| variant | p50 ms | p95 ms | of (d) | p50 by turn | batch | addBatch | planning | latestOffset | WAL "
-            "| commit |"
-        ),
-        "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
     settled = {name: [ms for turn in waits.runs[1:] for ms in turn] for name, waits in latencies.items()}
     base = statistics.median(settled["(d) JVM aggregation"])
+    rows = []
     for name, waits in latencies.items():
         middle, high = statistics.median(settled[name]), statistics.quantiles(settled[name], n=20)[-1]
         by_turn = ", ".join(f"{statistics.median(turn):.0f}" for turn in waits.runs)
-        phases = " | ".join(map(str, waits.phases.values()))
-        lines.append(f"| {name} | {middle:.0f} | {high:.0f} | {middle / base:.2f} | {by_turn} | {phases} |")
-    return "\n".join(lines)
+        rows.append(
+            [name, f"{middle:.0f}", f"{high:.0f}", f"{middle / base:.2f}", by_turn, *map(str, waits.phases.values())]
+        )
+    phases = ["batch", "addBatch", "planning", "latestOffset", "WAL", "commit"]
+    return (
+        f"From event to readable output at {PER_SECOND} events a second, in turns; the first of {TURNS} is not "
+        "counted. Phases are medians of the last turn's batches.\n\n"
+        + table(["variant", "p50 ms", "p95 ms", "of (d)", "p50 by turn", *phases], rows)
+    )
 
 
 def growth_line(parts: list[tuple[int, int]]) -> str:

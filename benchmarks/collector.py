@@ -17,7 +17,7 @@ import time
 from struct import pack
 from typing import NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from benchmarks import _document
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
@@ -28,8 +28,6 @@ from streaming.kafka.clients import reader_config
 from streaming.settings.config import load
 from streaming.settings.connection import KafkaSettings
 
-#: The only client id that a broker lets write to internal topics.
-_ADMIN = "__admin_client"
 _AT_ONCE = 2000
 
 
@@ -44,30 +42,16 @@ class Run(NamedTuple):
 
 def fill(servers: str, records: int, groups: int) -> None:
     """Write commits of this many groups, one for each partition of a topic, as brokers write them."""
-    first = Consumer({"bootstrap.servers": servers, "group.id": "first", "session.timeout.ms": 6000})
-    first.subscribe(["nothing-there"])
-    while OFFSETS_TOPIC not in first.list_topics(timeout=10).topics:
-        first.poll(0.2)
-    first.close()
-    partitions = len(
-        Producer({"bootstrap.servers": servers}).list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
-    )
-    producer = Producer(
-        {"bootstrap.servers": servers, "client.id": _ADMIN, "linger.ms": 50, "queue.buffering.max.messages": 500_000}
-    )
+    from benchmarks._large_stage import Log  # the measured processes must not import what it needs
+
+    log = Log(servers)
     begun = int(time.time() * 1000) - records
     for number in range(records):
         group = b"group-%07d" % (number % groups)
         key = pack(">hh", 1, len(group)) + group + pack(">h", 6) + b"orders" + pack(">i", number // groups)
         value = pack(">hqihq", 3, number, 1, 0, begun + number)
-        while True:
-            try:
-                producer.produce(OFFSETS_TOPIC, value, key, number % groups % partitions, timestamp=begun + number)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    if producer.flush(120):
-        raise RuntimeError("the broker did not take all records")
+        log.write([(key, value)], number % groups % log.partitions, begun + number)
+    log.flush()
 
 
 def bare(servers: str) -> int:

@@ -14,7 +14,6 @@ One embedded broker, one Spark session, the same membership topic for all:
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import time
 import uuid
@@ -29,7 +28,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
-from benchmarks._document import put
+from benchmarks._document import machine, put, table
 from benchmarks._stream_latency import growth, growth_line, latency, latency_table
 from benchmarks._stream_load import events
 from streaming.kafka.broker import EmbeddedBroker
@@ -261,7 +260,7 @@ def main() -> None:
     runs["(c) plain loop, one process"] = plain
     text = "\n\n".join(
         (
-            table(sizes.events, sizes.groups, runs),
+            throughput_text(sizes.events, sizes.groups, runs),
             f"State: {packed:,.0f} bytes a group of 20 members with 40 partitions.",
             latency_table(waits),
             growth_line(grown),
@@ -277,27 +276,20 @@ def main() -> None:
         put("stream", text)
 
 
-def table(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
-    """Return the throughput table, relative to the passthrough's."""
+def throughput_text(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
+    """Return the throughput table, relative to the passthrough's, and what was measured."""
     base = runs["(a) passthrough"]
-    lines = [
-        "## Stream",
-        "",
-        (
-            f"{platform.system()} {platform.machine()}, 2 cores, Python {platform.python_version()}, embedded "
-            f"broker on the same machine; {count:,} events (90 % heartbeats and repeats, 10 % changes) over "
-            f"{groups:,} groups of 20 members, seed 1; medians of the third run and later in one Spark session, "
-            f"rounds in Python."
-        ),
-        "",
-        "| variant | events/s | of (a) | events per CPU second | of (a) |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for name, run in sorted(runs.items()):
         speed, thrift = count / run.seconds, count / run.cpu
         ratios = base.seconds / run.seconds, base.cpu / run.cpu
-        lines.append(f"| {name} | {speed:,.0f} | {ratios[0]:.2f} | {thrift:,.0f} | {ratios[1]:.2f} |")
-    return "\n".join(lines)
+        rows.append([name, f"{speed:,.0f}", f"{ratios[0]:.2f}", f"{thrift:,.0f}", f"{ratios[1]:.2f}"])
+    return (
+        f"## Stream\n\n{machine()}, embedded broker on the same machine; {count:,} events (90 % heartbeats and "
+        f"repeats, 10 % changes) over {groups:,} groups of 20 members, seed 1; medians of the third run and later in "
+        "one Spark session, rounds in Python.\n\n"
+        + table(["variant", "events/s", "of (a)", "events per CPU second", "of (a)"], rows)
+    )
 
 
 if __name__ == "__main__":

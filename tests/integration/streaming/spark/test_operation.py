@@ -12,11 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from msgspec import UNSET, structs
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.support.epochs import Epochs
-from tests.support.histories import as_topic
+from tests.support.histories import Log, as_topic
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
 from tests.support.load import rss
 from tests.support.recorded import membership_log
@@ -87,9 +85,17 @@ def test_after_an_outage_the_burst_stays_within_memory(tmp_path: Path) -> None:
 def test_a_batch_of_snapshots_may_exceed_the_direct_memory(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     job.environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:MaxDirectMemorySize=48m"}
-    seen = (one for one in Epochs(100, 5, rules=True, partitions=10).log(1500) if one.type == "group.observed")
-    told = (structs.replace(view, data=structs.replace(view.data, followed=UNSET)) for view in seen)
-    log = as_topic(told, 4)
+    history = Log("large")
+    shares = [{"t": list(range(10 * place, 10 * place + 10))} for place in range(100)]
+    snapshots = []
+    for number in range(1500):
+        epoch = 1 + number // 10
+        if number % 10 == 0:
+            first, second = epoch % 100, (epoch + 1) % 100
+            shares[first], shares[second] = shares[second], shares[first]
+        members = {f"member-{place:03d}": share for place, share in enumerate(shares)}
+        snapshots.append(history.observe(epoch, members, protocol="uniform", epoch=True))
+    log = as_topic(snapshots, 4)
     assert sum(len(value or b"") for rows in log for _, value, _ in rows) > 48 << 20
     job.feed(log)
     job.drain()
