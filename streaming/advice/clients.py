@@ -151,13 +151,7 @@ _SPRING_TIMES: Final = ("heartbeat.interval", "max.poll.interval")
 
 
 def parse_configuration(source: str, text: str) -> ClientConfiguration:
-    """Return the settings of a client's configuration file.
-
-    ``source``: its name: ``.yaml`` and ``.yml`` are YAML, everything else ``name=value`` lines.
-
-    Raises:
-        UnreadableConfiguration: it is neither, or has no settings.
-    """
+    """Return the settings of the file ``source``: ``.yaml`` and ``.yml`` are YAML, others ``name=value`` lines."""
     client: Client | None = None
     values: dict[str, str] = {}
     names: dict[str, str] = {}

@@ -65,12 +65,7 @@ class Counts:
 
 
 class LogReader:
-    """Reads one file.
-
-    Args:
-        name: of the file.
-        newest_ms: time of the file: timestamps without a year or a day are not newer.
-    """
+    """Reads one file, last written at ``newest_ms``: no timestamp in it is newer."""
 
     def __init__(self, name: str, newest_ms: int) -> None:
         self.counts = Counts()

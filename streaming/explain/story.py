@@ -32,11 +32,7 @@ def _order(event: LogEvent) -> tuple[str, int, tuple[str, int]]:
 
 
 class EventSorter:
-    """Sorts events of any number in constant memory: runs in temporary files, merged.
-
-    Args:
-        temporary: opens a file that is gone when it is closed.
-    """
+    """Sorts events of any number in constant memory: runs in files that ``temporary`` opens, merged."""
 
     def __init__(self, temporary: Callable[[], BinaryIO]) -> None:
         self._temporary = temporary
@@ -77,14 +73,9 @@ def group_stories(
     start_ms: int | None = None,
     end_ms: int | None = None,
 ) -> Iterator[GroupStory]:
-    """Yield the story of each group.
+    """Yield the story of each group from sorted events: its rounds from ``start_ms`` to ``end_ms``.
 
-    Args:
-        events: by group and time.
-        coordinated: groups in the logs of coordinators.
-        newest: last time of the logs, ms.
-        start_ms: rounds before are left out.
-        end_ms: rounds after are left out.
+    ``coordinated``: groups in the logs of coordinators. ``newest``: last time of the logs, ms.
     """
     for group_id, of_group in groupby(events, key=lambda event: event.group_id):
         yield _story(group_id, of_group, group_id in coordinated, newest, start_ms, end_ms)

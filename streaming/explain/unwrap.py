@@ -76,12 +76,9 @@ def read_json(text: str) -> dict[str, Any]:
 
 
 def timestamp_in(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
-    """Return the timestamp of a message, -1 ms if it has none.
+    """Return the timestamp in a message's header, else ``outside``, that of the document around it; -1 ms: none.
 
-    Args:
-        header: the text before the message.
-        outside: the timestamp of the document around it.
-        newest_ms: the time of the file. It gives the year, or the day, that a header lacks.
+    ``newest_ms``: the time of the file. It gives the year, or the day, that a header lacks.
     """
     return last_timestamp(header) or outside or _american(header) or _incomplete(header, newest_ms) or LogTimestamp(-1)
 

@@ -40,11 +40,7 @@ class NotifyMetrics:
 
 
 def notify(settings: Settings, stop: threading.Event, metrics: NotifyMetrics) -> None:
-    """Send notifications to all targets until ``stop`` is set, each target in a thread.
-
-    Raises:
-        Exception: the error of a thread, after all have ended.
-    """
+    """Send notifications to all targets, each in a thread, until ``stop`` is set or the first error."""
     followers = [TargetFollower(settings, target, stop, metrics) for target in settings.notify]
     with ThreadPoolExecutor(len(followers), "notify") as threads:
         runs = [threads.submit(follower.run) for follower in followers]
@@ -55,11 +51,7 @@ def notify(settings: Settings, stop: threading.Event, metrics: NotifyMetrics) ->
 
 
 def read_secret(target: NotifyTarget) -> str:
-    """Return the contents of the target's ``secret_file`` without surrounding blanks; empty without one.
-
-    Raises:
-        UnusableSecret: the file can't be read.
-    """
+    """Return the contents of the target's ``secret_file`` without surrounding blanks; empty without one."""
     if target.secret_file is None:
         return ""
     try:

@@ -43,11 +43,7 @@ class Request(NamedTuple):
 
 
 def request(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:
-    """Return the request that sends a notification to a target, signed at ``now_ms``.
-
-    Raises:
-        UnusableSecret: the target needs a secret and has none, or a malformed one.
-    """
+    """Return the request that sends a notification to a target, signed at ``now_ms``."""
     if target.type in {"pagerduty", "opsgenie"} and not secret:
         raise UnusableSecret(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
     match target.type:

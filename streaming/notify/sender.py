@@ -38,13 +38,7 @@ class _Unavailable(OutsideFailure):
 
 
 class Sender:
-    """Sends requests to one receiver.
-
-    Args:
-        name: the target's, for log lines.
-        wait: waits that many seconds.
-        allow_private: allow a private, loopback or link-local address.
-    """
+    """Sends requests to the receiver of one target, if it is public or ``allow_private``; ``wait`` takes seconds."""
 
     def __init__(self, name: str, wait: Callable[[float], None], *, allow_private: bool = False) -> None:
         self._name = name
