@@ -46,28 +46,14 @@ def after(member: MemberDiff) -> Partitions:
     return {topic: sorted(partitions) for topic, partitions in sorted(merged.items()) if partitions}
 
 
-def _reported(lines: Iterable[ReportLine], eager: bool) -> dict[str, dict[int, Partitions]]:
-    """``{member: {generation: what it held once that generation's callbacks were done}}``.
+def _held(lines: Iterable[ReportLine], *, eager: bool) -> dict[int, Partitions]:
+    """Return what a member owned once a generation's callbacks were done, by generation.
 
     Eager members revoke everything before they join again, still under the old generation, so only an assignment
     counts for them; what a consumer gives up while it closes is no part of any generation.
     """
-    held: dict[str, dict[int, Partitions]] = defaultdict(dict)
-    for line in lines:
-        if line.closing or not line.member_id or line.generation < 0:
-            continue
-        if eager and line.event != "assigned":
-            continue
-        held[line.member_id][line.generation] = line.owned
-    return held
-
-
-def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
-    """Return what each member owned after a revocation that was its first callback in a generation."""
-    first: dict[tuple[str, int], ReportLine] = {}
-    for line in lines:
-        first.setdefault((line.member_id, line.generation), line)
-    return {place: line.owned for place, line in first.items() if line.event == "revoked" and not line.closing}
+    done = (line for line in lines if not line.closing and line.generation >= 0)
+    return {line.generation: line.owned for line in done if line.event == "assigned" or not eager}
 
 
 def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
@@ -77,50 +63,42 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
     knows its number before its share. A generation without a callback of its own (cooperative: nothing changed)
     counts with what the member held before. A cooperative client may have joined the next round by the time its
     callback gives partitions up, which then comes under that round's number. A member is compared from the first
-    generation it reported on; ``eager_groups`` says by group whether its members run eagerly.
+    generation it reported on; ``eager_groups``: whether the members of a group run eagerly.
 
     A consumer has no callback of a generation that the next one replaced before it received its share, or that it
     was killed in. What it held before is compared then as well, but a difference from that proves nothing.
     """
-    lines, diffs = list(reports), list(diffs)
-    closing: dict[str, dict[int, list[Partitions]]] = defaultdict(lambda: defaultdict(list))
-    latest_seen: dict[str, int] = {}
-    for line in lines:
-        latest_seen[line.member_id] = max(line.generation, latest_seen.get(line.member_id, -1))
-        if line.closing:
-            closing[line.member_id][line.generation].append(line.owned)
+    diffs = list(diffs)
+    reports_of: dict[str, list[ReportLine]] = defaultdict(list)
+    for line in reports:
+        reports_of[line.member_id].append(line)
     shown: dict[str, set[int]] = defaultdict(set)
     for diff in diffs:
         for member_id in diff.members:
             shown[member_id].add(diff.generation or 0)
-    given_up = _given_up(lines)
-    held = {eager: _reported(lines, eager) for eager in (True, False)}
     compared, differences = 0, []
-    for diff in diffs:
-        generation = diff.generation
-        if generation is None:
-            continue
+    for diff in (diff for diff in diffs if diff.generation is not None):
+        generation, eager = diff.generation or 0, eager_groups[diff.group_id]
         for member_id, member in diff.members.items():
-            reports_of = held[eager_groups[diff.group_id]].get(member_id, {})
-            earlier = [g for g in reports_of if g <= generation]
-            gone = generation > latest_seen.get(member_id, -1) and (member_id in closing or not after(member))
-            if not earlier or gone:
+            lines = reports_of[member_id]
+            held, last = _held(lines, eager=eager), max((line.generation for line in lines), default=-1)
+            earlier = [reported for reported in held if reported <= generation]
+            if not earlier or (generation > last and (any(line.closing for line in lines) or not after(member))):
                 continue  # not joined yet, leaving, or crashed: without a callback
-            last_reports = closing.get(member_id, {})
-            reported = [reports_of[max(earlier)], *last_reports.get(generation, ())]
-            late = given_up.get((member_id, generation + 1))
-            if late is not None and generation not in reports_of and not eager_groups[diff.group_id]:
-                reported.append(late)
-            agrees = after(member) in reported
-            closed = generation in last_reports  # joined this round, and closed before it received its share
-            last = latest_seen.get(member_id, -1)
+            closing = [line.owned for line in lines if line.closing and line.generation == generation]
+            owned = [held[max(earlier)], *closing]
+            late = next((line for line in lines if line.generation == generation + 1), None)
+            if late is not None and late.event == "revoked" and not (late.closing or eager or generation in held):
+                owned.append(late.owned)
+            agrees = after(member) in owned
+            # Closed in this round, or replaced by the next one, before the member received its share.
             replaced = last < generation or any(generation < later <= last for later in shown[member_id])
-            if not agrees and generation not in reports_of and (closed or replaced):
+            if not agrees and generation not in held and (closing or replaced):
                 continue
             compared += 1
             if not agrees:
                 differences.append(
                     f"{diff.group_id} generation {generation}, {member_id}: the diff says {after(member)}, "
-                    f"the consumer reported {reports_of[max(earlier)]}"
+                    f"the consumer reported {owned[0]}"
                 )
     return Agreement(compared, tuple(differences))
