@@ -139,30 +139,10 @@ def test_every_protocol(run: Run) -> None:
     assert found[1] == {"assignment": {"c1": {"t": [0, 1]}}}
 
 
-def test_explained(run: Run) -> None:
-    done = run("assign", "--explain", stdin=lines(RANGE))
-    assert parsed_lines(done.stdout) == [
-        {
-            **RANGE_ANSWER,
-            "members": {
-                member: {
-                    "owned": {},
-                    "revoked": {},
-                    "assigned": {"日本": partitions},
-                    "kept": {},
-                    "decisions": [
-                        {
-                            "rule": "range",
-                            "topic": "日本",
-                            "partitions": partitions,
-                            "why": f"subscriber {place} of 2: 1 each, the first 1 one more",
-                        }
-                    ],
-                }
-                for place, (member, partitions) in enumerate([("é", [0, 1]), ("😀", [2])], 1)
-            },
-        }
-    ]
+def test_reasons_are_added(run: Run) -> None:
+    (answer,) = parsed_lines(run("assign", "--explain", stdin=lines(RANGE)).stdout)
+    assert answer["assignment"] == RANGE_ANSWER["assignment"]
+    assert [answer["members"][member]["decisions"][0]["rule"] for member in ("é", "😀")] == ["range", "range"]
 
 
 def test_side_by_side_as_a_table(run: Run) -> None:
@@ -172,13 +152,3 @@ def test_side_by_side_as_a_table(run: Run) -> None:
     assert header.replace("┃", " ").split() == ["member", "range", "roundrobin", "sticky", "cooperative-sticky"]
     assert rows[0].replace("│", " ").split() == ["é", "日本:0-1", "日本:0,2", "日本:0,2", "日本:0,2"]
     assert [row.split()[1] for row in rows[2:]] == ["kept", "revoked", "assigned", "moved", "most", "least"]
-
-
-def test_side_by_side_for_programs(run: Run) -> None:
-    found = parsed_lines(run("assign", "--compare", stdin=lines(RANGE)).stdout)
-    assert {name: answer["assignment"] for name, answer in found[0]["compared"].items()} == {
-        "range": RANGE_ANSWER["assignment"],
-        "roundrobin": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
-        "sticky": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
-        "cooperative-sticky": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
-    }

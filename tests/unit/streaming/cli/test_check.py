@@ -44,23 +44,6 @@ def test_a_violation_is_exit_status_1(run: Run) -> None:
     )
 
 
-def test_a_placement(run: Run) -> None:
-    assert check(run, PLACED) == (
-        1,
-        [
-            {
-                "ok": False,
-                "rules": ["rack-spread", "even-replicas", "even-leaders"],
-                "violations": ["even-leaders: broker 0 has 2, broker 1 0"],
-                "leaders": {"0": 2, "1": 0},
-                "replicas": {"0": 2, "1": 2},
-                "moves": [],
-                "leaderChanges": [{"partition": "0", "from": 0, "to": 1}],
-            }
-        ],
-    )
-
-
 def test_bad_lines_win_over_violations(run: Run) -> None:
     status, found = check(run, EARLY, GROUP, GOOD)
     assert (status, found[1]) == (

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streaming.cli.options import Session
+import pytest
+
+from assignors.errors import BadInput
+from streaming.cli.options import Session, duration_ms, time_ms
 
 
 def test_session_options_are_passed_to_child_processes() -> None:
@@ -19,3 +22,42 @@ def test_the_settings_of_a_session_are_its_options_over_its_file(tmp_path: Path)
     file.write_text('[kafka]\nbootstrap_servers = "file:1"\n[topics]\nprefix = "f."\n')
     settings = Session("option:1", file, None, "text", verbose=False).settings
     assert (settings.kafka.bootstrap_servers, settings.topics.prefix) == ("option:1", "f.")
+
+
+def test_durations() -> None:
+    texts = ("500ms", "20s", "5m", "12h", "30d", "2w")
+    assert [duration_ms(text, "--keep") for text in texts] == [
+        *(500, 20_000, 300_000),
+        *(43_200_000, 2_592_000_000, 1_209_600_000),
+    ]
+    assert duration_ms("0s", "--down", minimum=0) == 0
+
+
+@pytest.mark.parametrize("wrong", ["", "d", "0d", "-1d", "30", "1y", "1.5s", "²d", "٣d", "9" * 5000 + "d"])
+def test_unreadable_durations(wrong: str) -> None:
+    with pytest.raises(BadInput, match=f"--keep {wrong}: write 500ms.*, more than 0$"):
+        duration_ms(wrong, "--keep")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0", 0),
+        ("1700000000123", 1_700_000_000_123),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14T22:13:20.123Z", 1_700_000_000_123),
+        ("2023-11-14T23:13:20+01:00", 1_700_000_000_000),
+        ("2023-11-14 22:13:20", 1_700_000_000_000),
+        ("9998-12-31T23:59:59Z", 253_370_764_799_000),
+    ],
+)
+def test_times(text: str, found: int) -> None:
+    assert time_ms(text, "--at") == found
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "now", "22:13", "-1", "1969-12-31T23:59:59Z", "253370764800000", "²", "9" * 5000, "1.5"]
+)
+def test_invalid_times(wrong: str) -> None:
+    with pytest.raises(BadInput, match=r"^--at .*: write RFC 3339"):
+        time_ms(wrong, "--at")

@@ -11,9 +11,10 @@ from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
 from streaming.cli.json_lines import answer_lines
 from streaming.cli.partitioning import parse_key, partition_chooser
+from tests.unit.streaming.cli.conftest import Run
 
 
-def run(data: bytes, partitions: int = 10, *, limit: int | None = None, **options: Any) -> Any:
+def answered(data: bytes, partitions: int = 10, *, limit: int | None = None, **options: Any) -> Any:
     answers: list[Any] = []
     keys = options.pop("keys", "utf8")
     choose = partition_chooser(options.pop("partitioner", "murmur2"), partitions, **options)
@@ -29,32 +30,32 @@ def of(*keys: str, partitions: int = 10) -> list[str]:
 
 def test_lines_are_answered_in_order() -> None:
     data = "\ufeffalice\r\n\nb\u00f6b\n\r\n\ufeffx\n日本".encode()
-    assert run(data) == (0, of("alice", "", "böb", "", "\ufeffx", "日本"))
+    assert answered(data) == (0, of("alice", "", "böb", "", "\ufeffx", "日本"))
 
 
 def test_large_partition_counts() -> None:
     many = 2**31 - 1
-    assert run(b"21\nabc\n", many) == (0, of("21", "abc", partitions=many))
+    assert answered(b"21\nabc\n", many) == (0, of("21", "abc", partitions=many))
 
 
 def test_base64() -> None:
     keys = [b"alice", b"\xff\xfe\x00", b""]
     data = b"\n".join(base64.b64encode(key) for key in keys) + b"\n__-_\n"
     expected = [str(partition_for_key(key, 10)) for key in [*keys, b"\xff\xff\xbf"]]
-    assert run(data, keys="base64") == (0, expected)
+    assert answered(data, keys="base64") == (0, expected)
 
 
 def test_invalid_key_gets_an_error_on_its_line() -> None:
     error = '{"error":{"type":"InvalidKey","message":"key: not utf8: '
-    status, lines = run(b"a\n\xff\nb\n")
+    status, lines = answered(b"a\n\xff\nb\n")
     assert (status, lines[0], lines[2], lines[1].startswith(error)) == (2, *of("a", "b"), True)
-    status, lines = run(b"YQ==\n!\nYg==\n", keys="base64")
+    status, lines = answered(b"YQ==\n!\nYg==\n", keys="base64")
     assert (status, lines[0], lines[2]) == (2, *of("a", "b"))
     assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"key: not base64: ')
 
 
 def test_a_line_as_long_as_the_limit_is_read() -> None:
-    assert run(b"abcd\nefgh\n", limit=4) == (0, of("abcd", "efgh"))
+    assert answered(b"abcd\nefgh\n", limit=4) == (0, of("abcd", "efgh"))
 
 
 def test_a_line_over_the_limit_inside_a_block() -> None:
@@ -63,16 +64,16 @@ def test_a_line_over_the_limit_inside_a_block() -> None:
         'shorten it or raise --max-line-bytes"}}'
     )
     expected = [*of("abc"), error % 2, *of("", "xyz", "a"), error % 6]
-    assert run(b"abc\nabcd\n\nxyz\r\na\nabcde", limit=3) == (2, expected)
+    assert answered(b"abc\nabcd\n\nxyz\r\na\nabcde", limit=3) == (2, expected)
 
 
 def test_sticky_stays_for_a_batch() -> None:
-    status, lines = run(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
+    status, lines = answered(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
     batches = [set(lines[at : at + 10]) for at in range(0, 500, 10)]
     assert status == 0
     assert all(len(batch) == 1 for batch in batches)
     assert len(set().union(*batches)) == 6
-    again = run(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
+    again = answered(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
     assert again == (status, lines)
 
 
@@ -89,3 +90,45 @@ def test_sticky_stays_for_a_batch() -> None:
 def test_refused(partitioner: Any, options: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         partition_chooser(partitioner, **{"partitions": 3, **options})
+
+
+def test_keys_of_the_java_tests(run: Run) -> None:
+    keys = ["21", "foobar", "a-little-bit-long-string", "a-little-bit-longer-string", "abc", ""]
+    done = run("partition", "--partitions", "1000", stdin="\n".join(keys) + "\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["340", "166", "112", "819", "107", "681"]
+
+
+def test_round_robin_and_sticky(run: Run) -> None:
+    done = run("partition", "--partitions", "3", "--partitioner", "round-robin", stdin="k\n" * 5)
+    assert done.stdout.split() == ["0", "1", "2", "0", "1"]
+    done = run("partition", "--partitions", "3", "--partitioner", "round-robin", "--start", "2", stdin="k\n" * 2)
+    assert done.stdout.split() == ["2", "0"]
+    sticky = ("partition", "--partitions", "50", "--partitioner", "sticky", "--seed", "9")
+    done = run(*sticky, stdin="k\n" * 400)
+    assert [len(set(done.stdout.split()[at : at + 164])) for at in (0, 164)] == [1, 1]
+    assert done.stdout == run(*sticky, stdin="k\n" * 400).stdout
+    done = run(*sticky, "--batch-size", "400", "--record-size", "200", stdin="k\n" * 4)
+    assert [len(set(done.stdout.split()[at : at + 2])) for at in (0, 2)] == [1, 1]
+
+
+def test_bad_usage(run: Run) -> None:
+    for arguments, message in (
+        (("--partitions", "0"), "--partitions: 0; must be between 1 and 2147483647"),
+        (("--partitions", "many"), "--partitions"),
+        ((), "--partitions"),
+        (("--partitions", "3", "--partitioner", "best"), "best"),
+        (("--partitions", "3", "--keys", "hex"), "hex"),
+    ):
+        done = run("partition", *arguments, stdin="a\n")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: ")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_million_keys_through_a_pipe(run: Run) -> None:
+    done = run("partition", "--partitions", "12", stdin="".join(f"key-{n}\n" for n in range(1_000_000)))
+    found = done.stdout.splitlines()
+    assert (done.returncode, len(found)) == (0, 1_000_000)
+    assert found[::99_999] == [str(partition_for_key(b"key-%d" % n, 12)) for n in range(0, 1_000_000, 99_999)]
