@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -49,7 +49,8 @@ class OwnerLine(Struct, frozen=True, kw_only=True, rename="camel"):
 class GroupOverview(NamedTuple):
     """A group's latest assignment, its last episodes and its open incidents, the newest first.
 
-    ``today``: the downtime of its episodes of today; ``budget``: what is left of its service level today.
+    ``today``: the downtime of its episodes of today; ``budget``: what is left of its service level today; ``lag``: in
+    records, as last sampled.
     """
 
     latest: LatestAssignment
@@ -57,6 +58,7 @@ class GroupOverview(NamedTuple):
     today: Downtime | None = None
     incidents: Sequence[IncidentRecord] = ()
     budget: ErrorBudget | None = None
+    lag: int | None = None
 
     @property
     def kind(self) -> str:
@@ -116,10 +118,12 @@ def group_overviews(
     incidents: Iterable[IncidentRecord],
     now_ms: int,
     levels: Sequence[ServiceLevel] = (),
+    *,
+    lags: Mapping[str, int | None] | None = None,
 ) -> list[GroupOverview]:
     """Return all groups by their ids, each with its newest episode, today's downtime and its open incidents.
 
-    ``levels``: the service levels of ``[[slo]]``.
+    ``levels``: the service levels of ``[[slo]]``; ``lags``: of the groups, where they are known.
     """
     episodes_of: defaultdict[str, list[EpisodeRecord]] = defaultdict(list)
     today: defaultdict[str, list[Episode]] = defaultdict(list)
@@ -138,7 +142,8 @@ def group_overviews(
         own, level = today[name], service_level(levels, name)
         downtime = together(episode.downtime for episode in own)
         budget = error_budget(own, level.downtime_day_ms, level.worst_delay_ms) if level else None
-        overviews.append(GroupOverview(latest, in_order(episodes_of[name])[-1:], downtime, incidents_of[name], budget))
+        newest, lag = in_order(episodes_of[name])[-1:], (lags or {}).get(name)
+        overviews.append(GroupOverview(latest, newest, downtime, incidents_of[name], budget, lag))
     return overviews
 
 
@@ -188,10 +193,11 @@ def _group_fields(group: GroupOverview) -> dict[str, Any]:
 def group_line(group: GroupOverview) -> dict[str, Any]:
     """Return a group as a line of ``groups --json``.
 
-    ``downtimeToday`` is null where none is known; ``slo`` is left out without a service level.
+    ``downtimeToday`` and ``lag`` are null where none is known; ``slo`` is left out without a service level.
     """
     line = _group_fields(group) | {
         "members": len(group.latest.members),
+        "lag": group.lag,
         "downtimeToday": group.today,
         "episode": next(raw_records(group.episodes), None),
         "incidents": [*raw_records(group.incidents)],

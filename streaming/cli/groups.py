@@ -39,9 +39,13 @@ from streaming.cli.output import Progress, answer, read_records, warn_skipped
 from streaming.episodes.budget import ErrorBudget
 from streaming.episodes.status import StatusName
 from streaming.episodes.story import count, duration
+from streaming.kafka.access import NotAllowed
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.diff_reader import DiffRecord, read_diffs
 from streaming.kafka.group_reader import read_history
+from streaming.kafka.lag_reader import read_lags
+from streaming.kafka.topic_reader import TopicUnreadable
+from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
 from streaming.records.diffs import Cause
 from streaming.records.episodes import Downtime, Episode, Incident
@@ -55,12 +59,12 @@ _AS_OF = time_option("--at", _AT, show_default="now")
 
 @connected("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
 def groups(settings: Settings, *, at: int | None = _AS_OF, as_json: AsJson = False) -> None:
-    """List all groups: kind, status, members, downtime today (UTC), open incidents and the last episode.
+    """List all groups: kind, status, members, lag, downtime today (UTC), open incidents and the last episode.
 
     With service levels in the settings ([[slo]]) also how much of today's downtime budget is left.
     """
-    records = _read(settings, None, at)
-    overviews = group_overviews(*records, now_ms=now_ms() if at is None else at, levels=settings.slo)
+    records, lags = _read(settings, None, at), _lags(settings) if at is None else None
+    overviews = group_overviews(*records, now_ms=now_ms() if at is None else at, levels=settings.slo, lags=lags)
 
     def lines() -> Iterator[Table | SafeText]:
         for record in newest_first(records.incidents):
@@ -91,7 +95,7 @@ def top(
             if number:
                 time.sleep(interval)
             records = read_groups(settings, on_malformed=warn_skipped)
-            overviews = worst_first(group_overviews(*records, now_ms=now_ms()))[:limit]
+            overviews = worst_first(group_overviews(*records, now_ms=now_ms(), lags=_lags(settings)))[:limit]
             if screen.is_terminal and not as_json:
                 live.update(group_table(overviews), refresh=True)
             else:
@@ -126,16 +130,29 @@ def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupR
     return GroupRecords(history.assignments, history.episodes, history.incidents)
 
 
+def _lags(settings: Settings) -> dict[str, int | None]:
+    """Return the lag of each group; none where the membership topic is missing, or not readable for this user."""
+    try:
+        return read_lags(settings, now_ms())
+    except NotAllowed as error:
+        warn(f"lag is not shown: {error}")
+    except TopicUnreadable:
+        pass  # a collector makes the topic
+    return {}
+
+
 def group_table(overviews: Iterable[GroupOverview]) -> Table:
     """Return a table with a row a group, and what is left of the downtime budgets where there are some."""
     overviews = list(overviews)
     has_budgets = any(overview.budget is not None for overview in overviews)
+    has_lags = any(overview.lag is not None for overview in overviews)
     rows = (
         (
             SafeText(overview.latest.group_id, "bold"),
             overview.kind,
             status_word(overview.status.status),
             len(overview.latest.members),
+            *(["" if overview.lag is None else f"{overview.lag:,}"] if has_lags else ()),
             _total(overview.today),
             *([_budget(overview.budget)] if has_budgets else ()),
             SafeText(", ".join(dict.fromkeys(record.incident.kind for record in overview.incidents)), "bold red"),
@@ -143,9 +160,10 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
         )
         for overview in overviews
     )
-    heads = (fold("group"), whole("kind"), whole("status"), right("members"), "downtime today")
+    heads = (fold("group"), whole("kind"), whole("status"), right("members"))
+    lag = [right("lag")] if has_lags else []
     budgets = [right("budget left")] if has_budgets else []
-    return table((*heads, *budgets, "incidents", rest("last episode")), rows)
+    return table((*heads, *lag, "downtime today", *budgets, "incidents", rest("last episode")), rows)
 
 
 def _total(downtime: Downtime | None) -> str:

@@ -132,6 +132,7 @@ def serve(
 ) -> None:
     """Serve the page, the live feed, the JSON API and Prometheus metrics."""
     from streaming.kafka.heartbeats import HeartbeatTracker
+    from streaming.kafka.lag_reader import LagReader
     from streaming.process.watchdog import Watchdog
     from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions
@@ -155,11 +156,17 @@ def serve(
         levels=tuple(settings.slo),
         cluster_name=settings.kafka.cluster_name,
     )
-    tracker = HeartbeatTracker(settings)
+    tracker, lags = HeartbeatTracker(settings), LagReader(settings)
     watchdog = Watchdog(_WATCHDOG_SECONDS)
-    server = FeedServer(source, options, cluster_id=source.cluster_id, freshness=tracker.freshness, beat=watchdog.beat)
+    server = FeedServer(
+        *(source, options),
+        cluster_id=source.cluster_id,
+        freshness=tracker.freshness,
+        beat=watchdog.beat,
+        lags=lambda: lags.groups,
+    )
     say(f"serving {server.address}")
-    with watchdog, tracker:  # last: an error at the start is the only line
+    with watchdog, tracker, lags:  # last: an error at the start is the only line
         server.run()
 
 

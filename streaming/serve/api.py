@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from assignors.errors import MonitorError
+from streaming.kafka.lag_reader import GroupLag
 from streaming.monitor.outputs import output_id
 from streaming.records.codec import encode
 from streaming.records.downtime import midnight
@@ -298,6 +299,17 @@ class Api:
         can't be read. `from` and `to` apply to the time of opening.
         """
         return await self._stories(query, "incident", self._group(request).group_id)
+
+    @_route("/lag", openapi.LAGS)
+    async def lags(self, _: Request, __: Query) -> Response:
+        """Lag of each group in records, as last sampled; null: it has committed no offset."""
+        return JsonBytes(encode({"groups": {group_id: lag.lag for group_id, lag in self._board.lags().items()}}))
+
+    @_route("/groups/{group}/lag", GroupLag, _AT)
+    async def lag(self, request: Request, query: Query) -> Response:
+        """A group's lag over the last day, and by partition in the newest sample; or its samples up to a moment."""
+        lag = self._board.lags().get(self._group(request).group_id, GroupLag())
+        return JsonBytes(encode(lag if query["at"] is None else lag.until(query["at"])))
 
     @_route("/groups/{group}", openapi.GROUP, _AT)
     async def group(self, request: Request, query: Query) -> Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal, get_args
 
@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from streaming.freshness import LateKind, Part
+from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode
 from streaming.serve.annotations import annotated_body, began_after
 from streaming.serve.connections import SharedBody
@@ -109,6 +110,8 @@ class Board:
         self.status = FeedStatus()
         #: Service levels, for the metrics.
         self.levels: Sequence[ServiceLevel] = ()
+        #: Returns the lag of each group that was sampled.
+        self.lags: Callable[[], Mapping[str, GroupLag]] = dict
         self.closing = False
         self.refused = 0
         self.repeated = 0

@@ -96,6 +96,7 @@ _MATCH: Final = _answer(
     {"topic": str, "partition": Count, "owners": list[str], "partitions": Count}
     | dict.fromkeys(("member_id", "name"), str),
 )
+LAGS: Final = _answer("Lags", {"groups": dict[str, int | None]})
 SEARCH: Final = _answer("Search", {"found": list[_MATCH]})  # type: ignore[valid-type] # built at run time
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
 PUBLISHED: Final = _answer("Published", {"id": str})

@@ -19,6 +19,7 @@ from anyio import CapacityLimiter, to_thread
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import Freshness
+from streaming.kafka.lag_reader import GroupLag
 from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
@@ -122,6 +123,7 @@ class FeedServer:
 
     ``freshness`` returns the freshness of the components that feed the topics, at a time of the monotonic clock.
     ``beat`` is called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
+    ``lags`` returns the lag of each group that was sampled.
     """
 
     def __init__(
@@ -132,9 +134,10 @@ class FeedServer:
         cluster_id: str,
         freshness: Callable[[float], Freshness] = lambda _: Freshness(),
         beat: Callable[[], None] = lambda: None,
+        lags: Callable[[], Mapping[str, GroupLag]] = dict,
     ) -> None:
         self._source, self._options, self._cluster_id = source, options, cluster_id
-        self._freshness, self._beat = freshness, beat
+        self._freshness, self._beat, self._lags = freshness, beat, lags
         self._access = Access(TokenFile(options.token_file) if options.token_file else None, options.proxies)
         self._failure: MonitorError | None = None
         self._stopped = threading.Event()
@@ -174,7 +177,7 @@ class FeedServer:
         options, loop = self._options, asyncio.get_running_loop()
         history, name = self._history, options.cluster_name or self._cluster_id
         board = Board(history.extent, history.groups, history.current_stories, cluster=name)
-        board.levels, board.notice = options.levels, history.notice
+        board.levels, board.lags, board.notice = options.levels, self._lags, history.notice
         archive, workers = Archive(self._history.path), Workers()
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(

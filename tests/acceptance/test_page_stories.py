@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Cost, Downtime, Episode, Incident, PartitionDowntime, Rebalancing, Waiting
@@ -551,6 +552,13 @@ def test_axe_finds_no_violations(shown: Shown, theme: str, width: int) -> None:
 FIELD = "at => new Date(at - new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 19)"
 
 
+#: Whether something is drawn in the lower half of a canvas.
+INKED = """selector => {
+  const canvas = document.querySelector(selector), half = Math.floor(canvas.height / 2);
+  return canvas.getContext("2d").getImageData(0, half, canvas.width, canvas.height - half).data.some(Boolean);
+}"""
+
+
 def members_after(diff: Diff) -> int:
     return sum(one.present is not False for one in diff.members.values())
 
@@ -612,6 +620,31 @@ def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
     travel.get_by_role("button", name="Now").click()
     expect(rounds).to_have_text(str(len(shop.told)))
     assert "at=" not in page.url
+
+
+def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
+    builder = checkout("shop")
+    shown.tell(builder)
+    page = shown.open("/groups/shop")
+    lag = page.locator(".lag")
+    expect(page.locator("[data-member]").first).to_be_visible()
+    expect(lag).to_be_hidden()
+    times = [diff.timestamp for _, diff in builder.told]
+    samples = tuple((at, 100 * number) for number, at in enumerate(times))
+    partitions: dict[str, dict[str, int | None]] = {"t": {"0": 300, "1": 100, "2": 0, "3": None}}
+    shown.feed.lags["shop"] = GroupLag(times[-1], 400, partitions, samples)
+    expect(lag).to_contain_text(
+        re.compile(r"Lag 400 records at 14 Nov [\d:]+ · without 1 partition that nobody has committed")
+    )
+    expect(page.get_by_role("list", name="Lag by partition").locator("li")).to_have_text(["t 0300", "t 1100"])
+    strip, timeline = page.locator(".lag-strip"), page.locator(".stage canvas")
+    boxes = [one.bounding_box() or {} for one in (strip, timeline)]
+    assert boxes[0]["x"] == boxes[1]["x"]
+    assert boxes[0]["width"] == boxes[1]["width"]
+    page.wait_for_function(INKED, arg=".lag-strip")
+    assert violations(page) == []
+    page.get_by_role("button", name="Rounds", exact=True).click()
+    expect(strip).to_be_hidden()
 
 
 def test_deployments_are_named_with_their_links(shown: Shown) -> None:

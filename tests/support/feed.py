@@ -129,6 +129,7 @@ def service(history: History, **options: Any) -> ASGIApp:
     """Return the application over the current content of a history, which does not change."""
     board = Board(history.extent, history.groups, history.current_stories)
     board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
+    board.lags = options.pop("lags", dict)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     if (token := options.pop("token", None)) is not None:
         options["access"] = Access(lambda: [token])

@@ -13,6 +13,7 @@ from typing import Any
 
 from assignors.errors import MonitorError
 from streaming.freshness import Freshness
+from streaming.kafka.lag_reader import GroupLag
 from streaming.serve.server import FeedServer, ServeOptions
 from tests.support.feed import MemorySource
 
@@ -32,6 +33,7 @@ def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> so
 class Running:
     source: MemorySource
     server: FeedServer
+    lags: dict[str, GroupLag] = field(default_factory=dict)
     ended: list[MonitorError | None] = field(default_factory=list)
 
     @property
@@ -71,7 +73,11 @@ def running(
 ) -> Iterator[Running]:
     """Run a server in its own thread; stop it as a signal would. ``freshness``: heartbeats of the components."""
     source = source or MemorySource()
-    feed = Running(source, FeedServer(source, options, cluster_id="c", freshness=lambda _: freshness(), beat=beat))
+    lags: dict[str, GroupLag] = {}
+    server = FeedServer(
+        source, options, cluster_id="c", freshness=lambda _: freshness(), beat=beat, lags=lambda: dict(lags)
+    )
+    feed = Running(source, server, lags)
     thread = threading.Thread(target=feed.run, daemon=True)
     thread.start()
     try:

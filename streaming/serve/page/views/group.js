@@ -5,6 +5,7 @@ import { Incidents } from "../components/incidents.js";
 import { Members } from "../components/members.js";
 import { Outlook } from "../components/outlook.js";
 import { RoundsList, withCause } from "../components/rounds-list.js";
+import { Lag } from "../components/timeline/lag.js";
 import { Timeline } from "../components/timeline/timeline.js";
 import { NOBODY, Ownership, SHUT_DOWN } from "../components/timeline/model.js";
 import { ORDERS, usualOrder } from "../components/timeline/order.js";
@@ -57,7 +58,9 @@ class GroupView {
       onEpisode: (episode) => this.list.reveal(episode),
       onRange: (range) => this.ranged(range),
       onOlder: () => this.older(),
+      onDraw: (frame, colors) => this.lag.draw(frame, colors),
     });
+    this.lag = new Lag(group, () => this.timeline.paint());
     this.build(outlet);
     this.refresh = paced(() => this.update(), 120);
     this.listeners = {
@@ -96,7 +99,7 @@ class GroupView {
     this.chart = h("section", { class: "card timeline", "aria-label": "Ownership over time" },
       h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom, this.order, this.find, this.asOf,
         h("span", { class: "muted hint" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
-      this.timeline.stage, this.timeline.minimap.element, this.legend);
+      this.timeline.stage, this.lag.element, this.timeline.minimap.element, this.legend);
     this.marks = h("p", { class: "marks", hidden: true });
     this.when = h("b");
     const step = (label, act) => h("button", { class: "button", type: "button", onclick: act }, label);
@@ -119,6 +122,7 @@ class GroupView {
     this.forget();
     clearInterval(this.clock);
     this.timeline.close();
+    this.lag.close();
   }
 
   async load() {

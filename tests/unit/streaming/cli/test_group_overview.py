@@ -78,6 +78,7 @@ def test_state_without_members_or_episodes() -> None:
         "awaited": [],
         "members": 1,
         "episode": None,
+        "lag": None,
         "downtimeToday": None,
         "incidents": [],
     }
@@ -110,7 +111,7 @@ def test_line_has_the_episode_as_in_the_topic() -> None:
     (found,) = group_overviews([latest(builder)], [later], [], NOW)
     assert encode(group_line(found)) == (
         b'{"groupId":"team/checkout","kind":"connect","state":"settled","status":"stable","since":%d,"reason":null,'
-        b'"awaited":[],"members":3,"downtimeToday":null,"episode":'
+        b'"awaited":[],"members":3,"lag":null,"downtimeToday":null,"episode":'
         % (last.episode.closed_at or 0)
         + last.value[:-1]
         + b',"new":1},"incidents":[]}'

@@ -41,6 +41,7 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
             "reason": lines[0]["episode"]["story"],
             "awaited": [],
             "members": 2,
+            "lag": None,
             "downtimeToday": None,
         },
         {
@@ -52,6 +53,7 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
             "reason": None,
             "awaited": [],
             "members": 3,
+            "lag": None,
             "downtimeToday": None,
         },
     ]

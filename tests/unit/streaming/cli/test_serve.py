@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streaming.freshness import Freshness
-from streaming.kafka import heartbeats as hearing
+from streaming.kafka import background_reader
 from streaming.serve import server, source
 from streaming.serve.history import Retention
 from streaming.serve.security import Proxies
@@ -43,17 +43,18 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
         address = "http://here"
 
         def __init__(
-            self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any, beat: Any
+            self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any, beat: Any, lags: Any
         ) -> None:
             assert cluster_id == source.cluster_id
             beat()
+            assert lags() == {}
             assert freshness(time.monotonic()) == Freshness(known=False)
             started.append((source.servers, options))
 
         def run(self) -> None:
             """Served."""
 
-    monkeypatch.setattr(hearing.HeartbeatTracker, "_run", lambda _: None)
+    monkeypatch.setattr(background_reader.BackgroundReader, "_run", lambda _: None)
     monkeypatch.setattr(source, "Source", Source)
     monkeypatch.setattr(server, "FeedServer", Server)
     return started

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 from starlette.types import ASGIApp
 
+from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode
 from streaming.records.names import called
 from streaming.serve import api
@@ -33,6 +34,18 @@ def test_one_group_with_its_assignment(app: ASGIApp) -> None:
     slashed = ask(app, "/api/v1/groups/team%2Fbilling").json
     assert (slashed["group"]["groupId"], slashed["assignment"]) == ("team/billing", None)
     assert len(ask(app, "/api/v1/groups/team%2Fbilling/rounds").json["rounds"]) == 5
+
+
+def test_lag_of_groups(history: History) -> None:
+    history.append(records(Group("orders", {"t": 6}, 1).diffs(1)))
+    lag = GroupLag(2000, 4, {"t": {"0": 4, "1": None}}, ((1000, 7), (2000, 4)))
+    app = service(history, lags=lambda: {"orders": lag})
+    assert ask(app, "/api/v1/lag").json == {"groups": {"orders": 4}}
+    found = {"timestamp": 2000, "lag": 4, "partitions": {"t": {"0": 4, "1": None}}, "samples": [[1000, 7], [2000, 4]]}
+    assert ask(app, "/api/v1/groups/orders/lag").json == found
+    then = {"timestamp": 1000, "lag": 7, "partitions": {}, "samples": [[1000, 7]]}
+    assert ask(app, "/api/v1/groups/orders/lag?at=1999").json == then
+    assert ask(service(history), "/api/v1/groups/orders/lag").json["samples"] == []
 
 
 def test_rounds_have_cursors_and_views(app: ASGIApp) -> None:

@@ -195,7 +195,7 @@ function paintMark(context, mark, color, glyph, chosen, { colors, height, gutter
   context.textAlign = "left";
 }
 
-const STEPS = [100, 250, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];
+const STEPS = [100, 250, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 2592e6, 7776e6, 31536e6];
 
 export function paintAxis(context, frame, colors) {
   const { axis, from, to, gutter, width, height, x } = frame;

@@ -13,9 +13,9 @@ const MOST_HEIGHT = 470;
 const SHORTEST = { time: 200, rounds: 2 };
 
 export class Timeline {
-  // onSelect(round index), onEpisode(episode), onRange({axis, from, to, follow}), onOlder()
-  constructor({ model, episodes, owners, onSelect, onEpisode, onRange, onOlder }) {
-    Object.assign(this, { model, episodes, owners, onSelect, onEpisode, onRange, onOlder });
+  // onSelect(round index), onEpisode(episode), onRange({axis, from, to, follow}), onOlder(), onDraw(frame, colors)
+  constructor({ model, episodes, owners, onSelect, onEpisode, onRange, onOlder, onDraw }) {
+    Object.assign(this, { model, episodes, owners, onSelect, onEpisode, onRange, onOlder, onDraw });
     this.axis = "time";
     this.view = { from: 0, to: 1, follow: true };
     this.selected = -1;
@@ -219,6 +219,7 @@ export class Timeline {
     this.marks = paintMarks(context, frame, colors);
     paintAxis(context, frame, colors);
     this.flags = paintAnnotations(context, frame, colors, this.at);
+    this.onDraw(frame, colors);
   }
 
   // The rows change with the view, not with the pointer: they are kept as a picture between.

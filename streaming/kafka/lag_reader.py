@@ -1,0 +1,131 @@
+"""Lag of groups over the last day, from the events ``group.progress`` of the membership topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import confluent_kafka
+import msgspec
+from confluent_kafka import Message, TopicPartition
+from msgspec import Struct
+
+from streaming.kafka.background_reader import POLL_SECONDS, BackgroundReader
+from streaming.kafka.clients import reader_config
+from streaming.kafka.metadata import Place
+from streaming.kafka.topic_reader import TopicReader
+from streaming.records import codec
+from streaming.records.events import GroupProgress
+from streaming.settings.config import Settings
+
+_DAY_MS: Final = 86_400_000
+#: Samples a group: one a minute at rest, one a second in flux.
+_MOST_SAMPLES: Final = 3_000
+#: The newest sample of each group at rest is in the events of twice the time between two, and a little more.
+_MORE_MS: Final = 30_000
+_BATCH: Final = 500
+_TIMEOUT_SECONDS: Final = 10.0
+_PROGRESS: Final = b"group.progress"
+_samples: Final = msgspec.json.Decoder(GroupProgress)
+
+
+class GroupLag(Struct, frozen=True, rename="camel"):
+    """A group's lag in records; None: the group has committed no offset.
+
+    Attributes:
+        timestamp: of the newest sample (ms); 0: there is none.
+        partitions: lag of each partition in the newest sample.
+        samples: ``(timestamp, lag of all partitions)``, oldest first.
+    """
+
+    timestamp: int = 0
+    lag: int | None = None
+    partitions: dict[str, dict[str, int | None]] = {}
+    samples: tuple[tuple[int, int | None], ...] = ()
+
+    def add(self, sample: GroupProgress) -> GroupLag:
+        """Return the lag with one more sample, unless it is older than the last one."""
+        if sample.timestamp <= self.timestamp:
+            return self
+        partitions = {
+            topic: {number: None if offset is None else end - offset for number, (offset, end) in offsets.items()}
+            for topic, offsets in sample.partitions.items()
+        }
+        lags = [lag for by_number in partitions.values() for lag in by_number.values() if lag is not None]
+        lag = sum(lags) if lags else None
+        samples = (*self.samples[1 - _MOST_SAMPLES :], (sample.timestamp, lag))
+        return GroupLag(sample.timestamp, lag, partitions, samples)
+
+    def until(self, at_ms: int) -> GroupLag:
+        """Return the samples up to a moment, without partitions: those of earlier samples are not kept."""
+        samples = tuple(sample for sample in self.samples if sample[0] <= at_ms)
+        return GroupLag(*samples[-1], samples=samples) if samples else GroupLag()
+
+
+class LagReader(BackgroundReader):
+    """Keeps the lag of every group: ``with LagReader(settings) as reader: reader.groups``."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.topics.membership, "lags")
+        self._settings = settings
+        #: Lag by group id; groups without a sample in the last day are left out.
+        self.groups: dict[str, GroupLag] = {}
+
+    def read(self) -> None:
+        """Read the events of the last day, then each new one, until :attr:`stopping` is set."""
+        since = time.time_ns() // 1_000_000 - _DAY_MS
+        with TopicReader(
+            *(self._settings.kafka, [self.topic]),
+            from_beginning=False,
+            positions=_offsets_at(self._settings, since),
+            wait=True,
+            follow=True,
+            properties={"fetch.wait.max.ms": 500, "queued.max.messages.kbytes": 4096},
+        ) as reader:
+            while not self.stopping.is_set():
+                groups = _add(self.groups, reader.poll(POLL_SECONDS, _BATCH))
+                since = time.time_ns() // 1_000_000 - _DAY_MS
+                self.groups = {group_id: lag for group_id, lag in groups.items() if lag.timestamp > since}
+                self.log_trouble(None)
+
+    def mark_unreadable(self) -> None:
+        """Keep the lags: each has its time."""
+
+
+def read_lags(settings: Settings, now_ms: int, until: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
+    """Return the lag of each group by its newest sample; raises as :class:`TopicReader`."""
+    groups: dict[str, GroupLag] = {}
+    positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MORE_MS)
+    topics = [settings.topics.membership]
+    with TopicReader(settings.kafka, topics, from_beginning=False, positions=positions) as reader:
+        while not (reader.at_end or until()):
+            groups = _add(groups, reader.poll(POLL_SECONDS, _BATCH))
+    return {group_id: lag.lag for group_id, lag in groups.items()}
+
+
+def _add(groups: dict[str, GroupLag], messages: list[Message]) -> dict[str, GroupLag]:
+    """Return the groups with the samples of these records, as a new dictionary: other threads read the old one."""
+    added = dict(groups)
+    for message in messages:
+        if dict(message.headers() or ()).get("ce_type") != _PROGRESS:
+            continue
+        try:
+            sample = codec.decode(_samples, message.value() or b"")
+        except codec.UNREADABLE:  # the stream writes it to the dead-letter topic
+            continue
+        added[sample.group_id] = added.get(sample.group_id, GroupLag()).add(sample)
+    return added
+
+
+def _offsets_at(settings: Settings, timestamp: int) -> dict[Place, int]:
+    """Return the first offset of each partition written at a time (ms) or later, where there is one."""
+    topic = settings.topics.membership
+    consumer = confluent_kafka.Consumer(reader_config(settings.kafka, "rebalance-monitor-reader"))
+    try:
+        numbers = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
+        places = [TopicPartition(topic, number, timestamp) for number in numbers]
+        found = consumer.offsets_for_times(places, timeout=_TIMEOUT_SECONDS) if places else []
+    finally:
+        consumer.close()
+    return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}

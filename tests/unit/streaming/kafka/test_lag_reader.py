@@ -1,0 +1,74 @@
+"""Lag of groups from samples in the membership topic."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.kafka.lag_reader import GroupLag, LagReader, read_lags
+from streaming.kafka.topics import ensure_topics
+from streaming.records import codec
+from streaming.records.events import Event, GroupProgress
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.wait import eventually
+
+NOW = 1_700_000_000_000
+MINUTE = 60_000
+
+
+def sample(group_id: str, at: int, **offsets: tuple[int | None, int]) -> GroupProgress:
+    """Return a sample of topic ``t``: ``_0=(committed, end)``."""
+    return GroupProgress(
+        group_id=group_id, timestamp=at, partitions={"t": {name[1:]: both for name, both in offsets.items()}}
+    )
+
+
+def test_samples_add_up_over_partitions_with_a_commit() -> None:
+    first = GroupLag().add(sample("g", 1, _0=(4, 10), _1=(None, 7), _2=(3, 3)))
+    assert first == GroupLag(1, 6, {"t": {"0": 6, "1": None, "2": 0}}, ((1, 6),))
+    assert first.add(sample("g", 1, _0=(10, 10))) == first
+    second = first.add(sample("g", 2, _0=(None, 10)))
+    assert second == GroupLag(2, None, {"t": {"0": None}}, ((1, 6), (2, None)))
+    assert (second.until(1), second.until(0)) == (GroupLag(1, 6, samples=((1, 6),)), GroupLag())
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    return MemoryKafka(monkeypatch)
+
+
+@pytest.fixture
+def settings(kafka: MemoryKafka) -> Settings:
+    settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+    ensure_topics(settings)
+    return settings
+
+
+def write(kafka: MemoryKafka, settings: Settings, *samples: GroupProgress) -> None:
+    for number, data in enumerate(samples):
+        key, value, headers = codec.encode_event(Event("collector", str(number), data))
+        kafka.append(settings.topics.membership, value, key=key, headers=headers, timestamp=data.timestamp)
+
+
+def test_lags_of_now_are_in_the_last_minutes(kafka: MemoryKafka, settings: Settings) -> None:
+    write(kafka, settings, sample("old", NOW - 5 * MINUTE, _0=(0, 9)), sample("g", NOW - MINUTE, _0=(0, 9)))
+    write(kafka, settings, sample("g", NOW, _0=(5, 9)), sample("silent", NOW, _0=(None, 9)))
+    headers = [("ce_type", b"group.progress")]
+    kafka.append(settings.topics.membership, b"{", key=b"g", headers=headers, timestamp=NOW)
+    assert read_lags(settings, NOW) == {"g": 4, "silent": None}
+
+
+def test_reader_follows_the_lags_of_a_day(
+    kafka: MemoryKafka, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
+    day = 24 * 60 * MINUTE
+    write(kafka, settings, sample("gone", NOW - day - 1, _0=(0, 9)), sample("g", NOW - day + 1, _0=(0, 9)))
+    with LagReader(settings) as reader:
+        eventually(lambda: "g" in reader.groups)
+        write(kafka, settings, sample("g", NOW, _0=(9, 9)))
+        eventually(lambda: reader.groups["g"].timestamp == NOW)
+        assert {group_id: lag.samples for group_id, lag in reader.groups.items()} == {
+            "g": ((NOW - day + 1, 9), (NOW, 0))
+        }
