@@ -303,13 +303,13 @@ class Api:
     @_route("/lag", openapi.LAGS)
     async def lags(self, _: Request, __: Query) -> Response:
         """Lag of each group in records, as last sampled; null: it has committed no offset."""
-        return JsonBytes(encode({"groups": {group_id: lag.lag for group_id, lag in self._board.lags().items()}}))
+        return Json({"groups": {group_id: lag.lag for group_id, lag in self._board.lags().items()}})
 
     @_route("/groups/{group}/lag", GroupLag, _AT)
     async def lag(self, request: Request, query: Query) -> Response:
         """A group's lag over the last day, and by partition in the newest sample; or its samples up to a moment."""
         lag = self._board.lags().get(self._group(request).group_id, GroupLag())
-        return JsonBytes(encode(lag if query["at"] is None else lag.until(query["at"])))
+        return Json(lag if query["at"] is None else lag.until(query["at"]))
 
     @_route("/groups/{group}", openapi.GROUP, _AT)
     async def group(self, request: Request, query: Query) -> Response:
