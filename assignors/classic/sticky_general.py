@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignors.classic.group import ClientGroup, Owned, Racks
-from assignors.classic.sticky_state import State, assign_free, read_state
+from assignors.classic.sticky_state import StickyState, assign_free, read_state
 from assignors.java import signed, topic_partition_hash
 from assignors.java_hash_table import HashTable
 from assignors.model import NO_GENERATION, Member
@@ -43,7 +43,7 @@ class _Rebalancer:
     partitions and none that could move.
     """
 
-    def __init__(self, state: State, members: Sequence[Member]) -> None:
+    def __init__(self, state: StickyState, members: Sequence[Member]) -> None:
         self._state = state
         self._movable = {name: owners for name, owners in state.owners.items() if state.potential[name] > 1}
         self._room = _capacities(state, members)
@@ -165,7 +165,7 @@ class _Rebalancer:
         return True
 
 
-def _capacities(state: State, members: Sequence[Member]) -> list[int]:
+def _capacities(state: StickyState, members: Sequence[Member]) -> list[int]:
     """Return the number of partitions of each member's topics (``getMaxAssignmentSize``), by rank."""
     counts = state.group.counts
     total = sum(counts.values())
@@ -177,7 +177,7 @@ def _capacities(state: State, members: Sequence[Member]) -> list[int]:
     return [by_subscription[members[place].topics] for place in state.places]
 
 
-def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[int, int]]:
+def _previous_owners(members: Sequence[Member], state: StickyState) -> dict[str, dict[int, int]]:
     """Return each partition's owner in the highest generation before the newest; the first of equal ones."""
     newest = max([NO_GENERATION, *(member.generation for member in members)])
     ranks = {place: rank for rank, place in enumerate(state.places)}

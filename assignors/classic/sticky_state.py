@@ -20,7 +20,7 @@ NO_ONE = -1
 
 
 @dataclass(slots=True)
-class State:
+class StickyState:
     """Owners of partitions, as ranks of members.
 
     ``places``: positions in map order; ``owners``: topics in Java's order, fewest subscribers first, then by name;
@@ -91,7 +91,7 @@ class State:
         return skip
 
 
-def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
+def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> StickyState:
     """Return the state with kept partitions only: those of subscribed topics, in matching racks."""
     keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
@@ -105,14 +105,14 @@ def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, rack
                 potential[name] += member.topics.count(name) - 1
     order = sorted(group.counts, key=lambda name: (potential[name], string_key(name)))
     owners = {name: [NO_ONE] * group.counts[name] for name in order}
-    state = State(group, places, [0] * len(members), owners, of_topic, potential, racks)
+    state = StickyState(group, places, [0] * len(members), owners, of_topic, potential, racks)
     for rank, place in enumerate(places):
         _keep(state, rank, ranked[rank], owned.shares[place])
     _lose_count(state)
     return state
 
 
-def _lose_count(state: State) -> None:
+def _lose_count(state: StickyState) -> None:
     """Mark the partitions that Java treats as free after an owned partition that does not exist.
 
     ``getUnassignedPartitions`` iterates over all partitions in parallel with the sorted owned ones, and looks for the
@@ -129,7 +129,7 @@ def _lose_count(state: State) -> None:
                 owners[partition] = NO_ONE
 
 
-def _keep(state: State, rank: int, member: Member, share: TopicPartitions) -> None:
+def _keep(state: StickyState, rank: int, member: Member, share: TopicPartitions) -> None:
     place = state.places[rank]
     topics = set(member.topics) if share else ()
     for name, partitions in share.items():
@@ -154,7 +154,7 @@ def _keep(state: State, rank: int, member: Member, share: TopicPartitions) -> No
                 state.stuck.setdefault(name, {})[partition] = rank
 
 
-def assign_free(state: State, free: Mapping[str, Sequence[int]]) -> None:
+def assign_free(state: StickyState, free: Mapping[str, Sequence[int]]) -> None:
     """Assign every free partition: first to members in its racks, the remaining ones to any subscriber."""
     racks = state.racks
     if racks is not None:
@@ -164,7 +164,7 @@ def assign_free(state: State, free: Mapping[str, Sequence[int]]) -> None:
 
 
 def _assign(
-    state: State,
+    state: StickyState,
     free: Mapping[str, Sequence[int]],
     in_rack: Sequence[str | None],
     near: Callable[[str, int], Iterable[str | None]],

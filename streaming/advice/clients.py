@@ -18,7 +18,7 @@ COOPERATIVE: Final = "cooperative-sticky"
 STRATEGY: Final = "partition.assignment.strategy"
 
 
-class Client(NamedTuple):
+class ClientLibrary(NamedTuple):
     """A client library: whether it has ``cooperative-sticky`` and KIP-848, and how an application leaves its group.
 
     ``mixes``: its list of strategies may contain eager and cooperative ones, as a change by two bounces requires.
@@ -31,15 +31,17 @@ class Client(NamedTuple):
     mixes: bool = True
 
 
-JAVA: Final = Client("Java", "KafkaConsumer.close() on SIGTERM, after wakeup() ended the last poll")
-SPRING: Final = Client("Spring Boot", "let the application context close on SIGTERM, which stops listener containers")
-LIBRDKAFKA: Final = Client("librdkafka", "close() of the consumer on SIGTERM", mixes=False)
-KAFKA_PYTHON: Final = Client("kafka-python", "KafkaConsumer.close() on SIGTERM", consumer=False)
-AIOKAFKA: Final = Client("aiokafka", "await consumer.stop() on SIGTERM", cooperative=False, consumer=False)
-STREAMS: Final = Client("Kafka Streams", "KafkaStreams.close(new CloseOptions().leaveGroup(true)) on SIGTERM")
-CONNECT: Final = Client("Kafka Connect", "stop the worker with SIGTERM, not SIGKILL")
-SINK: Final = Client("Kafka Connect sink", "stop the worker with SIGTERM, not SIGKILL")
-UNKNOWN: Final = Client("unknown, Java names", "close the consumer on SIGTERM")
+JAVA: Final = ClientLibrary("Java", "KafkaConsumer.close() on SIGTERM, after wakeup() ended the last poll")
+SPRING: Final = ClientLibrary(
+    "Spring Boot", "let the application context close on SIGTERM, which stops listener containers"
+)
+LIBRDKAFKA: Final = ClientLibrary("librdkafka", "close() of the consumer on SIGTERM", mixes=False)
+KAFKA_PYTHON: Final = ClientLibrary("kafka-python", "KafkaConsumer.close() on SIGTERM", consumer=False)
+AIOKAFKA: Final = ClientLibrary("aiokafka", "await consumer.stop() on SIGTERM", cooperative=False, consumer=False)
+STREAMS: Final = ClientLibrary("Kafka Streams", "KafkaStreams.close(new CloseOptions().leaveGroup(true)) on SIGTERM")
+CONNECT: Final = ClientLibrary("Kafka Connect", "stop the worker with SIGTERM, not SIGKILL")
+SINK: Final = ClientLibrary("Kafka Connect sink", "stop the worker with SIGTERM, not SIGKILL")
+UNKNOWN: Final = ClientLibrary("unknown, Java names", "close the consumer on SIGTERM")
 
 #: Default client ids of the libraries.
 _DEFAULT_IDS: Final = (
@@ -52,7 +54,7 @@ _DEFAULT_IDS: Final = (
 )
 
 
-def recognise(client_ids: Iterable[str]) -> Client:
+def recognise(client_ids: Iterable[str]) -> ClientLibrary:
     """Return the library of these client ids; ``UNKNOWN`` if they don't reveal it or belong to several."""
     libraries = {
         next((client for pattern, client in _DEFAULT_IDS if pattern.fullmatch(client_id)), UNKNOWN)
@@ -79,12 +81,12 @@ _PREFIXES: Final = {SPRING: "spring.kafka.consumer.properties.", STREAMS: "main.
 _FIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
 
 
-def in_words_of(client: Client, settings: Mapping[str, str]) -> dict[str, str]:
+def in_words_of(client: ClientLibrary, settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings of the Java consumer under this client's option names."""
     return dict(_option(client, name, value) for name, value in settings.items())
 
 
-def _option(client: Client, name: str, value: str) -> tuple[str, str]:
+def _option(client: ClientLibrary, name: str, value: str) -> tuple[str, str]:
     if name.startswith(_FIXED):
         return name, value
     if client in (KAFKA_PYTHON, AIOKAFKA):
@@ -104,7 +106,7 @@ class ClientConfiguration(NamedTuple):
     """Settings in a client's configuration file: values and the file's option names, by Java's names."""
 
     source: str
-    client: Client
+    client: ClientLibrary
     values: Mapping[str, str]
     names: Mapping[str, str]
 
@@ -128,7 +130,7 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 #: Names of Java's classes → short names of assignors.
 _SHORT: Final = {java: short for short, java in _JAVA_CLASSES.items()}
 #: Prefixes of consumer options, longest first, and the client that uses them; None: any client.
-_FILE_PREFIXES: Final[tuple[tuple[str, Client | None], ...]] = (
+_FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
     ("spring.kafka.consumer.properties.", SPRING),
     ("spring.kafka.streams.properties.", STREAMS),
     ("spring.kafka.properties.", SPRING),
@@ -152,7 +154,7 @@ _SPRING_TIMES: Final = ("heartbeat.interval", "max.poll.interval")
 
 def parse_configuration(source: str, text: str) -> ClientConfiguration:
     """Return the settings of the file ``source``: ``.yaml`` and ``.yml`` are YAML, others ``name=value`` lines."""
-    client: Client | None = None
+    client: ClientLibrary | None = None
     values: dict[str, str] = {}
     names: dict[str, str] = {}
     for name, value in _yaml(source, text) if source.endswith((".yaml", ".yml")) else _properties(text):
@@ -166,7 +168,7 @@ def parse_configuration(source: str, text: str) -> ClientConfiguration:
     return ClientConfiguration(source, client or JAVA, values, names)
 
 
-def _java_name(name: str) -> tuple[str, Client | None]:
+def _java_name(name: str) -> tuple[str, ClientLibrary | None]:
     for prefix, client in _FILE_PREFIXES:
         if name.startswith(prefix):
             plain = name.removeprefix(prefix).replace("-", ".")

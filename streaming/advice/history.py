@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, Client, ClientConfiguration, recognise
+from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, ClientConfiguration, ClientLibrary, recognise
 from streaming.advice.model import AdviceEvidence, Severity
 from streaming.records.diffs import Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, Incident, Replaced
@@ -122,7 +122,7 @@ class GroupHistory:
         return sum(1 for member in self.names.values() if member.group_instance_id)
 
     @cached_property
-    def client(self) -> Client:
+    def client(self) -> ClientLibrary:
         """The library that the members run."""
         if self.configuration is not None:
             return self.configuration.client

@@ -16,7 +16,7 @@ from streaming.episodes.story import bounds, count, duration, moment
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
 from streaming.simulation.changes import RequestedChange, rolling_restart
-from streaming.simulation.forecast import Cost, format_seconds, simulate_cost, way_of
+from streaming.simulation.forecast import ChangeCost, format_seconds, simulate_cost, way_of
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
 
@@ -30,7 +30,7 @@ _FIXED_WORK: Final = 40
 
 
 #: A replayed episode, and its simulated cost without and with the change.
-_Comparison = tuple[Episode, Cost, Cost]
+_Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Replayer:
     history: GroupHistory
     budget: Budget = field(default_factory=Budget)
     _changes: dict[int, RequestedChange | None] = field(default_factory=dict)
-    _costs: dict[tuple[int, str | None, str | None, int], Cost | None] = field(default_factory=dict)
+    _costs: dict[tuple[int, str | None, str | None, int], ChangeCost | None] = field(default_factory=dict)
 
     def saving(self, replay: Replay) -> Saving | None:
         """Return the saving of a change; None if no episode can be replayed."""
@@ -61,13 +61,13 @@ class Replayer:
                 break
         return _saving_of(comparisons) if comparisons else None
 
-    def _cost(self, episode: Episode, replay: Replay) -> Cost | None:
+    def _cost(self, episode: Episode, replay: Replay) -> ChangeCost | None:
         key = (episode.episode, *replay[1:])
         if key not in self._costs:
             self._costs[key] = self._simulated(episode, replay)
         return self._costs[key]
 
-    def _simulated(self, episode: Episode, replay: Replay) -> Cost | None:
+    def _simulated(self, episode: Episode, replay: Replay) -> ChangeCost | None:
         if episode.episode not in self._changes:
             self._changes[episode.episode] = self._change(episode)
         change = self._changes[episode.episode]
@@ -129,7 +129,7 @@ def is_worth(saving: Saving) -> bool:
     return before > 0 and before - after >= MIN_SHARE * before
 
 
-def _sums(pairs: Sequence[_Comparison], figure: Callable[[Cost], int]) -> tuple[int, int]:
+def _sums(pairs: Sequence[_Comparison], figure: Callable[[ChangeCost], int]) -> tuple[int, int]:
     return sum(figure(before) for _, before, _ in pairs), sum(figure(after) for _, _, after in pairs)
 
 

@@ -18,7 +18,7 @@ from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console, right, table
 
 if TYPE_CHECKING:
-    from streaming.demo.runner import Summary
+    from streaming.demo.runner import DemoSummary
     from streaming.kafka.diff_reader import DiffRecord
 
 
@@ -94,7 +94,7 @@ class DemoView:
         for line in diff_lines(record.diff):
             self._print(line)
 
-    def summary(self, summary: Summary) -> None:
+    def summary(self, summary: DemoSummary) -> None:
         """Print counts and the next step, and each share that a consumer's callbacks reported otherwise."""
         if self._write is None:
             for line in summary_lines(summary):
@@ -115,7 +115,7 @@ class DemoView:
         self._status.stop()
 
 
-def summary_lines(summary: Summary) -> Iterator[Table | SafeText]:
+def summary_lines(summary: DemoSummary) -> Iterator[Table | SafeText]:
     """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
     rows = ((CAUSES.get(kind, (kind, ""))[0], times) for kind, times in summary.causes.most_common() if times)
     layout = {"title": "Rebalances by cause", "title_justify": "left", "box": None, "pad_edge": False}

@@ -238,7 +238,7 @@ _MOST_MOVES: Final = 10
 _Partition = Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", help="A partition, such as orders-17.")]
 
 
-class OwnerChange(Struct, frozen=True, kw_only=True, rename="camel"):
+class NewOwners(Struct, frozen=True, kw_only=True, rename="camel"):
     """A partition got other owners: in which round, when and why; ``names``: of all members that it names."""
 
     at: int
@@ -257,7 +257,7 @@ class PartitionOwner(Struct, frozen=True, kw_only=True, rename="camel"):
     partition: int
     owners: list[str]
     since: int
-    moves: list[OwnerChange]
+    moves: list[NewOwners]
 
 
 @connected("rebalance-monitor owner orders-17", "rebalance-monitor owner orders-17 --at 2026-01-31T09:14:00Z")
@@ -298,7 +298,7 @@ def partition_owners(
     records: Iterable[DiffRecord], topic: str, partition: int, until_ms: int = MAX_TIMESTAMP
 ) -> list[PartitionOwner]:
     """Return who owns a partition, by group id, from diffs of which a group's are in order."""
-    moves: dict[str, list[OwnerChange]] = {}
+    moves: dict[str, list[NewOwners]] = {}
     for record in records:
         diff = record.diff
         if diff.timestamp > until_ms:
@@ -316,7 +316,7 @@ def partition_owners(
             names = called(diff.named)
             concerned = {*owners, *before, *diff.cause.member_ids}
             own.append(
-                OwnerChange(
+                NewOwners(
                     at=diff.timestamp,
                     id=record.id,
                     cause=diff.cause,

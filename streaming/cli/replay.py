@@ -36,7 +36,7 @@ from streaming.process.children import open_private
 from streaming.process.plain import say, warn
 from streaming.recording.anonymise import anonymised
 from streaming.recording.file import RecordedSettings, Recording, RecordingHeader, write_recording
-from streaming.recording.history import History, Replayed, event_time
+from streaming.recording.history import RecordedHistory, Replayed, event_time
 from streaming.recording.recorder import LoadedRecording, load, record_log
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
@@ -54,7 +54,7 @@ def replayed_diffs(
 
     ``listing``: which members diffs list; None: as in the settings. It stops early when ``until()`` is true.
     """
-    history = History(replay_sinks(settings, listing))
+    history = RecordedHistory(replay_sinks(settings, listing))
     for output in history.play(read_log(settings, group, until=until)):
         if isinstance(output.value, Diff):
             source, value = output.source, output.write.value or b""

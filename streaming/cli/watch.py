@@ -36,11 +36,11 @@ def watch(
     if since is not None or until_ is not None:
         from streaming.cli.replay import print_replay
         from streaming.kafka.group_reader import read_log, replay_sinks
-        from streaming.recording.history import History
+        from streaming.recording.history import RecordedHistory
 
         end = MAX_TIMESTAMP if until_ is None else until_
         log = read_log(settings, group, until=stop.is_set)
-        steps = History(replay_sinks(settings)).steps(log, until_ms=end, until=stop.is_set)
+        steps = RecordedHistory(replay_sinks(settings)).steps(log, until_ms=end, until=stop.is_set)
         print_replay(steps, since or 0, stories=stories, as_json=as_json)
         return
     from streaming.cli.stories import FreshnessWarnings, StoryFollower

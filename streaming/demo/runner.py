@@ -56,7 +56,7 @@ class DemoDisplay(Protocol):
 
 
 @dataclass(slots=True)
-class Summary:
+class DemoSummary:
     """Counts of the rounds, and the comparison with the consumers' reports."""
 
     causes: Counter[str] = field(default_factory=Counter)
@@ -222,7 +222,7 @@ class Play:
         self._stop = stop
         self._diffs: list[Diff] = []
         self._latest: dict[str, Diff] = {}
-        self.summary = Summary()
+        self.summary = DemoSummary()
 
     def perform(self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False) -> None:
         """Play the story for ``duration`` seconds, then stop all consumers and wait for the last diffs.
@@ -278,7 +278,7 @@ def play(
     settings: Settings,
     embedded: bool = True,
     keep_running: bool = False,
-) -> Summary:
+) -> DemoSummary:
     """Run the whole demo in ``folder``; ``stop`` ends it early, with everything it started.
 
     ``embedded``: on a broker of its own, with the topics of ``settings``; otherwise on the cluster of ``settings``,

@@ -54,7 +54,7 @@ class Sample(Struct, frozen=True, array_like=True, gc=False):
     end: int
 
 
-class Progress(Struct, array_like=True, gc=False):
+class OffsetSamples(Struct, array_like=True, gc=False):
     """Samples of the offsets of a group's partitions, changed in place.
 
     Attributes:
@@ -87,9 +87,9 @@ class PartitionCost(NamedTuple):
 Offsets = Mapping[str, Mapping[str, tuple[int | None, int]]]
 
 
-def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Progress | None:
+def add_samples(progress: OffsetSamples | None, at: int, partitions: Offsets) -> OffsetSamples | None:
     """Return the progress with the samples of one more moment; None if they are not newer than the last ones."""
-    current = progress or Progress()
+    current = progress or OffsetSamples()
     if at <= current.at:
         return None
     samples = {topic: dict(by_partition) for topic, by_partition in current.samples.items()}
@@ -111,7 +111,7 @@ def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Prog
             lag_most += max(0, end - min((sample.committed or 0 for sample in series[-2:]), default=committed))
     lower, upper = current.peak
     most = None if upper is None or is_unknown else max(upper, lag_most)
-    return Progress(at, samples, (max(lower, lag_now), most), current.past, followed)
+    return OffsetSamples(at, samples, (max(lower, lag_now), most), current.past, followed)
 
 
 def _with_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
@@ -125,7 +125,7 @@ def _with_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ..
     return (*series, sample)
 
 
-def rewound(before: Progress | None, after: Progress) -> list[str]:
+def rewound(before: OffsetSamples | None, after: OffsetSamples) -> list[str]:
     """Return texts like ``t 0 from 500 to 100`` for partitions whose committed offset is lower than before."""
     rewinds: list[str] = []
     for topic, by_partition in before.samples.items() if before is not None else ():
@@ -138,7 +138,7 @@ def rewound(before: Progress | None, after: Progress) -> list[str]:
     return rewinds
 
 
-def over(progress: Progress | None) -> Progress | None:
+def over(progress: OffsetSamples | None) -> OffsetSamples | None:
     """Return the progress to keep after an episode: the last samples."""
     if progress is None:
         return None
@@ -146,10 +146,10 @@ def over(progress: Progress | None) -> Progress | None:
         topic: {number: series[-_KEPT:] for number, series in by_partition.items()}
         for topic, by_partition in progress.samples.items()
     }
-    return Progress(progress.at, samples, followed=progress.followed)
+    return OffsetSamples(progress.at, samples, followed=progress.followed)
 
 
-def settle(progress: Progress, before: Outages | None, after: Outages | None) -> Progress:
+def settle(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
     """Return the progress with the cost of outages added that are over, as a round began new ones."""
     if before is None or after is None:
         return progress
@@ -164,7 +164,7 @@ def settle(progress: Progress, before: Outages | None, after: Outages | None) ->
     return structs.replace(progress, past=past)
 
 
-def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
+def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
     """Return the cost of an episode, and True if the group is still catching up.
 
     The cost is None without samples, or if no partition is known to have stopped.

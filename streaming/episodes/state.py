@@ -10,7 +10,7 @@ from itertools import chain
 
 from msgspec import Struct, field
 
-from streaming.episodes.cost import Progress
+from streaming.episodes.cost import OffsetSamples
 from streaming.episodes.downtime import Outages
 from streaming.episodes.members import MemberHistory
 from streaming.records.diffs import MemberNames
@@ -106,7 +106,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     lasted: tuple[int, ...] = ()
     topics: str = ""
     zone: str = ""
-    progress: Progress | None = None
+    progress: OffsetSamples | None = None
     racks: set[str] = field(default_factory=set)
 
     @property

@@ -17,7 +17,7 @@ from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader, read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.outputs import Listing, Sinks
-from streaming.recording.history import History, history_at
+from streaming.recording.history import RecordedHistory, history_at
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.diffs import Diff, UnknownGroup
@@ -158,6 +158,6 @@ def read_log(
 
 def read_history(
     settings: Settings, at_ms: int, group: str | None = None, *, each: Callable[[int], None] = lambda _: None
-) -> History:
+) -> RecordedHistory:
     """Return the history of all groups, or of one, as of ``at_ms``; errors as :func:`read_log`."""
     return history_at(read_log(settings, group, with_cluster=True, each=each), at_ms, replay_sinks(settings))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from streaming.episodes import detection, fold, waiting
-from streaming.episodes.cost import Progress, rewound
+from streaming.episodes.cost import OffsetSamples, rewound
 from streaming.episodes.incidents import (
     IncidentState,
     StoredIncident,
@@ -186,7 +186,7 @@ class _Update:
                 episode=after.number if after.open else 0,
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
-        if not state.members and (rewinds := rewound(before.progress, after.progress or Progress())):
+        if not state.members and (rewinds := rewound(before.progress, after.progress or OffsetSamples())):
             more = f" and {len(rewinds) - _MOST_REWOUND} more" if len(rewinds) > _MOST_REWOUND else ""
             why = Evidence(
                 source="progress", reason=", ".join(rewinds[:_MOST_REWOUND]) + more, kind=events.OFFSETS_RESET

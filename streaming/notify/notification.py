@@ -18,7 +18,7 @@ CRITICAL: Final = frozenset({"storm", "stuck", "rebalance-stuck", "data-loss", "
 #: Newest incidents of the cluster that may explain episodes.
 _MOST_OF_CLUSTER: Final = 100
 
-Action = Literal["open", "close", "event"]
+NotificationAction = Literal["open", "close", "event"]
 
 
 class Notification(NamedTuple):
@@ -33,7 +33,7 @@ class Notification(NamedTuple):
 
     id: str
     subject: str
-    action: Action
+    action: NotificationAction
     severity: Severity
     group_id: str
     kind: str
@@ -114,7 +114,7 @@ def text_of(target: NotifyTarget, notification: Notification) -> str:
     return Template(target.template).safe_substitute(values).strip()
 
 
-def _of_incident(target: NotifyTarget, incident: Incident, action: Action) -> Notification:
+def _of_incident(target: NotifyTarget, incident: Incident, action: NotificationAction) -> Notification:
     subject = f"{incident.group_id}/incident/{incident.incident}/{incident.times}"
     at_ms = incident.opened_at if action == "open" else incident.closed_at or incident.updated_at
     return Notification(

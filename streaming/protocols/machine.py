@@ -221,7 +221,7 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
     step.subscriptions()
 
 
-def _stop(step: AnyStep, event: vocabulary.Stop) -> None:
+def _stop(step: AnyStep, event: vocabulary.ShutDown) -> None:
     """Shut processes down temporarily: static members keep their places, all others leave."""
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
@@ -274,7 +274,7 @@ def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
 LIFE: Table = {
     **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
     **rows(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
-    **rows(LIVE, vocabulary.Stop, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **rows(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
     **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
     **rows(LIVE, vocabulary.Freeze, _ends(Stage.FROZEN), (Stage.FROZEN,)),
     **rows((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),

@@ -158,7 +158,7 @@ class Leave(MemberEvent, frozen=True):
     """Processes leave for good: they send LeaveGroup, static or not."""
 
 
-class Stop(MemberEvent, frozen=True):
+class ShutDown(MemberEvent, frozen=True):
     """Processes shut down temporarily: a static member sends no LeaveGroup (KIP-345; epoch −2 in KIP-848)."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from streaming.monitor.outputs import SOURCE, Sinks
-from streaming.recording.history import History
+from streaming.recording.history import RecordedHistory
 from streaming.records.codec import Record, encode_event, read
 from streaming.records.events import Event
 
@@ -68,7 +68,7 @@ def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
     records = list(log)
     events = [(record, event) for record in records for event in _events(record)]
     names = _Names(event for _, event in events)
-    before, after = History(sinks), History(sinks)
+    before, after = RecordedHistory(sinks), RecordedHistory(sinks)
     marks: dict[str, str] = {}
     renamed: list[Record] = []
     for record, event in events:
@@ -93,7 +93,7 @@ def _events(record: Record) -> Iterator[Event]:
         return
 
 
-def _mark(history: History, group_id: str) -> str:
+def _mark(history: RecordedHistory, group_id: str) -> str:
     """Return the id that the next ``group.quiet`` of a group refers to."""
     episode = history.bucket.get(group_id).episode
     return "" if episode is None else episode.mark

@@ -67,7 +67,7 @@ def _type(write: Write) -> str | None:
     return codec.ce_attributes(write.headers).get("type")
 
 
-class History:
+class RecordedHistory:
     """The latest assignments, episodes and incidents after a part of the membership log.
 
     Args:
@@ -154,8 +154,8 @@ class History:
         return [IncidentRecord(decode_incident(value), value) for value, _ in self._of(self._sinks.incidents)]
 
 
-def history_at(log: Iterable[Record], at_ms: int, sinks: Sinks) -> History:
+def history_at(log: Iterable[Record], at_ms: int, sinks: Sinks) -> RecordedHistory:
     """Return the history of the log's groups as of ``at_ms``: all events up to then are applied, none later."""
-    history = History(sinks)
+    history = RecordedHistory(sinks)
     history.advance(record for record in log if event_time(record) <= at_ms)
     return history

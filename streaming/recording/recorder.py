@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 from streaming.monitor.outputs import Sinks
 from streaming.recording.file import RecordedRecord, Recording, RecordingHeader, Role, recorded
-from streaming.recording.history import History, Replayed, event_time
+from streaming.recording.history import RecordedHistory, Replayed, event_time
 from streaming.records.codec import Record, ce_attributes
 from streaming.records.diffs import Diff
 
@@ -20,7 +20,7 @@ def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[Reco
     for record in log:
         place = (record.partition, record.offset)
         yield recorded("membership", record.key, record.value, record.all_headers, place)
-    history = History(sinks)
+    history = RecordedHistory(sinks)
     for output in history.play(log):
         if isinstance(output.value, Diff) and event_time(output.source) >= begin:
             write, source = output.write, output.source
@@ -38,7 +38,7 @@ class LoadedRecording(NamedTuple):
 
     def steps(self) -> Iterator[list[Replayed]]:
         """Play the log again; yield the outputs of each event since the recording's begin."""
-        history = History(self.header.settings.sinks)
+        history = RecordedHistory(self.header.settings.sinks)
         for outputs in history.steps(self.log):
             yield [output for output in outputs if event_time(output.source) >= self.header.begin]
 

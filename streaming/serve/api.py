@@ -28,7 +28,7 @@ from streaming.serve import forecasts, openapi
 from streaming.serve.annotations import MOST_ANNOTATIONS, AnnotationRequest, annotated_body, of_group, requested
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
-from streaming.serve.feed import Feed, FeedResponse, Place
+from streaming.serve.feed import Feed, FeedPlace, FeedResponse
 from streaming.serve.forecasts import Workers
 from streaming.serve.openapi import Operation
 from streaming.serve.parameters import Parameter, Query, choice, decode_query, digits, flag, moment, refuse, text, whole
@@ -450,7 +450,7 @@ class Api:
         wanted = Filter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
         return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))
 
-    def _place(self, request: Request, query: Query) -> Place | None:
+    def _place(self, request: Request, query: Query) -> FeedPlace | None:
         """Return the client's last place in the feed; −1, which no history has, if that was in another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:
@@ -458,5 +458,5 @@ class Api:
         epoch, _, numbers = event_id.partition(".")
         seqs = [digits(number) for number in numbers.split(".", 1)]
         if epoch != self._board.extent.epoch or seqs[0] is None:
-            return Place(-1)
-        return Place(seqs[0], seqs[1] if seqs[1:] else None)
+            return FeedPlace(-1)
+        return FeedPlace(seqs[0], seqs[1] if seqs[1:] else None)

@@ -66,7 +66,7 @@ class Feed:
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
 
-class Place(NamedTuple):
+class FeedPlace(NamedTuple):
     """A client's place in the feed: the numbers of its last round and its last story (None: it follows none)."""
 
     seq: int
@@ -82,7 +82,7 @@ class FeedResponse:
     """
 
     def __init__(
-        self, feed: Feed, wanted: Filter, last: Place | None, admitted: Callable[[], bool] = lambda: True
+        self, feed: Feed, wanted: Filter, last: FeedPlace | None, admitted: Callable[[], bool] = lambda: True
     ) -> None:
         self._feed, self._filter, self._admitted = feed, wanted, admitted
         self._position = None if last is None else last.seq

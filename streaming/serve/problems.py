@@ -18,7 +18,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 _RETRY: Final = {"Retry-After": "10"}
 
 
-class Kind(NamedTuple):
+class ProblemKind(NamedTuple):
     """A kind of problem: the status of its answers, and what a client can do."""
 
     status: HTTPStatus
@@ -26,26 +26,32 @@ class Kind(NamedTuple):
 
 
 #: By the last part of ``type``; the first of a status is the general one.
-KINDS: Final[Mapping[str, Kind]] = {
-    "parameter": Kind(HTTPStatus.BAD_REQUEST, "A parameter is unknown, malformed or repeated: correct `parameter`."),
-    "annotation": Kind(HTTPStatus.BAD_REQUEST, "The annotation can't be read: `detail` has the reason."),
-    "token": Kind(HTTPStatus.UNAUTHORIZED, "Send a token of --token-file: `Authorization: Bearer …`."),
-    "proxy": Kind(HTTPStatus.FORBIDDEN, "Connect through the authenticating proxy."),
-    "writing": Kind(HTTPStatus.FORBIDDEN, "Only known callers may write: start the server with --token-file."),
-    "not-found": Kind(HTTPStatus.NOT_FOUND, "Nothing is served at this path; /api/v1/openapi.json lists what is."),
-    "group": Kind(HTTPStatus.NOT_FOUND, "The group is not known; /api/v1/groups lists all."),
-    "round": Kind(HTTPStatus.NOT_FOUND, "The group has no such round, or retention has dropped it."),
-    "method-not-allowed": Kind(HTTPStatus.METHOD_NOT_ALLOWED, "Send a method that `Allow` lists."),
-    "body": Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Send no body with GET, and at most 16 KiB with POST."),
-    "host": Kind(HTTPStatus.MISDIRECTED_REQUEST, "The server listens on loopback: use localhost as the host."),
-    "forecast": Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "The change can't be computed: `detail` has the reason."),
-    "internal": Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed: its log has the error."),
-    "history": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The history can't be read: `detail` has the reason. Try again."),
-    "publish": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka did not take the event: `detail` has the reason."),
-    "busy": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests are in progress. Try again later."),
-    "clients": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many clients follow the feed. Raise --max-clients."),
-    "worker": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The process that computed the answer ended. Try again."),
-    "stopping": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping. Try again."),
+KINDS: Final[Mapping[str, ProblemKind]] = {
+    "parameter": ProblemKind(
+        HTTPStatus.BAD_REQUEST, "A parameter is unknown, malformed or repeated: correct `parameter`."
+    ),
+    "annotation": ProblemKind(HTTPStatus.BAD_REQUEST, "The annotation can't be read: `detail` has the reason."),
+    "token": ProblemKind(HTTPStatus.UNAUTHORIZED, "Send a token of --token-file: `Authorization: Bearer …`."),
+    "proxy": ProblemKind(HTTPStatus.FORBIDDEN, "Connect through the authenticating proxy."),
+    "writing": ProblemKind(HTTPStatus.FORBIDDEN, "Only known callers may write: start the server with --token-file."),
+    "not-found": ProblemKind(
+        HTTPStatus.NOT_FOUND, "Nothing is served at this path; /api/v1/openapi.json lists what is."
+    ),
+    "group": ProblemKind(HTTPStatus.NOT_FOUND, "The group is not known; /api/v1/groups lists all."),
+    "round": ProblemKind(HTTPStatus.NOT_FOUND, "The group has no such round, or retention has dropped it."),
+    "method-not-allowed": ProblemKind(HTTPStatus.METHOD_NOT_ALLOWED, "Send a method that `Allow` lists."),
+    "body": ProblemKind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Send no body with GET, and at most 16 KiB with POST."),
+    "host": ProblemKind(HTTPStatus.MISDIRECTED_REQUEST, "The server listens on loopback: use localhost as the host."),
+    "forecast": ProblemKind(HTTPStatus.UNPROCESSABLE_ENTITY, "The change can't be computed: `detail` has the reason."),
+    "internal": ProblemKind(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed: its log has the error."),
+    "history": ProblemKind(
+        HTTPStatus.SERVICE_UNAVAILABLE, "The history can't be read: `detail` has the reason. Try again."
+    ),
+    "publish": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka did not take the event: `detail` has the reason."),
+    "busy": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests are in progress. Try again later."),
+    "clients": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many clients follow the feed. Raise --max-clients."),
+    "worker": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "The process that computed the answer ended. Try again."),
+    "stopping": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping. Try again."),
 }
 
 

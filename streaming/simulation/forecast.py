@@ -35,7 +35,7 @@ class Way(NamedTuple):
     static: bool = False
 
 
-class Cost(NamedTuple):
+class ChangeCost(NamedTuple):
     """Cost of a change under one way to rebalance, ms; ``total_ms`` is the downtime of all partitions together."""
 
     way: Way
@@ -76,7 +76,7 @@ def simulate_cost(
     as_configured: bool = False,
     rounds: bool = True,
     each: Callable[[int], None] = lambda _: None,
-) -> Cost:
+) -> ChangeCost:
     """Simulate the scenario under one way to rebalance; without ``rounds`` large groups need little memory.
 
     ``as_configured``: with the members' assignors, protocols and instance ids of the scenario, not those of the way.
@@ -92,7 +92,7 @@ def simulate_cost(
         longest = max(partitions, default=0)
         if longest > worst_ms:
             worst, worst_ms = (topic, partitions.index(longest)), longest
-    return Cost(way, simulation, worst, worst_ms, simulation.unavailable_ms)
+    return ChangeCost(way, simulation, worst, worst_ms, simulation.unavailable_ms)
 
 
 def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
@@ -132,7 +132,7 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
     return member_id
 
 
-def cost_figures(cost: Cost) -> dict[str, Any]:
+def cost_figures(cost: ChangeCost) -> dict[str, Any]:
     """Return the figures of one way to rebalance, as JSON; times in ms."""
     worst = None
     if cost.worst is not None:
@@ -147,7 +147,7 @@ def cost_figures(cost: Cost) -> dict[str, Any]:
     }
 
 
-def cost_sentence(costs: Sequence[Cost], own: str, what: str) -> str:
+def cost_sentence(costs: Sequence[ChangeCost], own: str, what: str) -> str:
     """Return a sentence about the cost for the group as configured, and under the cheapest way to rebalance."""
     mine = next(cost for cost in costs if cost.way.name == own)
     best = min(costs, key=lambda cost: cost.total_ms)
@@ -183,7 +183,7 @@ class Forecast(NamedTuple):
     what: str
     own: str
     plan: Scenario
-    costs: Sequence[Cost]
+    costs: Sequence[ChangeCost]
     sentence: str
     unsure: tuple[str, ...]
 

@@ -15,7 +15,7 @@ from assignors.assignment import as_lists
 from streaming.protocols.families import FAMILIES
 from streaming.records.episodes import Episode
 from streaming.simulation.changes import NoForecast, RollingRestart, baseline_of
-from streaming.simulation.forecast import Cost, Way, cost_figures, simulate_cost, way_of
+from streaming.simulation.forecast import ChangeCost, Way, cost_figures, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
 
@@ -71,7 +71,7 @@ def plan_migration(
     *,
     restart: RollingRestart | None = None,
     times: Mapping[str, int] | None = None,
-    happened: Sequence[tuple[Episode, Cost | None]] = (),
+    happened: Sequence[tuple[Episode, ChangeCost | None]] = (),
     each: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Return the document of ``migrate --json``; ``happened``: past steps with their forecast costs.
@@ -111,7 +111,7 @@ def plan_migration(
 def _path(
     state: str,
     obstacles: Sequence[Obstacle] = (),
-    steps: Sequence[tuple[str, Cost | None]] = (),
+    steps: Sequence[tuple[str, ChangeCost | None]] = (),
     unsure: Sequence[str] = (),
 ) -> Path:
     return {
@@ -150,7 +150,7 @@ class _Plan:
         family = FAMILIES["eager"]
         return [assignor for assignor in assignors if assignor in family.carries] or [family.default]
 
-    def _restarted(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> Cost:
+    def _restarted(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> ChangeCost:
         events = [
             {**event, **configs[event["bounce"]]} for event in self.restart.events(list(configs), len(self._members))
         ]
@@ -180,7 +180,7 @@ class _Plan:
                 reason = f"lists {', '.join(lists[name])}: it gives up all before it joins"
                 obstacles.append((self.by_name[name], name, reason, 2 if without else 1))
         way = way_of("cooperative", self.start.protocol, self.group.assignor)
-        steps: list[tuple[str, Cost | None]] = []
+        steps: list[tuple[str, ChangeCost | None]] = []
         if without:
             added = {name: {"assignors": [COOPERATIVE, *self._assignors(name)]} for name in without}
             steps.append((_ADD_COOPERATIVE, self._restarted(way, added)))

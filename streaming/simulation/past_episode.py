@@ -20,7 +20,7 @@ from streaming.simulation.changes import (
     baseline_of,
     scenario_names,
 )
-from streaming.simulation.forecast import Cost, simulate_cost, way_of
+from streaming.simulation.forecast import ChangeCost, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
@@ -77,7 +77,7 @@ def past_change(
 
 def forecast_past_episode(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
-) -> Cost | None:
+) -> ChangeCost | None:
     """Return the forecast cost of a past episode; None if it can't be forecast.
 
     Arguments are those of :func:`past_change`. A change of assignors is not simulated, as members' lists are unknown.

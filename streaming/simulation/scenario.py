@@ -157,7 +157,7 @@ class _Draft:
         self.clients[name] = _configured(event, self.clients[name])
         is_pause = event.kind == "pause"
         self.returns[name] = (event.at + event.down_ms, event, vocabulary.Thaw if is_pause else vocabulary.Start)
-        self._plan((vocabulary.Freeze if is_pause else vocabulary.Stop)(event.at, (name,)), event)
+        self._plan((vocabulary.Freeze if is_pause else vocabulary.ShutDown)(event.at, (name,)), event)
 
     pause = bounce
 

@@ -40,7 +40,7 @@ class GroupPart(NamedTuple):
     key: str | None = None
 
 
-class Subscription(NamedTuple):
+class MemberMetadata(NamedTuple):
     """A member's identity and subscription; fields that its kind of group does not have keep their defaults.
 
     ``session_timeout_ms``: of a classic member in a migrating group.
@@ -59,7 +59,7 @@ class Subscription(NamedTuple):
     endpoint: str | UnsetType = UNSET
 
 
-class Assigned(NamedTuple):
+class TargetAssignment(NamedTuple):
     """Partitions or active tasks, and the standby and warm-up tasks of a streams group."""
 
     active: Held
@@ -67,7 +67,7 @@ class Assigned(NamedTuple):
     warmup: Held | UnsetType = UNSET
 
 
-class CurrentAssignment(NamedTuple):
+class CurrentMemberAssignment(NamedTuple):
     """A member's assignment, epochs and state; None before its first assignment."""
 
     member_epoch: int | None = None
@@ -106,9 +106,9 @@ class ModernGroup:
     kind: ModernKind
     epoch: Any = None
     target_epoch: int | None = None
-    subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    targets: dict[str, Assigned] = field(default_factory=dict)
-    currents: dict[str, CurrentAssignment] = field(default_factory=dict)
+    subscriptions: dict[str, MemberMetadata] = field(default_factory=dict)
+    targets: dict[str, TargetAssignment] = field(default_factory=dict)
+    currents: dict[str, CurrentMemberAssignment] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     topology: Topology | None = None
     changed: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
@@ -135,7 +135,7 @@ class ModernGroup:
         else:
             entries[key] = value
 
-    def _count(self, current: CurrentAssignment | None, by: int) -> None:
+    def _count(self, current: CurrentMemberAssignment | None, by: int) -> None:
         if current is not None and current.state == STABLE:
             self._stable[current.member_epoch] += by
 
@@ -184,7 +184,7 @@ class ModernGroup:
         subscription, target = self.subscriptions[member_id], self.targets.get(member_id)
         is_streams = self.kind == "streams"
         none: Any = {} if is_streams else UNSET
-        current = self.currents.get(member_id, CurrentAssignment(standby=none, warmup=none))
+        current = self.currents.get(member_id, CurrentMemberAssignment(standby=none, warmup=none))
         topics = (*subscription.topics, *self.regexes.get(subscription.regex or "", ()))
         if self.topology is not None:
             topics = self.topology.topics

@@ -178,9 +178,9 @@ _ROLES = (
 )
 #: Part of a group → the class of its value; other parts have one field, which is the value.
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "subscriptions": modern.Subscription,
-    "targets": modern.Assigned,
-    "currents": modern.CurrentAssignment,
+    "subscriptions": modern.MemberMetadata,
+    "targets": modern.TargetAssignment,
+    "currents": modern.CurrentMemberAssignment,
     "topology": modern.Topology,
 }
 _MEMBER = Field("memberId", Reader.string, "key")

@@ -24,7 +24,7 @@ from streaming.collect.polling.group import (
     is_news,
     poll,
 )
-from streaming.collect.polling.requests import GroupRequests, Listed, Listing, Reply, Unanswered
+from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, read_published_state, state_after
 from streaming.collect.polling.schedule import Pace, Schedule, wait
 from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances, state_event
@@ -105,7 +105,7 @@ class PollingCollector(BaseCollector):
         match reply:
             case Described():
                 return self._take_description(reply)
-            case Listing():
+            case GroupListing():
                 self._take_list(reply)
             case Unanswered():
                 self._failed(reply)
@@ -183,7 +183,7 @@ class PollingCollector(BaseCollector):
         _log.info("group %s: nobody else tells of its changes any more: told from here", group_id)
         return False
 
-    def _take_list(self, listing: Listing) -> None:
+    def _take_list(self, listing: GroupListing) -> None:
         now, moment = time.monotonic(), int(time.time() * 1000)
         self._log_contact(listing.trouble[0].str() if listing.trouble else None)
         listed = {item.group_id: item for item in listing.groups if item.state != DEAD and self._wanted(item.group_id)}

@@ -50,7 +50,7 @@ class Listed(NamedTuple):
     cost: int
 
 
-class Listing(NamedTuple):
+class GroupListing(NamedTuple):
     """The groups that this user may see; ``trouble``: errors of brokers that could not list theirs."""
 
     groups: tuple[Listed, ...]
@@ -64,7 +64,7 @@ class Unanswered(NamedTuple):
     error: KafkaError
 
 
-Reply = Described | Listing | Unanswered
+Reply = Described | GroupListing | Unanswered
 
 
 class GroupRequests:
@@ -114,7 +114,7 @@ class GroupRequests:
     def replies(self, wait: float) -> Iterator[Reply]:
         """Yield answers, waiting up to ``wait`` seconds for the first, and requests without one."""
         replies = [*self._arrived(wait), *self._timed_out()]
-        about = {None if isinstance(reply, Listing) else reply.group_id: reply for reply in replies}
+        about = {None if isinstance(reply, GroupListing) else reply.group_id: reply for reply in replies}
         lost = [group_id for group_id, reply in about.items() if any(error.code() < 0 for error in _errors(reply))]
         if lost:  # the client has no answer, and no broker refused one
             self._renew(lost[-1])
@@ -157,7 +157,7 @@ class GroupRequests:
 
 
 def _errors(reply: Reply) -> tuple[KafkaError, ...]:
-    return (reply.error,) if isinstance(reply, Unanswered) else reply.trouble if isinstance(reply, Listing) else ()
+    return (reply.error,) if isinstance(reply, Unanswered) else reply.trouble if isinstance(reply, GroupListing) else ()
 
 
 def _reply(group_id: str | None, future: Future[Any]) -> Reply:
@@ -173,7 +173,7 @@ def _reply(group_id: str | None, future: Future[Any]) -> Reply:
         return Unanswered(group_id, KafkaError(KafkaError.INVALID_RECORD, str(error)))
 
 
-def listing(result: Any) -> Listing:
+def listing(result: Any) -> GroupListing:
     """Convert a ``ListConsumerGroupsResult``, without groups that only have offsets."""
     groups = []
     for group in result.valid:
@@ -181,7 +181,7 @@ def listing(result: Any) -> Listing:
         if not group.is_simple_consumer_group:
             name = _STATES.get(state, _BETWEEN if is_consumer else None)
             groups.append(Listed(group.group_id, name, cost=1 if is_consumer else 2))
-    return Listing(tuple(groups), tuple(result.errors))
+    return GroupListing(tuple(groups), tuple(result.errors))
 
 
 def answer(description: Any) -> Described:

@@ -26,7 +26,7 @@ from streaming.cli import (
 )
 from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
-from streaming.demo.runner import Summary
+from streaming.demo.runner import DemoSummary
 from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
 from streaming.kafka.topics import MonitorTopic
@@ -118,7 +118,7 @@ def terminal_view(name: str) -> None:
         view.stage(name)
         view.happens(name)
         view.diff(DiffRecord("1", diff(name), b"", 0, 0))
-    view.summary(Summary(Counter({name: 1}), Counter({name: 1}), 0, Agreement(1, (name,))))
+    view.summary(DemoSummary(Counter({name: 1}), Counter({name: 1}), 0, Agreement(1, (name,))))
 
 
 def log_line(name: str) -> None:

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.episodes.cost import Progress, Sample, add_samples, cost_of
+from streaming.episodes.cost import OffsetSamples, Sample, add_samples, cost_of
 from streaming.episodes.downtime import Outage
 
 
@@ -81,7 +81,7 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
     random = Random(seed)
     partition = Partition(random)
     samples, outage = partition.samples(random), partition.outage(random)
-    progress: Progress | None = None
+    progress: OffsetSamples | None = None
     for sample in samples:
         taken = add_samples(progress, sample.at, {"t": {"0": (sample.committed, sample.end)}})
         assert taken is not None

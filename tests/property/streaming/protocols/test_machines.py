@@ -120,7 +120,9 @@ class Lives(RuleBasedStateMachine):
 
     @rule(
         names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True),
-        kind=st.sampled_from([vocabulary.Leave, vocabulary.Stop, vocabulary.Crash, vocabulary.Freeze, vocabulary.Thaw]),
+        kind=st.sampled_from(
+            [vocabulary.Leave, vocabulary.ShutDown, vocabulary.Crash, vocabulary.Freeze, vocabulary.Thaw]
+        ),
     )
     def happen(self, names: list[str], kind: Any) -> None:
         self.apply(kind(self.driver.now, tuple(names)))

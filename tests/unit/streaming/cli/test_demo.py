@@ -13,7 +13,7 @@ import pytest
 from streaming.cli.demo import DemoView
 from streaming.demo import runner
 from streaming.demo.agreement import Agreement
-from streaming.demo.runner import Summary
+from streaming.demo.runner import DemoSummary
 from streaming.process.children import Children
 from streaming.settings.config import Settings
 
@@ -24,9 +24,9 @@ Command = Callable[..., tuple[int, str, str]]
 def played(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
-    def play(**given: Any) -> Summary:
+    def play(**given: Any) -> DemoSummary:
         found.append(given | {"kept": given["folder"].is_dir()})
-        return Summary()
+        return DemoSummary()
 
     monkeypatch.setattr(runner, "play", play)
     return found
@@ -56,7 +56,7 @@ def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]]
 
 
 def test_disagreement_gives_a_failing_status(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "play", lambda **_: Summary(agreement=Agreement(1, ("c1 has t 0",))))
+    monkeypatch.setattr(runner, "play", lambda **_: DemoSummary(agreement=Agreement(1, ("c1 has t 0",))))
     assert command("demo", "--json") == (1, "", "the consumers disagree: c1 has t 0\n")
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from streaming.cli.demo import DemoView
 from streaming.cli.stream import report_batches
 from streaming.demo.agreement import Agreement
-from streaming.demo.runner import Summary
+from streaming.demo.runner import DemoSummary
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.terminal import console
 from streaming.spark import progress
@@ -20,7 +20,7 @@ from tests.support.histories import sample
 
 DIFF = sample()
 RECORD = DiffRecord("id", DIFF, msgspec.json.format(msgspec.json.encode(DIFF), indent=2), 0, 0)
-SEEN = Summary(
+SEEN = DemoSummary(
     Counter({"member.joined": 2, "member.fenced": 3, "group.deleted": 0, "made.up": 1}),
     Counter({"orders": 4, "eager": 2}),
     moved=9,
@@ -89,7 +89,7 @@ def test_text_output_has_story_diffs_and_result(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_disagreement_is_reported_to_every_reader(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
-    DemoView(as_json=as_json).summary(Summary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
+    DemoView(as_json=as_json).summary(DemoSummary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
     out, errors = capsys.readouterr()
     assert errors.splitlines() == ["the consumers disagree: c1 has t 0", "the consumers disagree: c2 has t 1"]
     assert ("2 times: 2 differ" in out) is not as_json
@@ -97,7 +97,7 @@ def test_disagreement_is_reported_to_every_reader(capsys: pytest.CaptureFixture[
 
 
 def test_no_comparison_gives_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    DemoView(as_json=False).summary(Summary())
+    DemoView(as_json=False).summary(DemoSummary())
     assert "compared" not in capsys.readouterr().out
 
 

@@ -14,8 +14,8 @@ from streaming.protocols.vocabulary import (
     Crash,
     Ended,
     Freeze,
+    ShutDown,
     Start,
-    Stop,
     Subscribe,
     SubscribedTopics,
     Thaw,
@@ -265,7 +265,7 @@ def test_present_member_leads_while_static_members_are_away(protocol: str, stays
     driver = Driver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
     driver.tell(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
     driver.until(60_000)
-    driver.tell(Stop(60_000, tuple(name for name in "abc" if name != stays)))
+    driver.tell(ShutDown(60_000, tuple(name for name in "abc" if name != stays)))
     driver.tell(Subscribe(60_001, (stays,), ("p", "q")))
     driver.until(95_000)
     rounds = [output for output in driver.outputs if isinstance(output, Announced)]

@@ -15,8 +15,8 @@ from streaming.protocols.vocabulary import (
     Leave,
     MemberEvent,
     Setup,
+    ShutDown,
     Start,
-    Stop,
     Subscribe,
     Thaw,
     UndefinedTransition,
@@ -25,7 +25,7 @@ from tests.support.machines import Driver, topics
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-@pytest.mark.parametrize("kind", [Leave, Stop, Crash, Freeze, Thaw])
+@pytest.mark.parametrize("kind", [Leave, ShutDown, Crash, Freeze, Thaw])
 def test_absent_member_has_no_transitions(protocol: str, kind: type[MemberEvent]) -> None:
     driver = Driver(protocol, topics(t=2))
     before = driver.state

@@ -9,7 +9,7 @@ from uuid import UUID
 from streaming.monitor.outputs import SOURCE
 from streaming.recording.anonymise import anonymised
 from streaming.recording.file import RecordedSettings
-from streaming.recording.history import History
+from streaming.recording.history import RecordedHistory
 from streaming.recording.recorder import record_log
 from streaming.records import events
 from streaming.records.codec import Record, encode_event
@@ -83,7 +83,7 @@ def test_kafkas_own_texts_and_renamed_ids_stay_in_reasons() -> None:
 
 
 def story(records: list[Record]) -> list[tuple[Any, ...]]:
-    history = History(SETTINGS.sinks)
+    history = RecordedHistory(SETTINGS.sinks)
     for _ in history.play(records):
         pass
     return [(record.episode.kind, record.episode.status) for record in history.episodes]
@@ -97,7 +97,7 @@ def test_anonymised_groups_have_the_same_episodes() -> None:
 
 def test_quiet_events_refer_to_the_renamed_outputs() -> None:
     records = log()[:2]
-    history = History(SETTINGS.sinks)
+    history = RecordedHistory(SETTINGS.sinks)
     for _ in history.play(records):
         pass
     state = history.bucket.get(GROUP).episode

@@ -11,7 +11,7 @@ import pytest
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.recording.history import History, event_time, history_at
+from streaming.recording.history import RecordedHistory, event_time, history_at
 from streaming.records.codec import Record, encode, encode_event
 from streaming.records.events import Event
 from tests.support.histories import as_topic
@@ -46,7 +46,7 @@ def streamed(records: list[Record], chance: Random) -> Iterator[tuple[int, set[b
         yield event_time(batch[-1]), {value for value in newest.values() if value is not None}
 
 
-def held(history: History) -> set[bytes]:
+def held(history: RecordedHistory) -> set[bytes]:
     assignments = map(encode, history.assignments)
     return {*assignments, *(r.value for r in history.episodes), *(r.value for r in history.incidents)}
 
@@ -55,7 +55,7 @@ def held(history: History) -> set[bytes]:
 def test_state_as_of_a_moment_equals_the_stream_until_then(seed: int) -> None:
     chance = Random(seed)
     log = in_records(sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp))
-    history, rest = History(SINKS), iter(log)
+    history, rest = RecordedHistory(SINKS), iter(log)
     next_record: Record | None = next(rest)
     moments = list(streamed(log, chance))
     assert len(moments) > 72  # in 14 logs: more than 1,000
@@ -80,7 +80,7 @@ def test_future_events_and_broken_records_change_nothing() -> None:
 
 def test_outputs_are_the_records_of_the_stream() -> None:
     log = list(membership_log(120, 4))
-    history = History(SINKS)
+    history = RecordedHistory(SINKS)
     outputs = [output.write for output in history.play(in_records(log)) if output.write.topic == "d"]
     assert outputs
     assert {(output.key, output.value) for output in outputs} == {

@@ -22,7 +22,7 @@ def _deploy(**more: Any) -> Scenario:
     )
 
 
-def _costs(plan: Scenario, own: str = "eager", assignor: str | None = None) -> dict[str, forecast.Cost]:
+def _costs(plan: Scenario, own: str = "eager", assignor: str | None = None) -> dict[str, forecast.ChangeCost]:
     return {way.name: forecast.simulate_cost(plan, way) for way in forecast.ways(own, assignor)}
 
 

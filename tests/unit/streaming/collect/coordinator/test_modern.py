@@ -9,13 +9,13 @@ import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
 from streaming.collect.coordinator.modern import (
-    Assigned,
-    CurrentAssignment,
+    CurrentMemberAssignment,
     GroupPart,
     Held,
+    MemberMetadata,
     ModernGroup,
     StreamsEpoch,
-    Subscription,
+    TargetAssignment,
     Topology,
 )
 from streaming.collect.coordinator.records import decode
@@ -29,14 +29,14 @@ def part(name: str, value: object, key: str | None = None) -> GroupPart:
     return GroupPart("g", "consumer", name, value, key)
 
 
-def subscription(*topics: str, regex: str | None = None, assignor: str | None = None) -> Subscription:
-    return Subscription(
+def subscription(*topics: str, regex: str | None = None, assignor: str | None = None) -> MemberMetadata:
+    return MemberMetadata(
         client_id="c", client_host="/h", topics=topics, regex=regex, rebalance_timeout_ms=1000, server_assignor=assignor
     )
 
 
-def current(epoch: int, state: str) -> CurrentAssignment:
-    return CurrentAssignment(member_epoch=epoch, previous_member_epoch=2, state=state, active={"id": (0,)})
+def current(epoch: int, state: str) -> CurrentMemberAssignment:
+    return CurrentMemberAssignment(member_epoch=epoch, previous_member_epoch=2, state=state, active={"id": (0,)})
 
 
 def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | None:
@@ -47,7 +47,7 @@ def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | 
 
 
 def test_parts_are_put_together() -> None:
-    now, target = current(2, "STABLE"), Assigned({"id": (0,)})
+    now, target = current(2, "STABLE"), TargetAssignment({"id": (0,)})
     parts = [
         part("subscriptions", subscription("t"), "m"),
         part("epoch", 2),
@@ -179,16 +179,16 @@ def key(number: int, *fields: str) -> bytes:
     return pack(">h", number) + b"".join(map(string, ("g", *fields)))
 
 
-def instance(host: str, timeout_ms: int, **more: str) -> Subscription:
-    return Subscription(
+def instance(host: str, timeout_ms: int, **more: str) -> MemberMetadata:
+    return MemberMetadata(
         client_id="c", client_host=host, rebalance_timeout_ms=timeout_ms, process_id="p", **cast("Any", more)
     )
 
 
 def tasks(
     epoch: int, state: str, active: Held, standby: Held | None = None, pending: Held | None = None
-) -> CurrentAssignment:
-    return CurrentAssignment(
+) -> CurrentMemberAssignment:
+    return CurrentMemberAssignment(
         member_epoch=epoch,
         previous_member_epoch=epoch,
         state=state,
@@ -209,7 +209,7 @@ def test_fields_of_a_share_group_s_member() -> None:
         "g",
         "share",
         "currents",
-        CurrentAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (1, 2)}),
+        CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (1, 2)}),
         "m",
     )
 
@@ -218,19 +218,21 @@ def test_other_record_types_of_share_groups() -> None:
     said = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
 
     assert decode(key(10, "m"), said) == GroupPart(
-        "g", "share", "subscriptions", Subscription(client_id="c", client_host="h", topics=("t",)), "m"
+        "g", "share", "subscriptions", MemberMetadata(client_id="c", client_host="h", topics=("t",)), "m"
     )
     assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == GroupPart("g", "share", "epoch", 2)
     assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == GroupPart("g", "share", "target_epoch", 2)
-    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart("g", "share", "targets", Assigned({}), "m")
+    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart(
+        "g", "share", "targets", TargetAssignment({}), "m"
+    )
     assert decode(key(13, "m"), None) == GroupPart("g", "share", "targets", None, "m")
 
 
 def test_the_view_of_two_members_with_one_partition() -> None:
-    said = Subscription(client_id="c", client_host="/h", topics=("t",))
-    has = CurrentAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
+    said = MemberMetadata(client_id="c", client_host="/h", topics=("t",))
+    has = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
     members = {"a": said, "b": said}
-    group = ModernGroup("share", 3, 3, members, {"a": Assigned({TOPIC: (0,)})}, dict.fromkeys(members, has))
+    group = ModernGroup("share", 3, 3, members, {"a": TargetAssignment({TOPIC: (0,)})}, dict.fromkeys(members, has))
 
     def seen(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
         return ObservedMember(
@@ -290,7 +292,7 @@ def test_tasks_are_ascending() -> None:
     part = decode(key(22, "m"), value)
 
     assert isinstance(part, GroupPart)
-    assert isinstance(part.value, CurrentAssignment)
+    assert isinstance(part.value, CurrentMemberAssignment)
     assert part.value.active == {"0": (0, 2), "1": (1,)}
 
 
@@ -320,14 +322,14 @@ SAID = instance("/h", 300_000, rack_id="r", endpoint="h:1")
 
 
 def group(
-    epoch: StreamsEpoch | None, target: int | None, now: CurrentAssignment | None = None, topology: bool = True
+    epoch: StreamsEpoch | None, target: int | None, now: CurrentMemberAssignment | None = None, topology: bool = True
 ) -> ModernGroup:
     return ModernGroup(
         "streams",
         epoch,
         target,
         {"m": SAID},
-        {"m": Assigned({"0": (1, 2)}, {"1": (0,)}, {})},
+        {"m": TargetAssignment({"0": (1, 2)}, {"1": (0,)}, {})},
         {} if now is None else {"m": now},
         topology=Topology(0, ("in",)) if topology else None,
     )

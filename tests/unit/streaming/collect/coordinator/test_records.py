@@ -6,7 +6,13 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
-from streaming.collect.coordinator.modern import Assigned, CurrentAssignment, GroupPart, StreamsEpoch, Subscription
+from streaming.collect.coordinator.modern import (
+    CurrentMemberAssignment,
+    GroupPart,
+    MemberMetadata,
+    StreamsEpoch,
+    TargetAssignment,
+)
 from streaming.collect.coordinator.records import OffsetCommit, decode
 from streaming.collect.coordinator.schema import MalformedRecord, NewerRecord
 from streaming.records.events import ObservedMember
@@ -40,13 +46,15 @@ def test_every_captured_record_is_read() -> None:
 
 def test_a_consumer_group_s_first_epoch() -> None:
     rows = {row.offset: row for row in captured()[4]}
-    said = Subscription(client_id="A", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=300_000)
-    now = CurrentAssignment(member_epoch=2, previous_member_epoch=0, state="STABLE", active={TOPIC: (0, 1, 2, 3, 4, 5)})
+    said = MemberMetadata(client_id="A", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=300_000)
+    now = CurrentMemberAssignment(
+        member_epoch=2, previous_member_epoch=0, state="STABLE", active={TOPIC: (0, 1, 2, 3, 4, 5)}
+    )
 
     assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
         GroupPart("g-consumer", "consumer", "subscriptions", said, A),
         GroupPart("g-consumer", "consumer", "epoch", 2),
-        GroupPart("g-consumer", "consumer", "targets", Assigned(now.active), A),
+        GroupPart("g-consumer", "consumer", "targets", TargetAssignment(now.active), A),
         GroupPart("g-consumer", "consumer", "target_epoch", 2),
         GroupPart("g-consumer", "consumer", "currents", now, A),
     ]

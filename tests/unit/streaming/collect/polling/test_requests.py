@@ -8,7 +8,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, T
 
 from streaming.collect.polling import requests
 from streaming.collect.polling.group import Described
-from streaming.collect.polling.requests import GroupRequests, Listed, Listing, Unanswered, answer, listing
+from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Unanswered, answer, listing
 from streaming.records.events import ObservedMember
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka, group
@@ -84,7 +84,7 @@ def test_list_gives_states_and_description_costs() -> None:
         ],
         [AWAY],  # the client's actual value, which differs from its documentation
     )
-    assert listing(found) == Listing(
+    assert listing(found) == GroupListing(
         (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)), (AWAY,)
     )
 
@@ -99,7 +99,7 @@ def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
     assert questions.listing
     questions.describe(["a", "b"])
     assert list(questions.replies(1)) == [
-        Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
+        GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
         Described("a", "classic", "Stable"),
         Unanswered("b", AWAY),
     ]
@@ -174,7 +174,7 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     assert list(questions.replies(0)) == []
     clock.now = 2.5
     assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
-    answers = [Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), Described("b", "classic", "Stable")]
+    answers = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), Described("b", "classic", "Stable")]
     assert list(questions.replies(1)) == answers
     assert not questions.listing
     questions.describe(["a"])
@@ -221,7 +221,7 @@ def test_unreachable_brokers_are_listed_by_another_client(kafka: MemoryKafka) ->
     for trouble, clients in ((AWAY, 1), (KafkaError(KafkaError._TIMED_OUT), 2)):
         kafka.unlistable = [trouble]
         questions.list()
-        assert list(questions.replies(1)) == [Listing((), (trouble,))]
+        assert list(questions.replies(1)) == [GroupListing((), (trouble,))]
         assert len(kafka.admins) == clients
 
 

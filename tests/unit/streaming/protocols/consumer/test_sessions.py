@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.protocols.consumer.step import Expired
-from streaming.protocols.vocabulary import After, Client, Start, Stop
+from streaming.protocols.vocabulary import After, Client, ShutDown, Start
 from tests.support.machines import Driver, topics
 
 
@@ -12,7 +12,7 @@ def test_static_member_back_before_its_leave_was_alive() -> None:
     client = Client("a", ("t",), "i-a")
     driver.tell(Start(0, (client,)))
     driver.until(61_000)
-    driver.tell(Stop(61_000, ("a",)))
+    driver.tell(ShutDown(61_000, ("a",)))
     (ended,) = (
         output.event
         for output in driver.tell(Start(61_000, (client,)))
