@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -92,21 +92,6 @@ class PlacementLine(Struct, frozen=True, kw_only=True):
 
 
 _decoder = msgspec.json.Decoder(PlacementLine)
-
-
-def check_lines(
-    source: BinaryIO, write: Callable[[Any], None], *, exact: bool = False, limit: int | None = None
-) -> int:
-    """Answer every line; return 2 if one could not be used, else 1 if a rule is broken, else 0."""
-    has_violation = False
-
-    def answer(data: bytes) -> dict[str, Any]:
-        nonlocal has_violation
-        result = check_answer(data, exact=exact)
-        has_violation = has_violation or not result["ok"]
-        return result
-
-    return answer_lines(source, answer, write, limit=limit) or int(has_violation)
 
 
 def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
@@ -215,7 +200,15 @@ def check(
     The exit status is 1 if a rule is broken, and 2 if a line can't be used.
     """
     write = writer("check", as_json=as_json, as_table=as_table)
-    raise typer.Exit(check_lines(standard_input(), write, exact=exact, limit=max_line_bytes))
+    has_violation = False
+
+    def answer(data: bytes) -> dict[str, Any]:
+        nonlocal has_violation
+        result = check_answer(data, exact=exact)
+        has_violation = has_violation or not result["ok"]
+        return result
+
+    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes) or int(has_violation))
 
 
 @offline("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")

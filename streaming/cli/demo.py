@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
@@ -47,10 +48,12 @@ def demo(
     is 1 if the diffs differ from the consumers' own callbacks.
     """
     stop, settings = session.stop, session.settings
-    from streaming.demo.runner import play, stage_folder
+    from streaming.demo.runner import play
 
     with ExitStack() as stack:
-        folder = stack.enter_context(stage_folder(keep))
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+        folder = keep or Path(stack.enter_context(TemporaryDirectory(prefix="rebalance-demo-")))
         view = stack.enter_context(DemoView(as_json=as_json))
         summary = play(
             duration=duration,

@@ -271,16 +271,9 @@ def owner(
 ) -> None:
     """Show which member of each group owns a partition, since when, and why it moved there. Reads all diffs."""
     topic, number = topic_partition(partition)
+    diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, group=group, on_malformed=warn_skipped)
     with Progress("diffs read") as progress:
-
-        def counted() -> Iterable[DiffRecord]:
-            for record in read_diffs(
-                settings, from_beginning=True, exit_at_end=True, group=group, on_malformed=warn_skipped
-            ):
-                progress.step()
-                yield record
-
-        owners = partition_owners(counted(), topic, number, MAX_TIMESTAMP if at is None else at)
+        owners = partition_owners(progress.counted(diffs), topic, number, MAX_TIMESTAMP if at is None else at)
     if not owners:
         raise BadInput(f"{partition}: no diff has it; `rebalance-monitor groups` lists all groups")
     answer(owners, [partition_owner_table(owners)], as_json=as_json)

@@ -119,6 +119,12 @@ class Progress:
             self._next = time.monotonic() + PROGRESS_INTERVAL
             _write_progress(f"\r{self._count:,} {self._what}")
 
+    def counted(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, each a step."""
+        for item in items:
+            self.step()
+            yield item
+
     def __enter__(self) -> Self:
         return self
 

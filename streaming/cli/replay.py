@@ -143,32 +143,26 @@ def replay(
 
         serve_recording(recording, "127.0.0.1", port, lambda server: say(f"serving {server.address}"))
     elif publish and recording is not None:
-        _publish(session.settings, recording)
+        settings = session.settings
+        with EventProducer(settings) as producer:
+            for record in recording.log:
+                producer.send_record(
+                    settings.topics.membership, record.key or b"", record.value or b"", record.all_headers
+                )
+        say(f"{len(recording.log)} events written to {settings.topics.membership}")
     elif check:
-        _print_differences(differences(session.settings, group) if recording is None else recording.differences())
+        count = 0
+        for line in differences(session.settings, group) if recording is None else recording.differences():
+            say(line)
+            count += 1
+        warn(f"{count or 'no'} differences")
+        if count:
+            raise typer.Exit(1)
     elif recording is not None:
         print_replay(recording.steps(), recording.header.begin, stories=not as_json, as_json=as_json)
     else:
         stop = session.stop
         print_diffs(replayed_diffs(session.settings, group, until=stop.is_set), as_json=as_json)
-
-
-def _publish(settings: Settings, recording: LoadedRecording) -> None:
-    topic = settings.topics.membership
-    with EventProducer(settings) as producer:
-        for record in recording.log:
-            producer.send_record(topic, record.key or b"", record.value or b"", record.all_headers)
-    say(f"{len(recording.log)} events written to {topic}")
-
-
-def _print_differences(lines: Iterable[str]) -> None:
-    count = 0
-    for line in lines:
-        say(line)
-        count += 1
-    warn(f"{count or 'no'} differences")
-    if count:
-        raise typer.Exit(1)
 
 
 @connected(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from streaming.cli.options import (
     CoordinatorLogs,
@@ -18,10 +18,6 @@ from streaming.cli.options import (
     shared_option,
 )
 from streaming.process.plain import say
-
-if TYPE_CHECKING:
-    from streaming.serve.security import Proxies
-
 
 _BY = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
 _MATCHING = "groups whose id matches REGEX (full match). Repeatable."
@@ -135,10 +131,13 @@ def serve(
     from streaming.kafka.lag_reader import LagReader
     from streaming.process.watchdog import Watchdog
     from streaming.serve.history import Retention
+    from streaming.serve.security import Proxies, UnusableProxy
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import Source
 
-    proxies = _proxies(trust_header, trusted_proxies or [])
+    if trust_header is None and trusted_proxies:
+        raise UnusableProxy(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
+    proxies = None if trust_header is None else Proxies.of(trust_header, trusted_proxies or [])
     limits = Retention(duration_ms(keep, "--keep"), keep_mib * 2**20)
     settings = session.settings
     source = Source(settings)
@@ -168,11 +167,3 @@ def serve(
     say(f"serving {server.address}")
     with watchdog, tracker, lags:  # last: an error at the start is the only line
         server.run()
-
-
-def _proxies(header: str | None, addresses: list[str]) -> Proxies | None:
-    from streaming.serve.security import Proxies, UnusableProxy
-
-    if header is None and addresses:
-        raise UnusableProxy(f"--trusted-proxy {addresses[0]}: name the header that it sets with --trust-header")
-    return None if header is None else Proxies.of(header, addresses)

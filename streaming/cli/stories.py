@@ -66,7 +66,9 @@ class StoryFollower(Closing):
         first = self._next == float("-inf")
         self._next = now + _STORY_POLL_SECONDS
         self._print_within(0)
-        while first and self._behind() and not self._stopped():
+        while first and (reader := self._reader) is not None and not (reader.at_end or reader.missing or reader.silent):
+            if self._stopped():
+                break
             self._print_within(_STORY_POLL_SECONDS)
 
     def above(self, records: Iterable[_T]) -> Iterator[_T]:
@@ -80,10 +82,6 @@ class StoryFollower(Closing):
                     if self._print_within(max(0.0, deadline - time.monotonic())):
                         break
             yield record
-
-    def _behind(self) -> bool:
-        reader = self._reader
-        return reader is not None and not (reader.at_end or reader.missing or reader.silent)
 
     def _print_within(self, timeout: float) -> bool:
         if self._reader is None:

@@ -59,11 +59,8 @@ def what_if(
         assignor=assignor,
     )
     change = apply_change(group, question.changes)
-    results = []
     with Progress("assignments computed") as progress:
-        for outlook in outlooks(change):
-            results.append(outlook)
-            progress.step()
+        results = list(progress.counted(outlooks(change)))
     chosen = question.chosen(results)
     document = what_if_document(change, results, chosen)
     answer([document], what_if_lines(change, results, chosen), as_json=as_json)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -169,17 +168,6 @@ def traffic(settings: Settings, topics: Iterable[str]) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(10)
-
-
-@contextmanager
-def stage_folder(keep: Path | None) -> Iterator[Path]:
-    """Yield the folder for logs and reports: ``keep``, created when missing, or a temporary one."""
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="rebalance-demo-") as folder:
-        yield Path(folder)
 
 
 def _page_port() -> int:

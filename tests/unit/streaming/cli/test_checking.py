@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from assignors.errors import BadInput, InvalidGroup, UnknownAssignor
 from assignors.placement.replicas import InvalidPlacement
-from streaming.cli.checking import check_answer, check_lines
+from streaming.cli.checking import check_answer
 from streaming.cli.json_lines import MalformedJson
 
 GROUP = {
@@ -124,14 +123,3 @@ def test_placements_that_can_not_be_checked(data: bytes, error: type[Exception],
     with pytest.raises(error) as refused:
         check_answer(data)
     assert str(refused.value).startswith(message)
-
-
-def test_exit_status() -> None:
-    good, bad = group({"a": {"t": [0, 1]}, "b": {"t": [2]}}), group({"a": {"t": [0]}})
-    written: list[Any] = []
-
-    def status(*lines: bytes) -> int:
-        return check_lines(io.BytesIO(b"\n".join(lines)), written.append)
-
-    assert (status(good), status(good, bad), status(bad, b"{"), status()) == (0, 1, 2, 0)
-    assert [found.get("ok") for found in written] == [True, True, False, False, None]
