@@ -66,9 +66,7 @@ class StoryFollower(Closing):
         first = self._next == float("-inf")
         self._next = now + _STORY_POLL_SECONDS
         self._print_within(0)
-        while first and (reader := self._reader) is not None and not (reader.at_end or reader.missing or reader.silent):
-            if self._stopped():
-                break
+        while first and self._reader is not None and self._reader.is_behind and not self._stopped():
             self._print_within(_STORY_POLL_SECONDS)
 
     def above(self, records: Iterable[_T]) -> Iterator[_T]:
@@ -87,14 +85,13 @@ class StoryFollower(Closing):
         if self._reader is None:
             return False
         try:
-            changes = self._reader.poll(timeout)
+            records = self._reader.poll(timeout)
         except (NotAllowed, TopicUnreadable) as problem:
             self._give_up(problem)
             return False
-        for change in changes:
-            if (record := change.record) is not None:
-                self._printer.story(record.episode, record.value, only_changes=self._only_changes)
-        return bool(changes)
+        for record in records:
+            self._printer.story(record.episode, record.value, only_changes=self._only_changes)
+        return bool(records)
 
     def _give_up(self, problem: Exception) -> None:
         warn(f"no stories: {problem}")

@@ -30,16 +30,15 @@ _END_SECONDS: Final = 5.0
 class BackgroundReader(ABC):
     """Reads a topic while its ``with`` block lasts, and starts again 10 s after a failure.
 
-    Args:
-        what: the kind of its records, for the log ("heartbeats are read").
-        without: the consequence where it can't be read, for the log.
+    ``what``: the kind of its records, for the log ("heartbeats are read"). ``without``: the consequence if it can't
+    be read, for the log.
     """
 
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
         self.topic = topic
         self._what, self._without = what, without
         self._reported: str | None = None
-        self._odd = False
+        self._has_malformed = False
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=topic, daemon=True)
 
@@ -81,8 +80,8 @@ class BackgroundReader(ABC):
 
     def log_malformed(self, problem: str) -> None:
         """Log the first malformed record only: there may be many."""
-        if not self._odd:
-            self._odd = True
+        if not self._has_malformed:
+            self._has_malformed = True
             _log.warning("topic %s: %s", self.topic, printable(problem))
 
 
@@ -101,9 +100,7 @@ class TopicBatch(NamedTuple):
 class BufferedTopicReader(BackgroundReader):
     """Reads a topic on its own thread and keeps a few batches, which any other thread takes.
 
-    Args:
-        positions: ``{(topic, partition): next offset}``; other partitions are read from their beginning.
-        topic_id: of the topic that ``positions`` are of; a topic with another id is read from its beginning.
+    ``positions``, ``topic_id``: as of :class:`TopicReader`; without positions, partitions are read from the beginning.
     """
 
     def __init__(
@@ -118,10 +115,9 @@ class BufferedTopicReader(BackgroundReader):
 
     def take(self) -> TopicBatch | None:
         """Return the next batch; None if there is none yet."""
-        try:
+        with suppress(queue.Empty):
             return self._batches.get_nowait()
-        except queue.Empty:
-            return None
+        return None
 
     @property
     def is_complete(self) -> bool:
@@ -152,8 +148,7 @@ class BufferedTopicReader(BackgroundReader):
                 self.log_trouble(None)
 
     def _hand_over(self, batch: TopicBatch) -> None:
-        handed = False
-        while not (handed or self.stopping.is_set()):
+        while not self.stopping.is_set():
             with suppress(queue.Full):
                 self._batches.put(batch, timeout=POLL_SECONDS)
-                handed = True
+                return

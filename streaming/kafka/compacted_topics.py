@@ -44,35 +44,12 @@ class MalformedLatest(BadInput):
     """A record of the topic of latest assignments does not parse."""
 
 
-class _Value(NamedTuple):
-    value: bytes
-    written: int
-    partition: int
-
-
-class NewestRecords:
-    """The newest record of each key that has a value, by :class:`RecordOrder`."""
-
-    def __init__(self) -> None:
-        self._order = RecordOrder()
-        self.values: dict[bytes, _Value] = {}
-
-    def take(self, key: bytes, value: bytes | None, written: int, partition: int) -> None:
-        """Take the next record."""
-        if not self._order.accept_key(key, partition, written):
-            return
-        if value is None:
-            self.values.pop(key, None)
-        else:
-            self.values[key] = _Value(value, written, partition)
-
-
 class ReadOptions(TypedDict, total=False):
-    """Options of the readers of whole topics.
+    """Options of all readers.
 
     Attributes:
         group: only this group's records.
-        until: reading ends early when it is true.
+        until: reading ends early when it returns true; it is called 10 times a second.
         on_malformed: called with each malformed record, which is left out; without it that is an error.
         each: called with the number of records that a poll has read.
     """
@@ -81,6 +58,18 @@ class ReadOptions(TypedDict, total=False):
     until: Callable[[], bool]
     on_malformed: Callable[[Any], None] | None
     each: Callable[[int], None]
+
+
+class FollowOptions(ReadOptions, total=False):
+    """Options of the readers for other programs, as of :func:`streaming.kafka.diff_reader.read_diffs`.
+
+    Attributes:
+        from_beginning: yield what the topic holds first; otherwise only what is written from now on.
+        exit_at_end: end with what the topic held at the start, in place of following it.
+    """
+
+    from_beginning: bool
+    exit_at_end: bool
 
 
 class GroupRecords(NamedTuple):
@@ -99,8 +88,10 @@ def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupReco
         MalformedEpisode, MalformedLatest: a record does not parse, and there is no ``on_malformed``.
     """
     topics = settings.topics
-    found = GroupRecords(*_read(settings, (topics.assignments, topics.episodes, topics.incidents), **options))
-    return found._replace(episodes=explain_episodes(found.episodes, found.incidents))
+    assignments, episodes, incidents = _read(
+        settings, (topics.assignments, topics.episodes, topics.incidents), **options
+    )
+    return GroupRecords(assignments, explain_episodes(episodes, incidents), incidents)
 
 
 def read_episode_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
@@ -123,24 +114,6 @@ def read_assignment_records(settings: Settings, **options: Unpack[ReadOptions]) 
     return _read(settings, [settings.topics.assignments], **options)[0]
 
 
-class FollowOptions(TypedDict, total=False):
-    """Options of the readers for other programs, as of :func:`streaming.kafka.diff_reader.read_diffs`.
-
-    Attributes:
-        from_beginning: yield what the topic holds first; otherwise only what is written from now on.
-        group: only this group's records.
-        exit_at_end: end with what the topic held at the start, in place of following it.
-        until: reading ends when it is true; it is called 10 times a second.
-        on_malformed: called with each malformed record, which is left out; without it that is an error.
-    """
-
-    from_beginning: bool
-    group: str | None
-    exit_at_end: bool
-    until: Callable[[], bool]
-    on_malformed: Callable[[Any], None] | None
-
-
 def read_assignments(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[LatestAssignment]:
     """Yield the latest assignment of every group, then each newer one; raises as :func:`read_groups`."""
     return _follow(settings, settings.topics.assignments, **options)
@@ -156,82 +129,104 @@ def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iter
     return (record.incident for record in _follow(settings, settings.topics.incidents, **options))
 
 
-def _follow(
-    settings: Settings,
-    topic: str,
-    *,
-    from_beginning: bool = False,
-    group: str | None = None,
-    exit_at_end: bool = False,
-    until: Callable[[], bool] = lambda: False,
-    on_malformed: Callable[[Any], None] | None = None,
-) -> Iterator[Any]:
-    """Yield the newest record of each key once the topic is read to its end, then each newer one."""
-    newest = NewestRecords()
-    with TopicReader(settings.kafka, [topic], from_beginning=from_beginning, follow=not exit_at_end) as reader:
-        while not until():
-            for message in reader.poll(0.1, _AT_ONCE):
-                _take(newest, message, settings, group)
-            if reader.at_end:
-                yield from _decoded(topic, newest.values, _decoder(settings, topic), on_malformed)
-                newest.values.clear()
-                if exit_at_end:
-                    return
-
-
 def _read(
     settings: Settings,
     topics: Sequence[str],
     *,
     group: str | None = None,
-    until: Callable[[], bool] = lambda: False,
     on_malformed: Callable[[Any], None] | None = None,
-    each: Callable[[int], None] = lambda _: None,
+    **options: Any,
 ) -> list[list[Any]]:
     """Return the newest records of each topic, without keys whose newest record is a tombstone."""
-    newest = {topic: NewestRecords() for topic in topics}
-    with TopicReader(settings.kafka, topics) as reader:
-        while not (reader.at_end or until()):
+    newest = {topic: _NewestRecords(settings, topic, group) for topic in topics}
+    for _ in _at_end(settings, newest, from_beginning=True, follow=False, **options):
+        pass
+    return [list(records.take(on_malformed)) for records in newest.values()]
+
+
+def _follow(
+    settings: Settings,
+    topic: str,
+    *,
+    from_beginning: bool = False,
+    exit_at_end: bool = False,
+    group: str | None = None,
+    on_malformed: Callable[[Any], None] | None = None,
+    **options: Any,
+) -> Iterator[Any]:
+    """Yield the newest record of each key once the topic is read to its end, then each newer one."""
+    newest = _NewestRecords(settings, topic, group)
+    for _ in _at_end(settings, {topic: newest}, from_beginning=from_beginning, follow=not exit_at_end, **options):
+        yield from newest.take(on_malformed)
+
+
+def _at_end(
+    settings: Settings,
+    newest: Mapping[str, _NewestRecords],
+    *,
+    from_beginning: bool,
+    follow: bool,
+    until: Callable[[], bool] = lambda: False,
+    each: Callable[[int], None] = lambda _: None,
+) -> Iterator[None]:
+    """Add the topics' records to ``newest``; yield when all are read to their ends, with ``follow`` again and again."""
+    with TopicReader(settings.kafka, newest, from_beginning=from_beginning, follow=follow) as reader:
+        while not until():
+            if reader.at_end:
+                yield
+                if not follow:
+                    return
             messages = reader.poll(0.1, _AT_ONCE)
             each(len(messages))
             for message in messages:
-                _take(newest[message.topic() or ""], message, settings, group)
-    return [list(_decoded(topic, newest[topic].values, _decoder(settings, topic), on_malformed)) for topic in topics]
+                newest[message.topic() or ""].add(message)
 
 
-def _take(newest: NewestRecords, message: Message, settings: Settings, group: str | None) -> None:
-    """Take the record if it is of the topic's type and of the group, or an incident of the cluster."""
-    types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
-    key, ce_type = message.key(), types.get(message.topic() or "")
-    if key is None:
-        return
-    owner = key if ce_type is None else key.rpartition(b"/")[0]
-    is_of_cluster = ce_type == INCIDENT_TYPE and owner == CLUSTER.encode()
-    if group is not None and owner != group.encode() and not is_of_cluster:
-        return
-    if ce_type is None or codec.ce_attributes(message.headers()).get("type", ce_type) == ce_type:
-        newest.take(key, message.value(), message.timestamp()[1], message.partition() or 0)
+class _NewestRecords:
+    """The newest record of each key in a topic, by :class:`RecordOrder`; of one group, also the cluster's incidents."""
 
+    def __init__(self, settings: Settings, topic: str, group: str | None) -> None:
+        kinds: dict[str, tuple[str | None, Callable[[bytes, bytes, int], Any]]] = {
+            settings.topics.assignments: (None, _assignment),
+            settings.topics.episodes: (EPISODE_TYPE, _episode),
+            settings.topics.incidents: (INCIDENT_TYPE, _incident),
+        }
+        self._topic = topic
+        self._type, self._decode = kinds[topic]
+        self._owners = None if group is None else {group.encode()}
+        if self._owners is not None and self._type == INCIDENT_TYPE:
+            self._owners.add(CLUSTER.encode())
+        self._order = RecordOrder()
+        self._values: dict[bytes, tuple[bytes, int]] = {}
 
-def _decoder(settings: Settings, topic: str) -> Callable[[bytes, _Value], Any]:
-    return {settings.topics.episodes: _episode, settings.topics.incidents: _incident}.get(topic, _assignment)
+    def add(self, message: Message) -> None:
+        """Add a record if it is of the topic's type and of the group."""
+        key, value = message.key(), message.value()
+        if key is None:
+            return
+        owner = key if self._type is None else key.rpartition(b"/")[0]
+        if self._owners is not None and owner not in self._owners:
+            return
+        if self._type is not None and codec.ce_attributes(message.headers()).get("type", self._type) != self._type:
+            return
+        if not self._order.accept(message):
+            return
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value, message.timestamp()[1]
 
-
-def _decoded(
-    topic: str,
-    values: Mapping[bytes, _Value],
-    decode: Callable[[bytes, _Value], Any],
-    on_malformed: Callable[[Any], None] | None,
-) -> Iterator[Any]:
-    """Yield the decoded values; a malformed one is reported, or raised, with its topic and key."""
-    for key, value in sorted(values.items(), key=lambda item: _order(item[0])):
-        try:
-            yield decode(key, value)
-        except (MalformedEpisode, MalformedLatest) as problem:
-            refused = type(problem)(f"{topic} key {key.decode(errors='backslashreplace')}: {problem}")
-            if on_malformed is None:
-                raise refused from problem
-            on_malformed(refused)
+    def take(self, on_malformed: Callable[[Any], None] | None) -> Iterator[Any]:
+        """Yield the records added since the last call; a malformed one is reported, or raised, with its key."""
+        values, self._values = self._values, {}
+        for key, (value, written) in sorted(values.items(), key=lambda item: _order(item[0])):
+            try:
+                yield self._decode(key, value, written)
+            except (MalformedEpisode, MalformedLatest) as problem:
+                refused = type(problem)(f"{self._topic} key {key.decode(errors='backslashreplace')}: {problem}")
+                if on_malformed is None:
+                    raise refused from problem
+                on_malformed(refused)
 
 
 def _order(key: bytes) -> tuple[bytes, int]:
@@ -240,23 +235,23 @@ def _order(key: bytes) -> tuple[bytes, int]:
     return (group, int(number)) if number.isdigit() and len(number) < _DIGITS else (key, 0)
 
 
-def _assignment(_: bytes, record: _Value) -> LatestAssignment:
+def _assignment(_key: bytes, value: bytes, _written: int) -> LatestAssignment:
     try:
-        return codec.decode(_assignments, record.value)
+        return codec.decode(_assignments, value)
     except codec.UNREADABLE as problem:
         raise MalformedLatest(str(problem)) from problem
 
 
-def _episode(key: bytes, record: _Value) -> EpisodeRecord:
-    episode = decode_episode(record.value)
+def _episode(key: bytes, value: bytes, written: int) -> EpisodeRecord:
+    episode = decode_episode(value)
     _require_key(key, episode.group_id, episode.episode)
-    return EpisodeRecord(episode, record.value, record.written)
+    return EpisodeRecord(episode, value, written)
 
 
-def _incident(key: bytes, record: _Value) -> IncidentRecord:
-    incident = decode_incident(record.value)
+def _incident(key: bytes, value: bytes, _written: int) -> IncidentRecord:
+    incident = decode_incident(value)
     _require_key(key, incident.group_id, incident.incident)
-    return IncidentRecord(incident, record.value)
+    return IncidentRecord(incident, value)
 
 
 def _require_key(key: bytes, group_id: str, number: int) -> None:
@@ -264,21 +259,13 @@ def _require_key(key: bytes, group_id: str, number: int) -> None:
         raise MalformedEpisode(f"key: {key!r} is not that of the value")
 
 
-class EpisodeChange(NamedTuple):
-    """A new record of a group's episode; ``record`` is None when the topic no longer has the episode."""
-
-    group_id: str
-    episode: int
-    record: EpisodeRecord | None
-
-
 class EpisodeReader(Closing):
     """Follows the topic of episodes without a consumer group: every record that is the newest of its episode.
 
     Args:
-        from_beginning: start at the oldest record that compaction has left; otherwise only what lands from now on.
+        from_beginning: start at the oldest record that compaction has left; otherwise only new records.
         group: only this group's.
-        follow: a topic that is missing or deleted is waited for, which is logged; otherwise that is an error.
+        follow: wait for a topic that is missing or deleted; otherwise that is an error.
         on_malformed: called with each record that is no episode; reading goes on behind it.
     """
 
@@ -297,50 +284,33 @@ class EpisodeReader(Closing):
         self._reader = TopicReader(
             settings.kafka, [self._topic], from_beginning=from_beginning, wait=follow, follow=follow
         )
-        self._order, self._order_of = RecordOrder(), self.topic_id
+        self._order, self._ids = RecordOrder(), self._reader.ids
 
     @property
-    def topic_id(self) -> str | None:
-        """The topic's id, another one when it was made again; None while there is none."""
-        return self._reader.ids.get(self._topic)
+    def is_behind(self) -> bool:
+        """True if records that existed at the start are unread, and can be read now."""
+        reader = self._reader
+        return not (reader.at_end or reader.missing or reader.leaderless) and reader.silent_since is None
 
-    @property
-    def missing(self) -> bool:
-        """True if the topic does not exist yet."""
-        return bool(self._reader.missing)
-
-    @property
-    def at_end(self) -> bool:
-        """True if all records that existed at the start have been read."""
-        return self._reader.at_end
-
-    @property
-    def silent(self) -> bool:
-        """True if a partition can't be read now: the cluster does not answer, or it has no leader."""
-        return self._reader.silent_since is not None or bool(self._reader.leaderless)
-
-    def poll(self, timeout: float) -> list[EpisodeChange]:
-        """Return the changes, or none after ``timeout`` seconds."""
+    def poll(self, timeout: float) -> list[EpisodeRecord]:
+        """Return the changed episodes, or none after ``timeout`` seconds; deleted ones are left out."""
         messages = self._reader.poll(timeout, _AT_ONCE)
-        if self.topic_id != self._order_of:  # made again: its episodes are written again
-            self._order, self._order_of = RecordOrder(), self.topic_id
-        return [change for message in messages for change in self._changes(message)]
+        if self._reader.ids != self._ids:  # made again: its episodes are written again
+            self._order, self._ids = RecordOrder(), self._reader.ids
+        return [record for message in messages for record in self._records(message)]
 
-    def _changes(self, message: Message) -> Iterator[EpisodeChange]:
-        key, value = message.key(), message.value()
+    def _records(self, message: Message) -> Iterator[EpisodeRecord]:
+        key, value = message.key() or b"", message.value()
         if codec.ce_attributes(message.headers()).get("type", EPISODE_TYPE) != EPISODE_TYPE:
             return
         try:
-            group_id, number = of_key(key or b"")
-            if self._group not in (None, group_id) or not self._order.accept(message):
-                return
-            record = None if value is None else _episode(key or b"", _Value(value, 0, 0))
+            group_id, _ = of_key(key)
+            if self._group in (None, group_id) and self._order.accept(message) and value is not None:
+                yield _episode(key, value, 0)
         except MalformedEpisode as problem:
             place = f"{self._topic} partition {message.partition()} offset {message.offset()}"
             self._on_malformed(MalformedEpisode(f"{place}: {problem}"))
-            return
-        yield EpisodeChange(group_id, number, record)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._reader.close()

@@ -1,7 +1,7 @@
-"""Read the diff feed from Kafka: every diff once, resumable.
+"""Reads the diffs from Kafka: each exactly once, resumable.
 
-The Spark sink delivers at least once and each diff's ``ce_id`` is a pure function of the log, so a reader that
-drops the ids it has seen gets every diff exactly once. Nobody should write that by hand::
+The Spark sink delivers at least once, and each diff's ``ce_id`` is a pure function of the log. A reader that drops
+the ids it has seen gets every diff exactly once::
 
     for record in read_diffs(load(bootstrap_servers="127.0.0.1:9092"), from_beginning=True):
         print(record.diff.group_id, record.diff.cause.kind, record.diff.moved)
@@ -52,8 +52,8 @@ class DiffReader(Closing):
         from_beginning: start at the earliest diff; otherwise only diffs that land from now on.
         positions: ``{partition: next offset}`` of an earlier reader; it goes on there.
         topic_id: that reader's; if the topic was made again since, it is read from its beginning.
-        follow: a topic that is deleted while it is read is waited for, and read from its beginning once it is made
-            again, which is logged; otherwise that is an error.
+        follow: wait for a topic that is deleted, and read it from its beginning once it is made again; otherwise
+            that is an error.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class DiffReader(Closing):
 
     @property
     def positions(self) -> dict[int, int]:
-        """``{partition: next offset}``: give it to a later reader to go on there."""
+        """``{partition: next offset}``, with which a later reader continues."""
         return {number: offset for (_, number), offset in self._reader.positions.items()}
 
     @property
@@ -94,10 +94,10 @@ class DiffReader(Closing):
         return self._reader.at_end
 
     def poll(self, timeout: float) -> DiffRecord | None:
-        """The next new diff, or None after ``timeout`` seconds or for a record of another group.
+        """Return the next new diff, or None after ``timeout`` seconds or for a record of another group.
 
         Raises:
-            MalformedDiff: a record is no diff; the reader goes on behind it when called again.
+            MalformedDiff: a record is no diff; the next call continues behind it.
         """
         for message in self._reader.poll(timeout):
             return self._record(message)
@@ -132,10 +132,10 @@ def read_diffs(
     on_malformed: Callable[[MalformedDiff], None] | None = None,
     **options: Any,
 ) -> Iterator[DiffRecord]:
-    """Every diff once, as :class:`DiffReader` gives them, until ``until()`` is true (asked 10 times a second).
+    """Yield every diff once, until ``until()`` is true, which is called 10 times a second.
 
-    ``exit_at_end`` ends at what was there at the start. ``on_malformed`` is called with each record that is no
-    diff, and reading goes on behind it. Other options are those of :class:`DiffReader`.
+    ``exit_at_end``: end with what the topic held at the start. ``on_malformed``: called with each record that is no
+    diff, which is left out. Other options are those of :class:`DiffReader`.
 
     Raises:
         MalformedDiff: a record is no diff, and there is no ``on_malformed``.
@@ -150,6 +150,6 @@ def read_diffs(
                 if on_malformed is None:
                     raise
                 on_malformed(problem)
-                continue
-            if record is not None:
-                yield record
+            else:
+                if record is not None:
+                    yield record

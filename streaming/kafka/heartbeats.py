@@ -1,6 +1,6 @@
-"""Heartbeats of the monitor's components: written by each of them, tracked by whoever shows data.
+"""Heartbeats of the monitor's components: each writes its own, and what shows data tracks them.
 
-A heartbeat never stops its component: what keeps it from being written is a warning.
+A heartbeat that can't be written is logged as a warning and never stops its component.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
+from msgspec import structs
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import (
@@ -33,7 +35,7 @@ from streaming.kafka import background_reader
 from streaming.kafka.access import Permission, denied
 from streaming.kafka.background_reader import BackgroundReader
 from streaming.kafka.clients import confluent_config
-from streaming.kafka.metadata import Identity, IdentityWatch, identify
+from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.kafka.topics import create_signs
 from streaming.settings.config import Settings
@@ -67,7 +69,7 @@ class HeartbeatWriter:
         self._watch = IdentityWatch(settings.kafka, [self._topic], every=_LOOK_SECONDS)
         self._producer = self._connect()
         self._delivered = time.monotonic()
-        now = _now_ms()
+        now = time.time_ns() // 1_000_000
         self._sign = Sign(
             part=part, id=part_id, state="running", timestamp=now, up_to=now, every_ms=settings.signs.every_ms, by=by
         )
@@ -75,10 +77,8 @@ class HeartbeatWriter:
     def write(self, *, up_to: float | None, positions: Mapping[int, int] | None = None) -> None:
         """Write a heartbeat if one is due, without waiting for its delivery.
 
-        Args:
-            up_to: the component has processed everything until then (seconds since the epoch); None: no more than
-                at the heartbeat before.
-            positions: the next offset of each partition that the component reads.
+        ``up_to``: the component has processed all events before this time (seconds since the epoch); None: no more
+        than at the last heartbeat. ``positions``: the next offset of each partition that the component reads.
         """
         now = time.monotonic()
         if now < self._next or not self._topic_exists(now):
@@ -88,16 +88,13 @@ class HeartbeatWriter:
 
     def write_last(self, positions: Mapping[int, int] | None = None) -> None:
         """Write the last heartbeat, of a component that ends in order; wait up to 2 s for its delivery."""
-        if not self._exists:
-            return
-        self._send("stopped", None, positions, time.monotonic())
-        self._producer.flush(_LAST_SECONDS)
+        if self._exists:
+            self._send("stopped", None, positions, time.monotonic())
+            self._producer.flush(_LAST_SECONDS)
 
     def _send(
         self, state: Literal["running", "stopped"], up_to: float | None, positions: Mapping[int, int] | None, now: float
     ) -> None:
-        from msgspec import structs
-
         self._producer.poll(0)
         if not len(self._producer):
             self._delivered = now
@@ -105,7 +102,8 @@ class HeartbeatWriter:
             self._producer, self._delivered = self._connect(), now
         reached = self._sign.up_to if up_to is None else max(self._sign.up_to, int(up_to * 1000))
         kept = self._sign.positions if positions is None else dict(positions)
-        self._sign = structs.replace(self._sign, state=state, timestamp=_now_ms(), up_to=reached, positions=kept)
+        now_ms = time.time_ns() // 1_000_000
+        self._sign = structs.replace(self._sign, state=state, timestamp=now_ms, up_to=reached, positions=kept)
         key, value, headers = encoded(self._sign)
         try:
             self._producer.produce(self._topic, key=key, value=value, headers=headers, on_delivery=self._on_delivery)
@@ -118,31 +116,30 @@ class HeartbeatWriter:
         return confluent_kafka.Producer(confluent_config(self._settings.kafka) | late)
 
     def _topic_exists(self, now: float) -> bool:
-        """True if the topic existed at the last answer; never waits for one."""
-        found = self._watch.look(now)
-        if found is not None:
-            self._exists = self._ensure_topic(found, now)
-        return self._exists
-
-    def _ensure_topic(self, found: Mapping[str, Identity | None], now: float) -> bool:
-        if self._topic not in found:
-            self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
-        elif found[self._topic] is not None:
-            return True
-        elif now - self._tried >= _MAKE_EVERY_SECONDS:
+        """Return whether the topic existed at the last answer, for which this never waits; create a missing one."""
+        topics = self._watch.look(now)
+        if topics is None:
+            return self._exists
+        self._exists = topics.get(self._topic) is not None
+        if self._topic not in topics:
+            self._log_denied()
+        elif not self._exists and now - self._tried >= _MAKE_EVERY_SECONDS:
             self._tried = now
             try:
                 create_signs(self._settings, timeout=_MAKE_SECONDS)
             except (MonitorError, KafkaException) as error:
                 self._log_trouble(f"{error}; {_WITHOUT}")
-        return False
+        return self._exists
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
             self._log_trouble(None)
         elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
-            self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
+            self._log_denied()
         # The component itself reports a cluster that does not answer.
+
+    def _log_denied(self) -> None:
+        self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
 
     def _log_trouble(self, trouble: str | None) -> None:
         if trouble == self._reported:
@@ -154,16 +151,11 @@ class HeartbeatWriter:
         self._reported = trouble
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class _Observation(NamedTuple):
     """The tracker's state, replaced as a whole so that other threads see one state.
 
-    Attributes:
-        contact: since when the topic is read to its end (monotonic clock); None while it is not.
-        silent_since: when the cluster last answered (s since the epoch), while it does not answer.
+    ``contact``: since when the topic is read to its end (monotonic clock); None while it is not. ``silent_since``: when
+    the cluster last answered (s since the epoch), while it does not answer.
     """
 
     last: Mapping[str, LastSign] = {}
@@ -189,8 +181,8 @@ class HeartbeatTracker(BackgroundReader):
             settings.topics.signs, "heartbeats", without=", it is not known whether every component is running"
         )
         self._settings = settings
-        given = settings.signs
-        self._limits = Limits(given.silent_after_ms / 1000, given.behind_after_ms / 1000, given.forget_after_ms / 1000)
+        signs = settings.signs
+        self._limits = Limits(signs.silent_after_ms / 1000, signs.behind_after_ms / 1000, signs.forget_after_ms / 1000)
         self._view = _Observation()
         self._began = time.monotonic()
 
@@ -201,8 +193,8 @@ class HeartbeatTracker(BackgroundReader):
             return Freshness()
         if view.contact is None and view.silent_since is None:
             return Freshness(known=now - self._began > _OPEN_SECONDS)
-        found = judge(view.last.values(), now, now if view.contact is None else view.contact, self._limits)
-        return found if view.silent_since is None else unreachable(found, int(view.silent_since * 1000))
+        freshness = judge(view.last.values(), now, now if view.contact is None else view.contact, self._limits)
+        return freshness if view.silent_since is None else unreachable(freshness, int(view.silent_since * 1000))
 
     def mark_unreadable(self) -> None:
         """Report freshness as unknown."""
@@ -281,57 +273,48 @@ class CollectorRunning(OutsideFailure):
 
 
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
-    """Return once it is certain that no collector with this id writes heartbeats."""
-    if is_running(settings, f"collector/{settings.collector_id}", stop):
+    """Return once it is certain that no collector with this id writes heartbeats.
+
+    The last heartbeat of a crashed collector is "running". Whether another one follows decides, so that no two clocks
+    are compared.
+    """
+    key = f"collector/{settings.collector_id}"
+    last, age = _last_heartbeat(settings, key)
+    if last is None or last.state == "stopped" or age > _LONG_GONE * last.every_ms / 1000:
+        return
+    with TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False) as reader:
+        newest, by = None, time.monotonic() + _MISSED * last.every_ms / 1000
+        while newest is None and time.monotonic() < by and not stop.is_set():
+            newest, _ = _newest_heartbeat(reader, key, RecordOrder())
+    if newest is not None and newest.state == "running":
         raise CollectorRunning(
             f"collector {settings.collector_id} is running on this cluster and would be ended: stop it, or "
             "start with --take-over, or use another --topic-prefix or collect.group_id"
         )
 
 
-def is_running(settings: Settings, key: str, stop: threading.Event) -> bool:
-    """Return whether a component writes heartbeats.
-
-    The last heartbeat of one that crashed is "running". Whether another one follows decides, so that no two clocks
-    are compared.
-    """
-    topic = settings.topics.signs
-    if identify(settings.kafka, [topic]).get(topic) is None:
-        return False
-    with TopicReader(settings.kafka, [topic]) as reader:
-        last, age, order = None, 0.0, RecordOrder()
-        while not reader.at_end and not stop.is_set():
-            last, age = _newest_heartbeat(reader, key.encode(), order) or (last, age)
-        if last is None or last.state == "stopped" or age > _LONG_GONE * last.every_ms / 1000:
-            return False
-        by = time.monotonic() + _MISSED * last.every_ms / 1000
-        while time.monotonic() < by and not stop.is_set():
-            newest = _newest_heartbeat(reader, key.encode(), order)
-            if newest is not None:
-                return newest[0].state == "running"
-    return False
-
-
 def last_heartbeat(settings: Settings, key: str) -> Sign | None:
     """Return the newest heartbeat of a component; None: it never wrote one."""
-    topic, last, order = settings.topics.signs, None, RecordOrder()
-    if identify(settings.kafka, [topic]).get(topic) is None:
-        return None
-    with TopicReader(settings.kafka, [topic]) as reader:
-        while not reader.at_end:
-            last = (_newest_heartbeat(reader, key.encode(), order) or (last,))[0]
+    return _last_heartbeat(settings, key)[0]
+
+
+def _last_heartbeat(settings: Settings, key: str) -> tuple[Sign | None, float]:
+    topic, order = settings.topics.signs, RecordOrder()
+    last: tuple[Sign | None, float] = (None, 0.0)
+    if identify(settings.kafka, [topic]).get(topic) is not None:
+        with TopicReader(settings.kafka, [topic]) as reader:
+            while not reader.at_end:
+                last = _newest_heartbeat(reader, key, order, last)
     return last
 
 
-def _newest_heartbeat(reader: TopicReader, key: bytes, order: RecordOrder) -> tuple[Sign, float] | None:
-    """The newest heartbeat under a key among the next records, and its age in seconds by the broker's clock."""
-    newest = None
+def _newest_heartbeat(
+    reader: TopicReader, key: str, order: RecordOrder, last: tuple[Sign | None, float] = (None, 0.0)
+) -> tuple[Sign | None, float]:
+    """Return a component's newest heartbeat among the next records, or ``last``, and its age in s (broker's clock)."""
     for message in reader.poll(_CHECK_POLL_SECONDS, _CHECK_BATCH):
         value = message.value()
-        if message.key() != key or value is None or not order.accept(message):
-            continue
-        try:
-            newest = decoded(key, value), time.time() - message.timestamp()[1] / 1000
-        except MalformedSign:  # somebody else's record; `serve` names it
-            continue
-    return newest
+        if message.key() == key.encode() and value is not None and order.accept(message):
+            with suppress(MalformedSign):  # `serve` reports it
+                last = decoded(message.key(), value), time.time() - message.timestamp()[1] / 1000
+    return last

@@ -46,10 +46,7 @@ class Contact:
 
 
 class IdentityWatch:
-    """Requests the description of topics again and again, without waiting for an answer.
-
-    Args:
-        every: seconds between two requests.
+    """Requests the description of topics every ``every`` seconds, without waiting for an answer.
 
     Attributes:
         trouble: why the last request has no answer; None when it has one.
@@ -62,7 +59,7 @@ class IdentityWatch:
         self.leaderless: frozenset[Place] = frozenset()
         self._every = every
         self._next = float("-inf")
-        self._asked: dict[str, Future[Any]] = {}
+        self._requests: dict[str, Future[Any]] = {}
         self._settings = settings
         self._admin = kafka_admin.AdminClient(confluent_config(settings))  # held: answers come only while it lives
 
@@ -72,59 +69,60 @@ class IdentityWatch:
         A topic that does not exist maps to None; one that this user may not describe is left out.
         """
         answer = self._answer()
-        if self._asked and now > self._next + 2 * _ANSWER_SECONDS:
+        if self._requests and now > self._next + 2 * _ANSWER_SECONDS:
             self._renew("no answer")
-        if not self._asked and now >= self._next:
+        if not self._requests and now >= self._next:
             self._next = now + self._every
-            self._asked = self._admin.describe_topics(
-                TopicCollection(list(self.topics)), request_timeout=_ANSWER_SECONDS
-            )
+            topics = TopicCollection(list(self.topics))
+            self._requests = self._admin.describe_topics(topics, request_timeout=_ANSWER_SECONDS)
         return answer
 
     def _renew(self, trouble: str) -> None:
         """Use a new client: one that lost its brokers may never answer again."""
-        self.trouble, self._asked = trouble, {}
+        self.trouble, self._requests = trouble, {}
         self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
 
     def _answer(self) -> dict[str, Identity | None] | None:
-        if not self._asked or not all(future.done() for future in self._asked.values()):
+        if not self._requests or not all(future.done() for future in self._requests.values()):
             return None
-        asked, self._asked = self._asked, {}
-        found: dict[str, Identity | None] = {}
+        requests, self._requests = self._requests, {}
+        identities: dict[str, Identity | None] = {}
         leaderless: set[Place] = set()
         self.trouble = None
-        for topic, future in asked.items():
+        for topic, future in requests.items():
             try:
                 described = answer_of(future)
-                found[topic] = Identity(str(described.topic_id), len(described.partitions))
+                identities[topic] = Identity(str(described.topic_id), len(described.partitions))
                 leaderless |= {
-                    (topic, one.id) for one in described.partitions if one.leader is None or one.leader.id < 0
+                    (topic, partition.id)
+                    for partition in described.partitions
+                    if partition.leader is None or partition.leader.id < 0
                 }
             except KafkaException as error:
                 name = error.args[0].name()
                 if name == "UNKNOWN_TOPIC_OR_PART":
-                    found[topic] = None
+                    identities[topic] = None
                 elif name != "TOPIC_AUTHORIZATION_FAILED":
                     self.trouble = error.args[0].str()
         if self.trouble is not None:
             self._renew(self.trouble)
             return None
         self.leaderless = frozenset(leaderless)
-        return found
+        return identities
 
 
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
     """Return the id and partition count of each topic; blocks."""
     watch = IdentityWatch(settings, topics)
     by = time.monotonic() + 2 * _ANSWER_SECONDS
-    while (found := watch.look(time.monotonic())) is None:
+    while (identities := watch.look(time.monotonic())) is None:
         if time.monotonic() > by:
             raise ClusterUnavailable(
                 f"bootstrap_servers {settings.bootstrap_servers}: does not describe its topics "
                 f"({watch.trouble or 'no answer'})"
             )
         time.sleep(0.01)
-    return dict(found)
+    return dict(identities)
 
 
 _OFFSETS_SECONDS: Final = 10.0
@@ -150,7 +148,7 @@ Place = tuple[str, int]
 def bounds(
     settings: KafkaSettings, places: Iterable[Place], *, patience: float = _PATIENCE_SECONDS
 ) -> dict[Place, tuple[int, int]]:
-    """``{(topic, partition): (earliest offset, next offset)}``; what open transactions wrote is beyond the end.
+    """Return ``{(topic, partition): (earliest offset, next offset)}``; records of open transactions are beyond the end.
 
     ``patience``: seconds for partitions without a leader to get one.
     """
@@ -174,12 +172,15 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
     if not places:
         return {}
     admin = kafka_admin.AdminClient(confluent_config(settings))  # held: answers come only while it lives
-    # The first question of a client that has not met a broker yet waits for three seconds one time in five
-    # (12 of 60, librdkafka 2.16); behind metadata it never did (0 of 120).
+    # The first request of a client that has not met a broker yet waits for three seconds one time in five
+    # (12 of 60, librdkafka 2.16); after metadata it never did (0 of 120).
     admin.list_topics(places[0][0], timeout=_OFFSETS_SECONDS)
-    asked = {TopicPartition(*place): spec for place in places}
-    found = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_OFFSETS_SECONDS)
-    offsets = {(place.topic, place.partition): answer_of(result).offset for place, result in found.items()}
+    answers = admin.list_offsets(
+        {TopicPartition(*place): spec for place in places},
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        request_timeout=_OFFSETS_SECONDS,
+    )
+    offsets = {(place.topic, place.partition): answer_of(answer).offset for place, answer in answers.items()}
     if min(offsets.values()) < 0:
         # Without an error, a leader that is about to move answers OFFSET_INVALID (-1001).
         raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "no offset is available now"))
@@ -189,12 +190,15 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
 class OffsetRequest:
     """One ListOffsets request at a time for many partitions, a request to each of their leaders; never waits.
 
+    ``committed``: records of open transactions are beyond the end.
+
     Attributes:
         refused: topics that this user may not describe, by the last answer.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, *, committed: bool = False) -> None:
         self._settings = settings
+        self._level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         self._sent_at = float("-inf")
         self._pending: Mapping[Any, Future[Any]] = {}
         self._admin: Any = None
@@ -219,7 +223,7 @@ class OffsetRequest:
         self._sent_at = now
         self._pending = self._admin.list_offsets(
             {TopicPartition(*place): spec for place in places},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            isolation_level=self._level,
             request_timeout=_ANSWER_SECONDS,
         )
 
@@ -324,12 +328,12 @@ class Stall:
         """
         if self._asked is not None and now - self._asked < STALL_SECONDS:
             return {}
-        still = [place for place, offset in positions.items() if self._before.get(place) == offset]
+        stalled = [place for place, offset in positions.items() if self._before.get(place) == offset]
         self._before, self._asked = dict(positions), now
-        idle = len(still) == len(positions)
+        idle = len(stalled) == len(positions)
         return {
-            place: found
+            place: (low, high)
             # Without patience: the reader calls again soon, and reads other partitions meanwhile.
-            for place, found in bounds(self._settings, still, patience=0).items()
-            if found[1] < positions[place] or (idle and found[1] > positions[place])
+            for place, (low, high) in bounds(self._settings, stalled, patience=0).items()
+            if high < positions[place] or (idle and high > positions[place])
         }

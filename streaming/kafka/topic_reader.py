@@ -1,7 +1,7 @@
-"""The one loop that reads topics to their end, or follows them, without a consumer group.
+"""Reads topics to their end, or follows them, without a consumer group.
 
-It knows what a plain consumer does not: that a topic was deleted, or is another one under the same name, that it
-has more partitions than before, and since when the cluster has been silent.
+Unlike a plain consumer, the reader detects that a topic was deleted or created again, that it got more partitions, and
+since when the cluster does not answer.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class TopicUnreadable(OutsideFailure):
 
 
 class TopicReader(Closing):
-    """All partitions of some topics, each in order; no offsets are committed anywhere.
+    """Reads all partitions of some topics, each in order; commits no offsets.
 
     Args:
         from_beginning: start at the earliest records; otherwise at the ends.
         positions: ``{(topic, partition): next offset}``; it wins over ``from_beginning``.
         ids: ``{topic: id}`` of the topics that ``positions`` are from; another topic is read from its beginning.
-        wait: topics that do not exist yet are waited for; otherwise that is an error.
-        follow: a topic that is deleted is waited for, and one that was made again is read from its beginning,
-            which is logged; otherwise both are errors.
-        properties: librdkafka's, besides this class's own.
+        wait: wait for topics that do not exist yet; otherwise that is an error.
+        follow: wait for a deleted topic, and read one that was made again from its beginning; otherwise both are
+            errors.
+        properties: further properties of librdkafka.
 
     Raises:
         TopicUnreadable: there is no such topic.
@@ -94,41 +94,34 @@ class TopicReader(Closing):
     def _start(
         self, from_beginning: bool, positions: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool
     ) -> None:
-        found = identify(self._kafka, self.topics)
-        given = dict(positions)
+        identities = identify(self._kafka, self.topics)
+        starts = dict(positions)
         for topic in self.topics:
-            if topic not in found:
+            if topic not in identities:
                 raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which a reader of it must"))
-            identity = found[topic]
+            identity = identities[topic]
             if identity is None and not wait:
                 raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` makes it")
             if identity is None:
                 self._missing.add(topic)
                 log.warning("topic %s does not exist yet: waiting for it", topic)
             elif ids.get(topic, identity.topic_id) != identity.topic_id:
-                self._say_remade(topic)
-                given = {place: offset for place, offset in given.items() if place[0] != topic}
-                given |= {(topic, number): 0 for number in range(identity.partitions)}
-        self._take_up(found, from_beginning=from_beginning, positions=given)
+                _warn_recreated(topic)
+                starts = {place: offset for place, offset in starts.items() if place[0] != topic}
+                starts |= {(topic, number): 0 for number in range(identity.partitions)}
+        self._add_partitions(identities, starts, from_beginning=from_beginning)
 
-    def _take_up(
-        self,
-        found: Mapping[str, Identity | None],
-        *,
-        from_beginning: bool = True,
-        positions: Mapping[Place, int] | None = None,
+    def _add_partitions(
+        self, identities: Mapping[str, Identity | None], starts: Mapping[Place, int], *, from_beginning: bool = True
     ) -> None:
-        there = {topic: identity for topic, identity in found.items() if identity is not None}
-        new = [
-            place
-            for topic, identity in there.items()
-            for place in ((topic, number) for number in range(identity.partitions))
-            if place not in self._positions
-        ]
+        """Read new partitions too, from their offset in ``starts``."""
+        there = {topic: identity for topic, identity in identities.items() if identity is not None}
+        places = [(topic, number) for topic, identity in there.items() for number in range(identity.partitions)]
+        new = [place for place in places if place not in self._positions]
         for place, (low, high) in bounds(self._kafka, new).items():
-            start = (positions or {}).get(place, low if from_beginning else high)
-            if start > high:  # of another topic of this name, whose id nobody kept
-                self._say_cut(place, high, start)
+            start = starts.get(place, low if from_beginning else high)
+            if start > high:  # the offset is of another topic of this name
+                _warn_cut(place, high, start)
                 start = low
             self._positions[place], self._ends[place] = start, high
             if max(start, low) < high:
@@ -142,13 +135,13 @@ class TopicReader(Closing):
 
     @property
     def positions(self) -> dict[Place, int]:
-        """``{(topic, partition): next offset}``: give it to a later reader to go on there, with :attr:`ids`."""
+        """``{(topic, partition): next offset}``, with which, and :attr:`ids`, a later reader continues."""
         return dict(self._positions)
 
     @property
     def ids(self) -> dict[str, str]:
         """``{topic: id}`` of the topics that exist; when one is made again, it changes with the positions."""
-        return {topic: known.topic_id for topic, known in self._identities.items()}
+        return {topic: identity.topic_id for topic, identity in self._identities.items()}
 
     @property
     def missing(self) -> frozenset[str]:
@@ -167,24 +160,24 @@ class TopicReader(Closing):
 
     @property
     def lag(self) -> int:
-        """Records between what was read and the ends of the log, as of the last answer; never waits for one."""
+        """Unread records up to the ends of the log, as of the last answer; never waits for one."""
         if self._end_offsets.places != self._positions.keys():
             self._end_offsets = EndOffsets(self._kafka, self._positions)
-        answered = self._end_offsets.look(time.monotonic())
+        ends = self._end_offsets.look(time.monotonic())
         return sum(
-            max(0, max(self._ends[place], answered.get(place, 0)) - offset) for place, offset in self._positions.items()
+            max(0, max(self._ends[place], ends.get(place, 0)) - offset) for place, offset in self._positions.items()
         )
 
     @property
     def silent_since(self) -> float | None:
-        """When the cluster last answered, seconds since the epoch, if it does not answer now; else None.
+        """When the cluster last answered, seconds since the epoch; None while it answers.
 
-        It is known within ten seconds, as long as :meth:`poll` is called.
+        Detected within ten seconds, as long as :meth:`poll` is called.
         """
         return self._silent_since
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
-        """Up to ``most`` records, or none after ``timeout`` seconds: only the first is waited for."""
+        """Return up to ``most`` records, or none after ``timeout`` seconds: only the first is waited for."""
         self._look()
         first = self._consumer.poll(timeout)
         if first is None:
@@ -195,31 +188,31 @@ class TopicReader(Closing):
     def _is_new(self, message: Message) -> bool:
         error = message.error()
         if error is not None:
-            self._take_note(message, error)
+            self._handle_error(message, error)
             return False
         place = (message.topic() or "", message.partition() or 0)
         offset = message.offset() or 0
-        if offset < self._positions.get(place, offset + 1):  # of a recreated topic: see the next check
+        if offset < self._positions.get(place, offset + 1):  # of a recreated topic, which the next look detects
             return False
-        self._moved(place, offset + 1)
+        self._set_position(place, offset + 1)
         return True
 
-    def _take_note(self, message: Message, error: KafkaError) -> None:
+    def _handle_error(self, message: Message, error: KafkaError) -> None:
         name, topic = error.name(), message.topic()
         if name == "_PARTITION_EOF":
             place = (topic or "", message.partition() or 0)
             self._unread.discard(place)
             if message.offset() is not None and place in self._positions:
-                self._moved(place, max(self._positions[place], message.offset() or 0))
+                self._set_position(place, max(self._positions[place], message.offset() or 0))
         elif name in _DENIALS:
             raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which a reader of it must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
         elif name in _AWAY and self._silent_since is None:
             self._silent_since = self._contact
-        # librdkafka connects again by itself; what became of a topic is seen by the next look.
+        # librdkafka connects again by itself; the next look detects a topic that is gone.
 
-    def _moved(self, place: Place, offset: int) -> None:
+    def _set_position(self, place: Place, offset: int) -> None:
         self._positions[place] = offset
         if offset >= self._ends[place]:
             self._unread.discard(place)
@@ -228,39 +221,41 @@ class TopicReader(Closing):
         if self._renewal.renewed(time.monotonic()):
             self._watch = IdentityWatch(self._kafka, self.topics, every=LOOK_SECONDS)
             self._reconnect()
-        found = self._watch.look(time.monotonic())
-        if found is None:
+        identities = self._watch.look(time.monotonic())
+        if identities is None:
             if self._watch.trouble is not None and self._silent_since is None:
                 self._silent_since = self._contact
             return
         self._contact, self._silent_since = time.time(), None
-        gone = [topic for topic, identity in found.items() if self._is_another(topic, identity)]
+        ids = self.ids
+        gone = [
+            topic
+            for topic, identity in identities.items()
+            if topic in ids and (identity is None or identity.topic_id != ids[topic])
+        ]
         for topic in gone:
+            is_deleted = identities[topic] is None
             if not self._follow:
-                what = "was deleted" if found[topic] is None else "was deleted and made again"
+                what = "was deleted" if is_deleted else "was deleted and made again"
                 raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
-            if found[topic] is None:
+            if is_deleted:
                 self._missing.add(topic)
                 log.warning("topic %s was deleted: waiting until it is made again", topic)
             else:
-                self._say_remade(topic)
+                _warn_recreated(topic)
         if gone:
-            self._let_go(gone)
+            self._remove_topics(gone)
         try:
-            self._take_up(found)
-            self._unless_stuck()
+            self._add_partitions(identities, {})
+            self._replace_stalled_client()
         except ClusterUnavailable as error:
             log.warning("%s", error)  # the next look tries again
 
-    def _is_another(self, topic: str, identity: Identity | None) -> bool:
-        known = self._identities.get(topic)
-        return known is not None and (identity is None or identity.topic_id != known.topic_id)
+    def _remove_topics(self, topics: Iterable[str]) -> None:
+        """Stop reading these topics, with a new client for the others.
 
-    def _let_go(self, topics: Iterable[str]) -> None:
-        """Read these topics no longer, and go on with the others.
-
-        By a new client: librdkafka keeps the leader epoch of a partition by its name. A broker's restart has raised
-        it, and a topic made again, which starts at 0, would never be fetched.
+        librdkafka keeps the leader epoch of a partition by its name. A broker's restart has raised it, and a topic
+        made again, which starts at 0, would never be fetched.
         """
         for topic in topics:
             del self._identities[topic]
@@ -274,59 +269,55 @@ class TopicReader(Closing):
         self._consumer = self._connect()
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
 
-    def _unless_stuck(self) -> None:
-        """Go on with a new client where this one reads nothing, from the beginning of partitions that were cut."""
+    def _replace_stalled_client(self) -> None:
+        """Replace a client that reads nothing; read partitions that lost records from their beginning."""
         stalled = self._stall.look(self._positions, time.monotonic())
-        if not stalled:
-            return
         for place, (low, high) in stalled.items():
             if high < self._positions[place]:
-                self._say_cut(place, high, self._positions[place])
+                _warn_cut(place, high, self._positions[place])
                 self._positions[place], self._ends[place] = low, high
                 if low < high:
                     self._unread.add(place)
             else:
                 log.warning("topic %s partition %d: nothing arrives although there is more: a new client", *place)
-        self._reconnect()
-
-    @staticmethod
-    def _say_cut(place: Place, end: int, position: int) -> None:
-        log.warning("topic %s partition %d: ends at %d, before %d: read again", *place, end, position)
-
-    @staticmethod
-    def _say_remade(topic: str) -> None:
-        log.warning("topic %s was deleted and made again: it is read from its beginning", topic)
+        if stalled:
+            self._reconnect()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._consumer.close()
+
+
+def _warn_cut(place: Place, end: int, position: int) -> None:
+    log.warning("topic %s partition %d: ends at %d, before %d: read again", *place, end, position)
+
+
+def _warn_recreated(topic: str) -> None:
+    log.warning("topic %s was deleted and made again: it is read from its beginning", topic)
 
 
 class RecordOrder:
     """Decides which record of each key is the newest, of records that arrive in any order across partitions.
 
-    A partition has the records of a key in order. Where the topic got more partitions, the older records of a key
-    stay in another one, from which compaction never removes them: between partitions, the time of writing decides.
+    A partition has the records of a key in order. After the topic got more partitions, the older records of a key stay
+    in another one, from which compaction never removes them: between partitions, the time of writing decides.
     """
 
     def __init__(self) -> None:
         self._newest: dict[bytes | None, tuple[int, int]] = {}
 
     def accept(self, message: Message) -> bool:
-        """Take the next record; False if a newer one of its key came before."""
-        return self.accept_key(message.key(), message.partition() or 0, message.timestamp()[1])
-
-    def accept_key(self, key: bytes | None, partition: int, written: int) -> bool:
-        """Take a record of this key that was written to a partition at this time (ms since the epoch)."""
-        known, newest = self._newest.get(key, (partition, written))
-        if known != partition and written < newest:
+        """Take the next record; return False if a newer one of its key came before."""
+        key, partition, written_ms = message.key(), message.partition() or 0, message.timestamp()[1]
+        last_partition, newest_ms = self._newest.get(key, (partition, written_ms))
+        if last_partition != partition and written_ms < newest_ms:
             return False
-        self._newest[key] = (partition, written if known != partition else max(written, newest))
+        self._newest[key] = (partition, written_ms if last_partition != partition else max(written_ms, newest_ms))
         return True
 
 
 def read_to_end(settings: KafkaSettings, topic: str, *, until: Callable[[], bool] = lambda: False) -> Iterator[Message]:
-    """Every record that is in a topic now, each partition in order; fewer when ``until()`` is true before."""
+    """Yield every record that is in a topic now, each partition in order, until ``until()`` is true."""
     with TopicReader(settings, [topic]) as reader:
         while not (reader.at_end or until()):
             yield from reader.poll(0.1, 1000)

@@ -5,8 +5,8 @@ again, it skips records in silence; with another number of buckets it looks for 
 metadata names the cluster, the topic (by its id), the number of buckets and the partition counts that the
 checkpoint belongs to.
 
-A checkpoint in a folder is locked before anything in it is changed. One behind a URL (``s3a://…``) has no lock:
-there :mod:`streaming.spark.start` listens for another stream first, and Spark reads and writes the metadata.
+A checkpoint in a folder is locked before anything in it is changed. One behind a URL (``s3a://…``) has no lock, and
+Spark reads and writes its metadata.
 """
 
 from __future__ import annotations

@@ -32,16 +32,7 @@ from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicRecrea
 from streaming.spark.failures import StreamFailed, reason, spark_errors
 from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
 from streaming.spark.session import StartStopped, session
-from streaming.spark.start import (
-    Prepared,
-    RecordsLost,
-    StreamOptions,
-    claim,
-    lost_message,
-    lost_records,
-    prepare,
-    require_no_other_stream,
-)
+from streaming.spark.start import Prepared, RecordsLost, StreamOptions, claim, lost_message, lost_records, prepare
 from streaming.spark.supervisor import Action, Supervisor, TopicGone
 from streaming.spark.topics import EndsWatch, TickTopic
 
@@ -72,9 +63,7 @@ def run(
     remote = checkpoint.is_remote(options.checkpoint)
     with ExitStack() as stack:
         store: Checkpoint
-        if remote:
-            require_no_other_stream(settings, options.checkpoint, stop)
-        else:
+        if not remote:
             store = stack.enter_context(checkpoint.locked(options.checkpoint))
             setup = claim(setup, store)
         jvm = replace(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from streaming.episodes.incidents import Thresholds
 from streaming.freshness import STREAM_ID
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.heartbeats import is_running, last_heartbeat
+from streaming.kafka.heartbeats import last_heartbeat
 from streaming.kafka.metadata import Identity, bounds, identify
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.heartbeats import FORGET_AFTER_MS
@@ -157,17 +156,6 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
             ", ".join(f"topic {name}" for name in grown),
         )
     return replace(setup, metadata=metadata, sinks=sinks)
-
-
-def require_no_other_stream(settings: Settings, location: str, stop: threading.Event) -> None:
-    """Return if no other stream writes heartbeats: the only guard of a checkpoint behind a URL."""
-    try:
-        if not is_running(settings, f"stream/{STREAM_ID}", stop):
-            return
-    except MonitorError as error:
-        log.warning("--checkpoint %s: can't tell whether another stream uses it: %s", location, error)
-        return
-    raise failures.CheckpointInUse(failures.in_use(location))
 
 
 class Span(NamedTuple):

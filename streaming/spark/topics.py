@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import answer_of, confluent_config
+from streaming.kafka.clients import confluent_config
+from streaming.kafka.metadata import OffsetRequest
 from streaming.kafka.topics import ensure_ticks
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from confluent_kafka import KafkaError, Message, Producer
 
     from streaming.settings.config import Settings
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 
 #: A client that has not delivered a tick by then is replaced: it may have lost its brokers.
 _LATE_SECONDS: Final = 10.0
-#: Seconds between two requests for the topic's ends, and until one without an answer is given up.
+#: Seconds between two requests for the topic's ends.
 _EVERY_SECONDS: Final = 5.0
-_ANSWER_SECONDS: Final = 5.0
 
 
 class TickTopic:
@@ -83,49 +81,31 @@ class Ends(NamedTuple):
 
 
 class EndsWatch:
-    """Requests the membership topic's ends again and again, without waiting for an answer.
+    """Requests the membership topic's ends every five seconds, without waiting for an answer.
 
     Spark reports its lag up to the last stable offset: behind an open transaction the stream would look idle.
     """
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
-        from confluent_kafka.admin import AdminClient
-
         self._topic = topic
-        self._admin = AdminClient(confluent_config(settings))
+        self._requests = (OffsetRequest(settings, committed=True), OffsetRequest(settings))
+        self._answers: list[Mapping[int, int] | None] = [None, None]
+        self._partitions = 0
         self._next = float("-inf")
-        self._requests: tuple[dict[Any, Future[Any]], ...] = ()
 
     def look(self, now: float, partitions: int) -> Ends | None:
         """Return an answer that arrived since the last call, or None; send the next request when it is due."""
+        for number, request in enumerate(self._requests):
+            if request.is_pending and (offsets := request.take(now)) is not None:
+                self._answers[number] = {partition: offset for (_, partition), offset in offsets.items()}
+        stable, log = self._answers
         ends = None
-        if self._requests and all(future.done() for part in self._requests for future in part.values()):
-            ends = self._answer()
-            self._requests = ()
-        elif self._requests and now > self._next + 2 * _ANSWER_SECONDS:
-            self._requests = ()
-        if not self._requests and now >= self._next:
-            self._next = now + _EVERY_SECONDS
-            self._requests = self._request(partitions)
+        if stable is not None and log is not None:
+            self._answers = [None, None]
+            # The watch of the topics' ids reports a cluster that does not answer.
+            ends = Ends(stable, log) if len(stable) == len(log) == self._partitions else None
+        if now >= self._next and not any(request.is_pending for request in self._requests):
+            self._next, self._partitions = now + _EVERY_SECONDS, partitions
+            for request in self._requests:
+                request.send([(self._topic, number) for number in range(partitions)], now)
         return ends
-
-    def _request(self, partitions: int) -> tuple[dict[Any, Future[Any]], ...]:
-        from confluent_kafka import IsolationLevel, TopicPartition
-        from confluent_kafka.admin import OffsetSpec
-
-        wanted = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in range(partitions)}
-        return tuple(
-            self._admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        )
-
-    def _answer(self) -> Ends | None:
-        from confluent_kafka import KafkaException
-
-        try:
-            stable, log = (
-                {place.partition: answer_of(future).offset for place, future in part.items()} for part in self._requests
-            )
-        except KafkaException:  # the watch of the topics' ids reports a cluster that is away
-            return None
-        return Ends(stable, log)

@@ -9,7 +9,6 @@ from streaming.kafka.access import NotAllowed
 from streaming.kafka.compacted_topics import (
     FollowOptions,
     MalformedLatest,
-    NewestRecords,
     read_assignment_records,
     read_assignments,
     read_episode_records,
@@ -119,20 +118,6 @@ def test_record_under_another_key_is_refused(kafka: MemoryKafka) -> None:
     kafka.append(INCIDENTS, encode(one), key=key("other", one.incident))
     with pytest.raises(MalformedEpisode, match=r"rebalance\.incidents key other/\d+: .* is not that of the value"):
         read_incident_records(SETTINGS)
-
-
-def test_newest_records_of_a_topic_that_got_more_partitions() -> None:
-    newest = NewestRecords()
-    newest.take(b"a", b"new", 90, 4)
-    newest.take(b"a", b"old", 10, 0)
-    newest.take(b"a", b"newer", 20, 4)  # in one partition offsets decide, not timestamps
-    newest.take(b"b", None, 90, 5)
-    newest.take(b"b", b"old", 10, 1)
-    newest.take(b"c", b"old", 10, 1)
-    newest.take(b"c", None, 90, 5)
-    newest.take(b"d", b"old", 10, 1)
-    newest.take(b"d", b"new", 10, 5)
-    assert {key: record.value for key, record in newest.values.items()} == {b"a": b"newer", b"d": b"new"}
 
 
 WHOLE: FollowOptions = {"from_beginning": True, "exit_at_end": True}

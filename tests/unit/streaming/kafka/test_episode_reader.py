@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from streaming.kafka import topic_reader
-from streaming.kafka.compacted_topics import EpisodeChange, EpisodeReader, FollowOptions, read_episodes
+from streaming.kafka.compacted_topics import EpisodeReader, FollowOptions, read_episodes
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.kafka.topics import ensure_topics
 from streaming.records.codec import encode
-from streaming.records.episodes import Episode, MalformedEpisode, key
+from streaming.records.episodes import Episode, EpisodeRecord, MalformedEpisode, key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.built_diffs import DiffBuilder
@@ -72,25 +72,20 @@ def test_records_without_key_or_of_other_types_are_skipped(kafka: MemoryKafka) -
     assert list(read_episodes(SETTINGS, **WHOLE)) == []
 
 
-def followed(reader: EpisodeReader) -> list[EpisodeChange]:
-    episode_changes: list[EpisodeChange] = []
-    eventually(lambda: episode_changes.extend(reader.poll(0.01)) or reader.at_end)
-    return episode_changes
+def followed(reader: EpisodeReader) -> list[EpisodeRecord]:
+    records: list[EpisodeRecord] = []
+    eventually(lambda: records.extend(reader.poll(0.01)) or not reader.is_behind)
+    return records
 
 
-def test_follower_gets_every_record_and_deletion(kafka: MemoryKafka) -> None:
+def test_follower_gets_every_record_of_the_requested_group(kafka: MemoryKafka) -> None:
     put(kafka, "h")
     put(kafka, "g/1")
     kafka.append(TOPIC, None, key=key("g/1", 1))
     with EpisodeReader(SETTINGS, group="g/1") as reader:
-        changes = followed(reader)
-    assert {change.group_id for change in changes} == {"g/1"}
-    assert [change.episode for change in changes if change.record is None] == [1]
-    values = [change.record.value for change in changes if change.record is not None]
-    assert values == [message.value() for message in kafka.records(TOPIC) if message.value() and message.key() in KEYS]
-
-
-KEYS = (key("g/1", 1), key("g/1", 2))
+        values = [record.value for record in followed(reader)]
+    keys = (key("g/1", 1), key("g/1", 2))
+    assert values == [message.value() for message in kafka.records(TOPIC) if message.value() and message.key() in keys]
 
 
 def test_follower_from_now_on_gets_new_records(kafka: MemoryKafka) -> None:
@@ -98,13 +93,9 @@ def test_follower_from_now_on_gets_new_records(kafka: MemoryKafka) -> None:
     with EpisodeReader(SETTINGS, from_beginning=False) as reader:
         assert followed(reader) == []
         _, last = put(kafka, "h")
-        episode_changes: list[EpisodeChange] = []
-        eventually(
-            lambda: episode_changes.extend(reader.poll(0.01)) or (episode_changes and episode_changes[-1].record)
-        )
-    assert {change.group_id for change in episode_changes} == {"h"}
-    assert episode_changes[-1].record is not None
-    assert episode_changes[-1].record.episode == last
+        records: list[EpisodeRecord] = []
+        eventually(lambda: records.extend(reader.poll(0.01)) or (records and records[-1].episode == last))
+    assert {record.episode.group_id for record in records} == {"h"}
 
 
 def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None:
@@ -113,13 +104,11 @@ def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None
     kafka.append(TOPIC, encode(first), key=b"h/1")
     kafka.append(TOPIC, b"of another kind", key=b"g/1", headers=[("ce_type", b"x")])
     _, last = put(kafka, "g")
-    said: list[MalformedEpisode] = []
-    with EpisodeReader(SETTINGS, on_malformed=said.append) as reader:
-        changes = followed(reader)
-    assert changes[-1].record is not None
-    assert changes[-1].record.episode == last
-    assert ["offset" in str(problem) for problem in said] == [True, True]
-    assert str(said[1]).endswith("key: b'h/1' is not that of the value")
+    problems: list[MalformedEpisode] = []
+    with EpisodeReader(SETTINGS, on_malformed=problems.append) as reader:
+        assert followed(reader)[-1].episode == last
+    assert ["offset" in str(problem) for problem in problems] == [True, True]
+    assert str(problems[1]).endswith("key: b'h/1' is not that of the value")
 
 
 def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,14 +117,12 @@ def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: py
     with pytest.raises(TopicUnreadable):
         EpisodeReader(SETTINGS, follow=False)
     with EpisodeReader(SETTINGS) as reader:
-        assert (reader.missing, reader.at_end, reader.topic_id) == (True, False, None)
+        assert not reader.is_behind
         kafka.create(TOPIC, 1)
         _, last = put(kafka, "g")
-        episode_changes: list[EpisodeChange] = []
-        eventually(lambda: episode_changes.extend(reader.poll(0.01)) or (episode_changes and reader.at_end))
-        assert (reader.missing, reader.topic_id) == (False, kafka.topics[TOPIC].id)
-    assert episode_changes[-1].record is not None
-    assert episode_changes[-1].record.episode == last
+        records: list[EpisodeRecord] = []
+        eventually(lambda: records.extend(reader.poll(0.01)) or (records and not reader.is_behind))
+    assert records[-1].episode == last
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
@@ -145,6 +132,4 @@ def test_an_older_record_in_another_partition_is_no_change(kafka: MemoryKafka, b
     for partition, episode, written in ((before, older, 10), (after, newer, 20)):
         kafka.append(*(TOPIC, encode(episode)), key=key("g", episode.episode), partition=partition, timestamp=written)
     with EpisodeReader(SETTINGS) as reader:
-        last = followed(reader)[-1]
-    assert last.record is not None
-    assert last.record.episode == newer
+        assert followed(reader)[-1].episode == newer

@@ -14,7 +14,7 @@ from streaming.kafka import metadata as stall
 from streaming.kafka import topic_reader
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
+from streaming.kafka.topic_reader import RecordOrder, TopicReader, TopicUnreadable, read_to_end
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka, Message
 from tests.support.memory_kafka.admin import MemoryAdmin, answered
@@ -328,6 +328,22 @@ def test_missing_cluster_is_reported_at_once(kafka: MemoryKafka, monkeypatch: py
 def test_reader_ends_at_the_end_or_when_stopped(kafka: MemoryKafka) -> None:
     assert len(list(read_to_end(SETTINGS, "t"))) == 6
     assert list(read_to_end(SETTINGS, "t", until=lambda: True)) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "accepted"),  # partition and timestamp of each record of a key
+    [
+        (((4, 90), (0, 10), (4, 20)), [True, False, True]),  # in a partition, offsets decide
+        (((0, 10), (4, 90), (0, 20)), [True, True, False]),
+        (((0, 10), (4, 10)), [True, True]),
+    ],
+)
+def test_newest_record_of_a_key_in_more_than_one_partition(
+    written: tuple[tuple[int, int], ...], accepted: list[bool]
+) -> None:
+    order = RecordOrder()
+    messages = [Message("t", partition, 0, key=b"k", value=b"", timestamp=at) for partition, at in written]
+    assert [order.accept(message) for message in messages] == accepted
 
 
 def test_a_reader_commits_nothing_and_makes_no_topic(kafka: MemoryKafka) -> None:
