@@ -125,11 +125,11 @@ def inspect_state(
     """List the groups in a checkpoint. No cluster is needed."""
     import msgspec
 
-    from streaming.spark.state import NoState, inspect
+    from streaming.spark.state import inspect
 
     states = list(inspect(checkpoint, group))
     if group is not None and not states:
-        raise NoState(f"--group {group!r}: not in the checkpoint")
+        raise BadInput(f"--group {group!r}: not in the checkpoint")
     documents = (msgspec.Raw(state.as_json()) for state in states)
     answer(documents, [state_table(states)], as_json=as_json)
 

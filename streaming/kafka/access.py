@@ -38,19 +38,19 @@ class Permission(NamedTuple):
 
 def optional_permissions(component: str, settings: Settings) -> tuple[Permission, ...]:
     """Return the permissions that a component can do without, after a warning: heartbeats, episodes, incidents."""
-    signs, told = settings.topics.signs, (settings.topics.episodes, settings.topics.incidents)
-    wanted: dict[str, dict[str, str]] = {
-        "collect": {signs: _WRITE},
-        "stream": {signs: _WRITE},
-        "serve": dict.fromkeys((signs, *told), _READ),
-        "watch": {signs: _READ, settings.topics.episodes: _READ},
-        "forecast": {settings.topics.episodes: _READ, settings.topics.diffs: _READ},
+    topics = settings.topics
+    by_component: dict[str, dict[str, str]] = {
+        "collect": {topics.signs: _WRITE},
+        "stream": {topics.signs: _WRITE},
+        "serve": dict.fromkeys((topics.signs, topics.episodes, topics.incidents), _READ),
+        "watch": dict.fromkeys((topics.signs, topics.episodes), _READ),
+        "forecast": dict.fromkeys((topics.episodes, topics.diffs), _READ),
     }
-    return tuple(Permission(operation, topic) for topic, operation in wanted.get(component, {}).items())
+    return tuple(Permission(operation, topic) for topic, operation in by_component.get(component, {}).items())
 
 
 def written(settings: Settings) -> tuple[str, ...]:
-    """Return the topics that the stream writes to: timers' events to the first, its outputs to the others."""
+    """Return the topics that the stream writes to: events of timers to the first, its outputs to the others."""
     topics = settings.topics
     return (*topics.names, topics.episodes, topics.incidents) if settings.stream.episodes else topics.names
 
@@ -91,33 +91,28 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
 def missing(settings: Settings, component: str) -> Iterator[str]:
     """Return one line for each ACL that the component lacks, with the command that grants it.
 
-    What does not exist yet is skipped, and so are transactional ids: the cluster does not say.
+    Resources that do not exist yet, and transactional ids, are skipped: the cluster does not report them.
     """
     return _lacking(settings, needs(component, settings), f"which {component} must")
 
 
 def missed(settings: Settings, component: str) -> Iterator[str]:
     """Return the same for permissions that the component can do without."""
-    for one in optional_permissions(component, settings):
-        what = "heartbeats" if one.name == settings.topics.signs else one.name.rpartition(".")[2]
-        yield from _lacking(settings, [one], f"which {component} needs for {what}, and goes on without")
+    for permission in optional_permissions(component, settings):
+        what = "heartbeats" if permission.name == settings.topics.signs else permission.name.rpartition(".")[2]
+        yield from _lacking(settings, [permission], f"which {component} needs for {what}, and goes on without")
 
 
-def _lacking(settings: Settings, wanted: Iterable[Permission], why: str) -> Iterator[str]:
-    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
-    allowed = _allowed(admin, {one[1:] for one in wanted if one.resource != "transactional-id"})
-    for one in wanted:
-        operations = allowed.get(one[1:])
-        if operations is not None and one.operation.lower() not in operations:
-            yield denied(settings.kafka, one, why)
+def _lacking(settings: Settings, permissions: Iterable[Permission], why: str) -> Iterator[str]:
+    allowed = _allowed(settings, {permission[1:] for permission in permissions})
+    for permission in permissions:
+        operations = allowed.get(permission[1:])
+        if operations is not None and permission.operation.lower() not in operations:
+            yield denied(settings.kafka, permission, why)
 
 
 def require(settings: Settings, component: str) -> str:
-    """The cluster's id, once it answers and the component may do what it must.
-
-    Raises:
-        NotAllowed: the message names the first ACL that is missing and the command that grants it.
-    """
+    """Return the cluster's id; raise NotAllowed with the first ACL that the component lacks."""
     cluster = check_reachable(settings.kafka)
     for line in missing(settings, component):
         raise NotAllowed(line)
@@ -132,53 +127,53 @@ def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed
     for line in missing(settings, component):
         return NotAllowed(line)
     resource = kind.removesuffix(_REFUSED).lower().replace("_", "-")
-    for one in needs(component, settings):
-        if one.resource == resource != "topic":
-            return NotAllowed(denied(settings.kafka, one, f"which {component} must"))
+    for permission in needs(component, settings):
+        if permission.resource == resource != "topic":
+            return NotAllowed(denied(settings.kafka, permission, f"which {component} must"))
     return NotAllowed(f"cluster {settings.kafka.bootstrap_servers}: {error.str()}")
 
 
-def _allowed(admin: kafka_admin.AdminClient, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+    """Return the granted operations, in lower case, of each topic and group that the cluster describes."""
+    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     topics = [name for name, resource in resources if resource == "topic"]
     groups = [name for name, resource in resources if resource == "group"]
     options: dict[str, Any] = {"include_authorized_operations": True, "request_timeout": _ANSWER_SECONDS}
-    asked: dict[tuple[str, str], Future[Any]] = {
+    answers: dict[tuple[str, str], Future[Any]] = {
         (name, "topic"): answer for name, answer in admin.describe_topics(TopicCollection(topics), **options).items()
     }
     if groups:
         described = admin.describe_consumer_groups(groups, **options)
-        asked |= {(name, "group"): answer for name, answer in described.items()}
-    found = {}
-    for one, answer in asked.items():
+        answers |= {(name, "group"): answer for name, answer in described.items()}
+    allowed: dict[tuple[str, str], set[str]] = {}
+    for resource, answer in answers.items():
         try:
             operations = answer_of(answer).authorized_operations
         except KafkaException as error:
             if error.args[0].name().endswith(_REFUSED):
-                found[one] = set[str]()
+                allowed[resource] = set()
             continue
         if operations is not None:
-            found[one] = {allowed.name.replace("_", "").lower() for allowed in operations}
-    return found
+            allowed[resource] = {operation.name.replace("_", "").lower() for operation in operations}
+    return allowed
 
 
 def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
-    """One line: who may not do what, why it is needed, and the command that grants it."""
+    """Return one line: the user, the denied operation, why it is needed, and the command that grants it."""
     operation, name, resource = permission
     who, principal = _who(settings)
     verb = "describe the configuration of" if operation == _CONFIGS else operation.lower()
+    # People paste the command into a shell, and others have chosen the names of groups.
+    grantee, resource_name = ("'" + text.replace("'", "'\\''") + "'" for text in (f"User:{principal}", name))
     return (
         f"cluster {settings.bootstrap_servers}: {who} may not {verb} {resource.replace('-', ' ')} {name}, {why}; "
         f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
-        f"--allow-principal {_quoted(f'User:{principal}')} --operation {operation} --{resource} {_quoted(name)}"
+        f"--allow-principal {grantee} --operation {operation} --{resource} {resource_name}"
     )
 
 
-def _quoted(text: str) -> str:
-    """The text as one word of a shell: people paste the command, and names of groups were chosen by others."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
 def _who(settings: KafkaSettings) -> tuple[str, str]:
+    """Return the user for people, and its principal."""
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
     if settings.sasl_mechanism == "AWS_MSK_IAM":

@@ -1,4 +1,4 @@
-"""A real Kafka broker as a child process, for the demo, the tests and anyone without a cluster at hand.
+"""A real Kafka broker as a child process, for the demo and the tests.
 
 ::
 
@@ -48,18 +48,13 @@ class BrokerDied(OutsideFailure):
     """The broker ended while starting."""
 
 
-class DataDirUnusable(OutsideFailure):
-    """The data directory can't be used."""
-
-
 class EmbeddedBroker:
     """A one-node KRaft cluster on 127.0.0.1; a context manager.
 
-    It ends when this process ends, however it ends, and Ctrl-C in the terminal does not reach it.
+    It ends when this process ends in any way. Ctrl-C in the terminal does not reach it.
 
-    Args:
-        port: the port to listen on; any free one when None, and the same one after a restart.
-        data_dir: is kept, and used again when it holds a broker's data; a temporary folder when None.
+    ``port``: None for any free one, which a restart keeps. ``data_dir``: is kept, and used again if it has a broker's
+    data; None for a temporary folder.
     """
 
     def __init__(
@@ -85,7 +80,7 @@ class EmbeddedBroker:
 
     @property
     def data_dir(self) -> Path:
-        """Where its data, configuration and log are."""
+        """The folder of its data, configuration and log."""
         if self._data_dir is None:
             self._data_dir = Path(tempfile.mkdtemp(prefix="rebalance-monitor-broker-"))
         return self._data_dir
@@ -118,11 +113,11 @@ class EmbeddedBroker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Start it and return once it answers; does nothing while it is running.
+        """Start it and return once it answers; do nothing while it is running.
 
         Raises:
             BrokerDied: the process ended, or does not answer in a minute; the message has its reason.
-            NoJava, DownloadFailed, JarsMissing, StorageNotFormatted: as :func:`streaming.kafka.runtime.prepare`.
+            OutsideFailure: as :func:`streaming.kafka.runtime.prepare`.
         """
         if self.running:
             return self
@@ -132,7 +127,7 @@ class EmbeddedBroker:
             ports = self._ports or self._choose_ports()
             try:
                 self._start(runtime, ports)
-            except PortInUse:  # somebody took the free port between our look and the broker's bind
+            except PortInUse:  # another process took the free port before the broker did
                 if left == 1:
                     raise
             else:
@@ -158,13 +153,13 @@ class EmbeddedBroker:
         return self.start()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """The broker's exit status once it ends; None after ``timeout`` seconds."""
+        """Return the broker's exit status once it ends; None after ``timeout`` seconds."""
         return self._process.wait(timeout) if self._process is not None else 0
 
     def close(self) -> None:
-        """Stop it for good; a temporary data directory goes."""
+        """Stop it, and delete a temporary data directory."""
         if self._own_dir:
-            self.kill()  # nothing of it is kept, so it need not shut down cleanly
+            self.kill()  # its data is deleted, so it need not shut down cleanly
             if self._data_dir is not None:
                 shutil.rmtree(self._data_dir, ignore_errors=True)
                 self._data_dir = None
@@ -204,7 +199,7 @@ class EmbeddedBroker:
             write_properties(config, server_properties(storage, *ports, self._properties))
             logged = self.log_path.stat().st_size if self.log_path.exists() else 0
         except OSError as error:
-            raise DataDirUnusable(f"--data-dir {self.data_dir}: {error.strerror}") from error
+            raise OutsideFailure(f"--data-dir {self.data_dir}: {error.strerror}") from error
         command = runtime.command("kafka.Kafka", str(config), jvm=self._jvm_options)
         process = SupervisedProcess(command, self.log_path)
         try:

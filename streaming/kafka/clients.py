@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
 from typing import Any, Self, TypeVar
 
@@ -78,20 +79,17 @@ def _librdkafka_logger() -> logging.Logger:
 
 
 def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]:
-    """Properties for confluent-kafka's Producer, Consumer and AdminClient.
-
-    ``extra`` names properties with ``_`` in place of ``.``. What librdkafka logs goes to this logger.
-    """
+    """Return the properties of confluent-kafka's clients; ``extra`` names further ones with ``_`` in place of ``.``."""
     return {
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": CLIENT_ID,
         "logger": _librdkafka_logger(),
-        # A producer, and an admin client, would have the broker make every topic that they ask for.
+        # Producers and admin clients would have the broker create every topic that they request.
         "allow.auto.create.topics": False,
         # A broker that comes back is found within a second.
         "reconnect.backoff.max.ms": 1000,
-        # A host that is gone closes no connection: by default its last request would be waited for for a minute,
-        # and new leaders, when nobody refuses anything, looked for every five.
+        # A host that is gone closes no connection. By default a client would wait a minute for its answer, and five
+        # minutes for new leaders.
         "socket.timeout.ms": 6000,
         "topic.metadata.refresh.interval.ms": 5000,
         **security.librdkafka(settings),
@@ -100,69 +98,68 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
 
 
 def reader_config(settings: KafkaSettings, group_id: str) -> dict[str, Any]:
-    """Properties of a Consumer with assigned partitions and offsets."""
+    """Return the properties of a Consumer with assigned partitions and offsets."""
     return confluent_config(settings) | {
         "group.id": group_id,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        # Tells ends that are no records: markers of transactions, records that were deleted.
+        # Reports ends behind offsets without records: transaction markers, deleted records.
         "enable.partition.eof": True,
         "fetch.wait.max.ms": 50,
-        # How long no more is fetched when enough waits to be read; by default for a second, which is read in less.
+        # Pause of fetching while the queue is full; by default a second, in which the queue would run empty.
         "fetch.queue.backoff.ms": 10,
     }
 
 
 def java_config(settings: KafkaSettings) -> dict[str, str]:
-    """Properties of the Java clients."""
+    """Return the properties of the Java clients."""
     return {"bootstrap.servers": settings.bootstrap_servers, **security.java(settings)}
 
 
 def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Options for Spark's Kafka source and sink: Java properties behind ``kafka.``."""
+    """Return the options of Spark's Kafka source and sink: Java properties behind ``kafka.``."""
     return {f"kafka.{name}": value for name, value in {**java_config(settings), **(extra or {})}.items()}
 
 
 def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) -> str:
-    """The cluster's id, once a broker answers.
+    """Return the cluster's id, once a broker answers.
 
     Raises:
-        AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: it answers and says no.
-        ClusterUnavailable: nobody answers in time; the message names the address.
+        OutsideFailure: a broker refuses the connection.
+        ClusterUnavailable: no broker answers in time; the message names the address.
     """
-    said: list[KafkaError] = []
-    # The raised error has what it would log.
-    admin = kafka_admin.AdminClient(confluent_config(settings) | {"error_cb": said.append, "log_level": 0})
+    errors: list[KafkaError] = []
+    # The raised error has what librdkafka would log.
+    admin = kafka_admin.AdminClient(confluent_config(settings) | {"error_cb": errors.append, "log_level": 0})
     by = time.monotonic() + timeout
     while True:
         try:
             return str(admin.list_topics(timeout=min(1.0, timeout)).cluster_id)
         except KafkaException as error:
             last = error.args[0]
-        admin.poll(0)  # what the brokers said comes with it
-        for refusal in (explain(one.str(), settings) for one in (*said, last)):
-            if refusal is not None:
+        admin.poll(0)  # it calls `error_cb`
+        for event in (*errors, last):
+            if (refusal := explain(event.str(), settings)) is not None:
                 raise refusal
         if time.monotonic() > by:
             down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - librdkafka's public constant
-            reason = next((one.str() for one in said if one.code() != down), None)
+            reason = next((event.str() for event in errors if event.code() != down), None)
             if reason is None and (open_port := _open(settings.bootstrap_servers)):
-                # A TLS listener says nothing to a client that speaks plain text, and nothing is logged as an error;
-                # a paused broker does the same.
+                # Neither a TLS listener nor a paused broker answers a client without TLS, and no error is logged.
                 raise ClusterUnavailable(
                     f"broker {open_port}: takes connections but answers nothing within {timeout:g} s; it hangs, or "
                     f"its listener wants SSL or SASL_SSL (kafka.security_protocol is {settings.security_protocol})"
                 )
-            says = reason or last.str()
-            raise ClusterUnavailable(f"{silent(says, settings)} within {timeout:g} s ({plain(says)})")
+            text = reason or last.str()
+            raise ClusterUnavailable(f"{silent(text, settings)} within {timeout:g} s ({plain(text)})")
 
 
 def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
     """Return the result of an AdminClient's request, or raise a copy of its error.
 
-    The future's own error would hold, by its traceback, the caller's frame, and the frame the future: a cycle,
-    often with the client in it. Python frees cycles on whichever thread it happens to run. When that is one of
-    librdkafka's own, librdkafka ends the process for a client that is freed there.
+    The future's own error would be part of a reference cycle, through its traceback and the caller's frame, often with
+    the client in it. Python frees cycles on any thread. If that is one of librdkafka's own, librdkafka ends the process
+    for a client that is freed there.
     """
     error = future.exception(timeout)
     if error is not None:
@@ -171,18 +168,14 @@ def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
 
 
 def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
-    """Check that the cluster still has this id, if it answers.
-
-    Raises:
-        AnotherCluster: it is another one.
-    """
+    """Raise AnotherCluster if a cluster with another id answers."""
     try:
-        found = check_reachable(settings)
+        current = check_reachable(settings)
     except ClusterUnavailable:
         return
-    if found != cluster_id:
+    if current != cluster_id:
         raise AnotherCluster(
-            f"cluster {settings.bootstrap_servers}: another cluster answers now ({found}, before {cluster_id}); "
+            f"cluster {settings.bootstrap_servers}: another cluster answers now ({current}, before {cluster_id}); "
             "each has a checkpoint and a history of its own, start again for this one"
         )
 
@@ -190,51 +183,45 @@ def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
 def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
     """Wait until the cluster answers; False when ``stop`` is set first."""
     while not stop.wait(_AGAIN_SECONDS):
-        try:
+        with suppress(ClusterUnavailable):
             check_reachable(settings, timeout=_LOOK_SECONDS)
-        except ClusterUnavailable:
-            continue
-        return True
+            return True
     return False
 
 
 def _open(servers: str) -> str | None:
+    """Return the first server that takes connections."""
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=1):
-                return server.strip()
-        except (OSError, ValueError):
-            continue
+        with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
+            return server.strip()
     return None
 
 
 def committed_offsets(
     consumer: confluent_kafka.Consumer, partitions: list[TopicPartition], timeout: float, stopping: Callable[[], bool]
 ) -> list[TopicPartition]:
-    """Return the consumer's committed offsets; a coordinator that moves or still loads is waited for.
+    """Return the consumer's committed offsets; wait for a coordinator that moves or still loads.
 
     Raises:
-        KafkaException: Any other error, or ``stopping()`` returned true before the coordinator answered.
+        KafkaException: any other error, or ``stopping()`` returned true before the coordinator answered.
     """
     while True:
         try:
-            places: list[TopicPartition] = consumer.committed(partitions, timeout=timeout)
+            return consumer.committed(partitions, timeout=timeout)  # type: ignore[no-any-return] # untyped
         except KafkaException as error:
             if error.args[0].name() not in _NO_COORDINATOR or stopping():
                 raise
             _log.warning("committed offsets: %s; trying again", error.args[0].str())
             time.sleep(_AGAIN_SECONDS)
-        else:
-            return places
 
 
 class Closing(ABC):
-    """A context manager that closes itself at the end of its ``with`` block."""
+    """A context manager that closes its connections at the end of its ``with`` block."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,7 @@
-"""The dead-letter topic for people: list what could not be used, and send it again.
+"""The dead-letter topic for people: list dead letters, and send their records again.
 
-A dead letter keeps the record's key, value and headers; sent again they are exactly what was refused, so this is
-for records that the stream can use now: after an upgrade that knows a new type, or a repaired configuration.
+A dead letter keeps the record's key, value and headers. Sending it again helps once the stream can use the record:
+after an upgrade that supports a new type, or a repaired configuration.
 """
 
 from __future__ import annotations
@@ -23,14 +23,6 @@ from streaming.settings.config import Settings
 _FLUSH_SECONDS: Final = 60.0
 
 
-class NoSuchDeadLetter(BadInput):
-    """There is no dead letter at that place."""
-
-
-class DeadLetterCut(BadInput):
-    """The dead letter is not the whole record: that was longer than the topic takes."""
-
-
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
     """One dead letter. ``value`` and the headers' values are bytes: base64 in JSON."""
 
@@ -48,18 +40,17 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read(settings: Settings) -> Iterator[DeadLetter]:
-    """Every dead letter that is in the topic now, each partition in order."""
-    for message in read_to_end(settings.kafka, settings.topics.dead_letters):
-        yield _letter(message)
+    """Yield every dead letter that is in the topic now, each partition in order."""
+    return map(_letter, read_to_end(settings.kafka, settings.topics.dead_letters))
 
 
 def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
-    """Send dead letters to the membership topic as they were, and return how many were delivered.
+    """Send the records of dead letters to the membership topic, and return how many were delivered.
 
     Sending one twice is harmless: an event that was applied changes nothing the second time.
 
     Raises:
-        DeadLetterCut: a dead letter does not hold the whole record.
+        BadInput: a dead letter has only a part of a record that is longer than the topic allows.
     """
     topic, sent = settings.topics.membership, 0
     producer = EventProducer(settings, component="dlt")
@@ -68,7 +59,7 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
         for letter in letters:
             if letter.truncated:
                 producer.flush(_FLUSH_SECONDS)
-                raise DeadLetterCut(
+                raise BadInput(
                     f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at "
                     f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}; "
                     f"{sent} sent before it"
@@ -83,12 +74,12 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
 
 
 def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
-    """The letters at ``partition:offset`` places, in that order."""
-    known = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
+    """Return the letters at ``partition:offset`` places, in that order."""
+    by_place = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
     for place in places:
-        if place not in known:
-            raise NoSuchDeadLetter(f"{place!r}: no dead letter there; `dlt list` shows PARTITION:OFFSET of each")
-    return [known[place] for place in places]
+        if place not in by_place:
+            raise BadInput(f"{place!r}: no dead letter there; `dlt list` shows PARTITION:OFFSET of each")
+    return [by_place[place] for place in places]
 
 
 def _letter(message: Message) -> DeadLetter:

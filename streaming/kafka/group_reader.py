@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import merge
 from typing import Final
 
 from confluent_kafka import Message
 
 from assignors.errors import BadInput
-from streaming.episodes.incidents import Thresholds
 from streaming.kafka.compacted_topics import read_assignment_records, read_episode_records
 from streaming.kafka.diff_reader import read_diffs
-from streaming.kafka.topic_reader import TopicReader, read_to_end
-from streaming.kafka.topics import describe_topics, longest_records
+from streaming.kafka.topic_reader import read_to_end
+from streaming.kafka.topics import configured_sinks, describe_topics
 from streaming.monitor.outputs import Listing, Sinks
 from streaming.recording.history import RecordedHistory, history_at
 from streaming.records import codec
@@ -29,49 +28,37 @@ from streaming.simulation.live_group import EVENT_TYPES, LiveGroup, MembershipLo
 from streaming.simulation.past_episode import find_episode, past_change
 
 _log = logging.getLogger(__name__)
-_AT_ONCE: Final = 2000
 _SNAPSHOT: Final = "group.observed"
 
 
 def read_live(
     settings: Settings, group_id: str, *, also: Collection[str] = (), each: Callable[[int], None] = lambda _: None
 ) -> LiveGroup:
-    """Return a group's current state from the topics.
-
-    Raises:
-        UnknownGroup: nothing is known of it.
-    """
+    """Return a group's current state from the topics; raise UnknownGroup if they have no record of it."""
     latest = next(iter(read_assignment_records(settings, group=group_id, each=each)), None)
-    log, wanted = MembershipLog(group_id), group_id.encode()
+    log, key = MembershipLog(group_id), group_id.encode()
     records: dict[int, list[tuple[Message, dict[str, str]]]] = defaultdict(list)
-    with TopicReader(settings.kafka, [settings.topics.membership]) as reader:
-        while not reader.at_end:
-            messages = reader.poll(0.1, _AT_ONCE)
-            each(len(messages))
-            for message in messages:
-                if message.key() == wanted:
-                    _keep(records[message.partition() or 0], message)
-    # Where the topic got more partitions, the older records of the group are in another one.
-    _feed(log, merge(*records.values(), key=lambda record: record[0].timestamp()[1]))
+    for message in read_to_end(settings.kafka, settings.topics.membership):
+        each(1)
+        if message.key() == key:
+            _keep(records[message.partition() or 0], message)
+    # After the topic got more partitions, older records of the group are in another one.
+    for message, attributes in merge(*records.values(), key=lambda record: record[0].timestamp()[1]):
+        try:
+            log.feed(codec.decode_event(message.key(), message.value(), attributes))
+        except BadInput as problem:
+            _log.debug("skipped, as the stream does: %s", problem)
     return log.group(latest, also)
 
 
 def _keep(records: list[tuple[Message, dict[str, str]]], message: Message) -> None:
-    """Keep a record of the group; of snapshots that follow each other only the last, as they are long."""
+    """Keep a record of the group; of consecutive snapshots only the last, as they are long."""
     attributes = codec.ce_attributes(message.headers())
     kind = attributes.get("type")
     if kind == _SNAPSHOT and records and records[-1][1].get("type") == _SNAPSHOT:
         del records[-1]
     if kind == _SNAPSHOT or kind in EVENT_TYPES:
         records.append((message, attributes))
-
-
-def _feed(log: MembershipLog, told: Iterable[tuple[Message, dict[str, str]]]) -> None:
-    for message, attributes in told:
-        try:
-            log.feed(codec.decode_event(message.key(), message.value(), attributes))
-        except BadInput as problem:
-            _log.debug("passed over, as the stream does: %s", problem)
 
 
 def read_change(
@@ -82,11 +69,11 @@ def read_change(
     *,
     each: Callable[[int], None] = lambda _: None,
 ) -> RequestedChange:
-    """A change of a group, from its current state, or from where a past episode began."""
+    """Return a change of a group, from its current state or from the beginning of a past episode."""
     if not isinstance(change, PastEpisode):
         return request_change(baseline_of(read_live(settings, group_id, each=each)), times, change)
-    told = [one.episode for one in read_episode_records(settings, group=group_id, each=each)]
-    episode = find_episode(group_id, told, change.episode)
+    episodes = [record.episode for record in read_episode_records(settings, group=group_id, each=each)]
+    episode = find_episode(group_id, episodes, change.episode)
     try:
         now = read_live(settings, group_id, each=each)
     except UnknownGroup:
@@ -99,39 +86,31 @@ def read_rounds(
     settings: Settings, episodes: Sequence[Episode], *, each: Callable[[int], None] = lambda _: None
 ) -> list[list[Diff]]:
     """Return the rounds of some episodes that the diff topic still has, in order, by episode."""
-    wanted = {one for episode in episodes for one in episode.rounds}
-    found: dict[str, Diff] = {}
-    if wanted:
+    ids = {diff_id for episode in episodes for diff_id in episode.rounds}
+    diffs: dict[str, Diff] = {}
+    if ids:
         groups = {episode.group_id for episode in episodes}
         group = groups.pop() if len(groups) == 1 else None
-        diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, group=group)
-        for record in diffs:
+        for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group):
             each(1)
-            if record.id in wanted:
-                found[record.id] = record.diff
-                if len(found) == len(wanted):
+            if record.id in ids:
+                diffs[record.id] = record.diff
+                if len(diffs) == len(ids):
                     break
-    return [[found[one] for one in episode.rounds if one in found] for episode in episodes]
+    return [[diffs[diff_id] for diff_id in episode.rounds if diff_id in diffs] for episode in episodes]
 
 
 def replay_sinks(settings: Settings, listing: Listing | None = None) -> Sinks:
     """Return where a replay's outputs go: topic names, size limits and thresholds, as in the Spark job.
 
-    ``listing``: which members diffs list; None: as in the settings.
+    ``listing``: which members diffs list; None: as in the settings. A diff that its topic would refuse as too large is
+    left out, as in the stream.
     """
-    topics, stream = settings.topics, settings.stream
-    return Sinks(
-        *topics.names,
-        partitions=dict.fromkeys((*topics.names, topics.episodes, topics.incidents), 1),
-        # A diff that its topic would refuse as too large is left out, as in the stream.
-        max_bytes=longest_records(describe_topics(settings)),
-        episodes=topics.episodes,
-        quiet_ms=stream.episode_quiet_ms,
-        storm_turns=stream.episode_storm_turns,
-        incidents=topics.incidents,
-        thresholds=Thresholds(**settings.incidents.model_dump()),
-        expected_partitions=stream.expected_partitions,
-        listing=listing or stream.diffs,
+    topics = settings.topics
+    partitions = dict.fromkeys((*topics.names, topics.episodes, topics.incidents), 1)
+    sinks = configured_sinks(settings, describe_topics(settings), partitions)
+    return sinks._replace(
+        episodes=topics.episodes, incidents=topics.incidents, listing=listing or settings.stream.diffs
     )
 
 
@@ -145,8 +124,8 @@ def read_log(
 ) -> Iterator[Record]:
     """Yield the records of the membership topic, of all groups or of one, until ``until()`` is true.
 
-    ``with_cluster``: beside one group's also the events of the cluster. ``each`` is called with the number of
-    records read.
+    ``with_cluster``: besides one group's also the events of the cluster. ``each`` is called with the number of records
+    read.
     """
     keys = None if group is None else {group.encode(), *([CLUSTER.encode()] if with_cluster else [])}
     for message in read_to_end(settings.kafka, settings.topics.membership, until=until):

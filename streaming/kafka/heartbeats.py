@@ -268,10 +268,6 @@ _CHECK_POLL_SECONDS: Final = 0.2
 _CHECK_BATCH: Final = 500
 
 
-class CollectorRunning(OutsideFailure):
-    """A collector with the same id is running."""
-
-
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
     """Return once it is certain that no collector with this id writes heartbeats.
 
@@ -287,7 +283,7 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
         while newest is None and time.monotonic() < by and not stop.is_set():
             newest, _ = _newest_heartbeat(reader, key, RecordOrder())
     if newest is not None and newest.state == "running":
-        raise CollectorRunning(
+        raise OutsideFailure(
             f"collector {settings.collector_id} is running on this cluster and would be ended: stop it, or "
             "start with --take-over, or use another --topic-prefix or collect.group_id"
         )

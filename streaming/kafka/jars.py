@@ -1,10 +1,8 @@
-"""Maven artifacts with all they depend on, fetched once by the Ivy inside pyspark into the user's cache.
+"""Maven artifacts with their dependencies, in the user's cache, and the Java that runs them.
 
-No tool but Java is needed. A finished set is one folder under ``jars/``, put in place by one rename, so a
-set is whole or absent; Ivy's own cache keeps each finished file, so an interrupted download goes on where it
-stopped. Conflicting versions resolve to the newest, as in a Maven build.
-
-Also the Java that runs them, and the folder of the user's cache that holds them.
+The Ivy inside pyspark downloads them, so only Java is needed. A finished set is one folder under ``jars/``, put in
+place by one rename. Ivy's own cache keeps each finished file, so that an interrupted download continues. Conflicting
+versions resolve to the newest, as in a Maven build.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from assignors.errors import BadInput, OutsideFailure
+from assignors.errors import OutsideFailure
 from streaming.process.plain import printable
 
 #: A folder of jars for hosts without a repository: the jars themselves, or one subfolder for each set.
@@ -35,36 +33,18 @@ REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 
 Tell = Callable[[str], None]
 
-_PARTS = re.compile(r"(?P<group>[\w.-]+):(?P<name>[\w.-]+):(?P<version>[\w.-]+)(:(?P<classifier>[\w.-]+))?")
-
-
-class InvalidCoordinate(BadInput):
-    """Not a Maven coordinate: group:artifact:version, or group:artifact:version:classifier."""
-
 
 class DownloadFailed(OutsideFailure):
     """The jars could not be downloaded."""
 
 
-class JarsMissing(OutsideFailure):
-    """The folder that KAFKA_JARS names does not hold the jars."""
-
-
 class Coordinate(NamedTuple):
-    """One Maven artifact."""
+    """A Maven artifact: the parts of ``group:artifact:version[:classifier]``."""
 
     group: str
     name: str
     version: str
     classifier: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Coordinate:
-        """The coordinate in ``group:artifact:version[:classifier]``."""
-        match = _PARTS.fullmatch(text)
-        if match is None:
-            raise InvalidCoordinate(f"{text!r} is no Maven coordinate: group:artifact:version[:classifier]")
-        return cls(match["group"], match["name"], match["version"], match["classifier"])
 
     @property
     def file(self) -> str:
@@ -79,12 +59,12 @@ def kafka_coordinates(version: str) -> list[str]:
 
 
 def spark_connector(version: str) -> str:
-    """Spark's Kafka source and sink for this PySpark version."""
+    """Return the artifact of Spark's Kafka source and sink for this PySpark version."""
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 
 
 def say(message: str) -> None:
-    """Progress on standard error: one line that renews itself on a terminal, plain lines elsewhere."""
+    """Write progress to standard error: one line that is overwritten on a terminal, plain lines elsewhere."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r\033[K{printable(message)[:width]}")
@@ -96,52 +76,56 @@ def say(message: str) -> None:
 
 
 def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell | None = say) -> list[Path]:
-    """The jars of these artifacts and of all they depend on at run time, sorted by name.
+    """Return the jars of these artifacts and, with ``transitive``, of their run-time dependencies, sorted by name.
 
-    Safe to call from several processes at once: one downloads, the others wait and then find the set.
+    Several processes may call it at once: one downloads, the others wait.
 
     Args:
         coordinates: ``group:artifact:version[:classifier]``.
         transitive: with their dependencies.
-        progress: called with progress messages; an empty message ends a phase. None: silence.
+        progress: called with progress messages; an empty message ends a phase.
 
     Raises:
-        JarsMissing: KAFKA_JARS is set and its folder does not hold them.
+        OutsideFailure: KAFKA_JARS is set and its folder does not have them.
         DownloadFailed: the repository does not answer or does not have them.
     """
-    wanted = [Coordinate.parse(text) for text in coordinates]
-    folder = os.environ.get(JARS_VARIABLE)
-    if folder:
-        return _from_folder(Path(folder).expanduser(), wanted)
+    artifacts = [Coordinate(*text.split(":")) for text in coordinates]
+    if folder := os.environ.get(JARS_VARIABLE):
+        return _from_folder(Path(folder).expanduser(), artifacts)
     key = hashlib.sha256("\n".join([*coordinates, str(transitive)]).encode()).hexdigest()[:12]
-    done = cache_dir("jars") / f"{wanted[0].name}-{wanted[0].version}-{key}"
-    if not done.is_dir():
-        with locked(done.with_name(f".{done.name}.lock")):
-            if not done.is_dir():
-                _download(wanted, done, transitive=transitive, progress=progress or (lambda _: None))
+    done = cache_dir("jars") / f"{artifacts[0].name}-{artifacts[0].version}-{key}"
+    made_once(done, lambda: _download(artifacts, done, transitive=transitive, progress=progress or (lambda _: None)))
     return sorted(done.glob("*.jar"))
 
 
-def _from_folder(folder: Path, wanted: Sequence[Coordinate]) -> list[Path]:
+def made_once(path: Path, make: Callable[[], None]) -> None:
+    """Call ``make`` if ``path`` does not exist; of several processes one makes it and the others wait."""
+    if not path.exists():
+        with locked(path.with_name(f".{path.name}.lock")):
+            if not path.exists():
+                make()
+
+
+def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:
     for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
-        if all((place / coordinate.file).is_file() for coordinate in wanted):
+        if all((place / coordinate.file).is_file() for coordinate in artifacts):
             return sorted(place.glob("*.jar"))
-    names = ", ".join(coordinate.file for coordinate in wanted)
-    raise JarsMissing(
+    names = ", ".join(coordinate.file for coordinate in artifacts)
+    raise OutsideFailure(
         f"{JARS_VARIABLE}={folder}: {names} not there nor together in a subfolder; "
         f"copy the jars folder of the cache of a connected host, or unset {JARS_VARIABLE}"
     )
 
 
-def _download(wanted: Sequence[Coordinate], done: Path, *, transitive: bool, progress: Tell) -> None:
-    names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in wanted)
+def _download(artifacts: Sequence[Coordinate], done: Path, *, transitive: bool, progress: Tell) -> None:
+    names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in artifacts)
     progress(f"fetching {names} (once, into {done.parent})")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=done.parent) as scratch:
         work = Path(scratch)
         (work / "settings.xml").write_text(_settings())
-        (work / "ivy.xml").write_text(_module(wanted, transitive=transitive))
+        (work / "ivy.xml").write_text(_module(artifacts, transitive=transitive))
         _run_ivy(work, names, progress)
-        missing = [coordinate.file for coordinate in wanted if not (work / "lib" / coordinate.file).is_file()]
+        missing = [coordinate.file for coordinate in artifacts if not (work / "lib" / coordinate.file).is_file()]
         if missing:
             raise DownloadFailed(f"fetching {names} failed: the repository gave no {', '.join(missing)}")
         (work / "lib").rename(done)
@@ -164,9 +148,9 @@ def _settings() -> str:
 """
 
 
-def _module(wanted: Iterable[Coordinate], *, transitive: bool) -> str:
+def _module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
     lines = []
-    for group, name, version, classifier in wanted:
+    for group, name, version, classifier in artifacts:
         head = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
         head += "" if transitive else ' transitive="false"'
         artifact = f'<artifact name="{name}" type="jar" ext="jar" m:classifier="{classifier}"/>'
@@ -193,14 +177,14 @@ def _run_ivy(work: Path, names: str, progress: Tell) -> None:
         *("-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
         *("-retrieve", str(work / "lib/[artifact]-[revision](-[classifier]).[ext]")),
     ]
-    found, problems = 0, []
+    modules, problems = 0, []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         try:
             for line in ivy.stdout or ():
                 text = line.strip()
                 if text.startswith("found "):
-                    found += 1
-                    progress(f"resolving {names}: {found} modules")
+                    modules += 1
+                    progress(f"resolving {names}: {modules} modules")
                 elif text.startswith("downloading "):
                     progress(f"downloading {text.split('/')[-1].removesuffix(' ...')}")
                 elif re.search(r"not found|unresolved|error|exception|FAILED", text, re.IGNORECASE):
@@ -227,21 +211,21 @@ class NoJava(OutsideFailure):
 
 @cache
 def java() -> tuple[Path, int]:
-    """The ``java`` to run, JAVA_HOME before PATH, and its major version."""
+    """Return the ``java`` to run, of JAVA_HOME before PATH, and its major version."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if found is None:
+    path = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if path is None:
         raise NoJava(f"JAVA_HOME={home}: no bin/java in it; point it at Java 17 or newer") if home else NoJava
     try:
-        answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=True, timeout=60)
+        answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
-        raise NoJava(f"{found} does not start ({error}): install Java 17 or newer, or set JAVA_HOME") from error
+        raise NoJava(f"{path} does not start ({error}): install Java 17 or newer, or set JAVA_HOME") from error
     match = re.search(r'version "(\d+)', answer.stderr)
     major = int(match[1]) if match else 0
     if major < MINIMUM_VERSION:
         first = answer.stderr.partition("\n")[0]
-        raise NoJava(f"{found} is {first}: Java 17 or newer is needed; install one or set JAVA_HOME")
-    return Path(found), major
+        raise NoJava(f"{path} is {first}: Java 17 or newer is needed; install one or set JAVA_HOME")
+    return Path(path), major
 
 
 #: Overrides where downloads are kept.
@@ -253,13 +237,12 @@ class CacheUnusable(OutsideFailure):
 
 
 def cache_dir(*parts: str) -> Path:
-    """The cache folder, or a folder in it: made when missing.
+    """Return the cache folder, or a folder in it; it is created when missing.
 
-    ``$REBALANCE_MONITOR_CACHE``, else the platform's place for caches (``$XDG_CACHE_HOME`` or ``~/.cache``;
+    ``$REBALANCE_MONITOR_CACHE``, else in the platform's folder of caches (``$XDG_CACHE_HOME`` or ``~/.cache``;
     ``~/Library/Caches`` on macOS).
     """
-    override = os.environ.get(CACHE_VARIABLE)
-    if override:
+    if override := os.environ.get(CACHE_VARIABLE):
         root = Path(override).expanduser()
     elif sys.platform == "darwin":
         root = Path.home() / "Library/Caches/kafka-rebalance-monitor"
@@ -275,7 +258,7 @@ def cache_dir(*parts: str) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock file ``path``; the kernel lets go of it when the process ends, however it ends."""
+    """Hold a lock on the file ``path``, which the kernel releases when the process ends."""
     try:
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

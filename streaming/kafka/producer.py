@@ -1,8 +1,7 @@
-"""Sends membership events, and dead letters, to the partitions that Kafka's own murmur2 gives their keys.
+"""Sends membership events, and dead letters, to the partitions that Kafka's murmur2 computes from their keys.
 
-The partition is computed here and sent with the record, so it is the same whatever the client library's
-default partitioner is (librdkafka's is CRC32). Idempotent and ``acks=all``: a record is in the log once, in
-order, or an error is raised.
+The partition is computed here, as librdkafka's default partitioner is another one (CRC32). With idempotence and
+``acks=all`` a record is in the log once, in order, or an error is raised.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class EventProducer:
         )
 
     def prepare(self) -> None:
-        """Find the membership topic, which the first event would have to wait for."""
+        """Request the membership topic's partition count, which the first event would have to wait for."""
         self._partitions(self._settings.topics.membership)
 
     def send(self, event: Event, topic: str | None = None) -> None:
@@ -115,10 +114,10 @@ class EventProducer:
             self.flush()
 
     def _partitions(self, topic: str) -> int:
-        """The topic's partition count, asked again now and then: topics grow."""
-        count, asked = self._counts.get(topic, (0, 0.0))
+        """Return the topic's partition count, which is requested again every half minute: topics grow."""
+        count, requested_at = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
-        if count and now - asked < _METADATA_SECONDS:
+        if count and now - requested_at < _METADATA_SECONDS:
             return count
         try:
             metadata = self.client.list_topics(topic, timeout=10).topics[topic]
@@ -138,12 +137,11 @@ class EventProducer:
         if error.name() == _DENIED:
             self._failure = self._not_allowed(topic)
         else:
-            doubt = f"; {CLOCK}" if error.name() in _TIME_REFUSED else ""
-            self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{doubt}")
+            advice = f"; {CLOCK}" if error.name() in _TIME_REFUSED else ""
+            self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{advice}")
 
     def _not_allowed(self, topic: str) -> NotAllowed:
-        lacking = Permission("Write", topic)
-        return NotAllowed(denied(self._settings.kafka, lacking, f"which {self._component} must"))
+        return NotAllowed(denied(self._settings.kafka, Permission("Write", topic), f"which {self._component} must"))
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -1,9 +1,8 @@
 """Jars, formatted storage and class archive of an embedded broker, prepared once for each Kafka and Java version.
 
-Formatting the storage is a JVM start of its own, and half of a broker's start is loading classes. Both are
-done once: the formatted folder is copied for each new broker (only its cluster id is the broker's own), and
-the classes are kept in an AppCDS archive, written when a first, short-lived broker stops. With both a broker
-answers after 1.2 s in place of 3.
+Formatting the storage takes a JVM start, and half of a broker's start is loading classes. So the formatted folder is
+copied for each new broker, with a new cluster id, and the classes are in an AppCDS archive that a first broker writes.
+With both a broker answers after 1.2 s in place of 3.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.jars import Tell, cache_dir, fetch, java, kafka_coordinates, locked, say
+from streaming.kafka.jars import Tell, cache_dir, fetch, java, kafka_coordinates, made_once, say
 from streaming.process.children import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"
@@ -34,10 +34,6 @@ _LOGGING = {
     "log.org.apache.kafka.raft": "warn",
 }
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Duser.timezone=UTC")
-
-
-class StorageNotFormatted(OutsideFailure):
-    """Kafka's storage tool failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Runtime:
         return self.home / "storage"
 
     def command(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """The command line that runs one of Kafka's main classes."""
+        """Return the command line that runs one of Kafka's main classes."""
         archive = self.home / "classes.jsa"
         shared = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         return [
@@ -67,10 +63,10 @@ class Runtime:
 
 
 def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> Runtime:
-    """The runtime of a Kafka version; downloads, formats and archives when that was never done.
+    """Return the runtime of a Kafka version, which is prepared by the first call.
 
     Raises:
-        StorageNotFormatted: the storage tool of this version fails; the message has its last words.
+        OutsideFailure: Kafka's storage tool failed; the message has its last line.
     """
     path, major = java()
     jars = tuple(fetch(kafka_coordinates(version), progress=progress))
@@ -78,15 +74,12 @@ def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> R
     stamp = path.resolve().stat().st_mtime_ns
     key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
-    if not home.is_dir():
-        with locked(home.with_name(f".{home.name}.lock")):
-            if not home.is_dir():
-                _make(jars, home, progress or (lambda _: None))
+    made_once(home, lambda: _make(jars, home, progress or (lambda _: None)))
     return Runtime(jars, home)
 
 
 def write_storage(runtime: Runtime, folder: Path) -> None:
-    """A new, formatted, empty storage with a cluster id of its own."""
+    """Write a formatted, empty storage with a new cluster id."""
     make_private(folder)  # SCRAM credentials are in the metadata log
     for file in runtime.storage.iterdir():
         text = file.read_bytes()
@@ -96,7 +89,7 @@ def write_storage(runtime: Runtime, folder: Path) -> None:
 
 
 def new_uuid() -> str:
-    """A random id as Kafka prints it: 22 characters of url-safe base64, never starting with ``-``."""
+    """Return a random id as Kafka prints it: 22 characters of url-safe base64 that do not start with ``-``."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -104,21 +97,16 @@ def new_uuid() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free on 127.0.0.1 now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Return ports that are free on 127.0.0.1 now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [server.getsockname()[1] for server in sockets]
 
 
 def server_properties(
     storage: Path, port: int, controller_port: int, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The configuration of a one-node cluster in KRaft combined mode on 127.0.0.1."""
+    """Return the configuration of a one-node cluster in KRaft combined mode on 127.0.0.1."""
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -136,9 +124,9 @@ def server_properties(
         "transaction.state.log.num.partitions": "2",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        # A topic is there because somebody made it: one that a client's question makes has one partition.
+        # A topic that a broker creates for a client's request would have one partition.
         "auto.create.topics.enable": "false",
-        # For people who watch and tests that wait: short pauses are allowed, and the first member starts at once.
+        # Short timeouts for demos and tests, and a first member that starts at once.
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
@@ -151,7 +139,7 @@ def server_properties(
 
 
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:
-    """A Java properties file, for this user's eyes: a listener's passwords may be among them."""
+    """Write a Java properties file that only this user can read: it may have passwords."""
     lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in properties.items())
     with open_private(file, "w") as text:
         text.write("\n".join(lines) + "\n")
@@ -170,14 +158,14 @@ def _make(jars: tuple[Path, ...], home: Path, progress: Tell) -> None:
         answer = subprocess.run(tool, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             last = (answer.stderr.strip() or answer.stdout.strip() or "no output").splitlines()[-1]
-            raise StorageNotFormatted(f"Kafka's storage tool ended with {answer.returncode}: {last}")
+            raise OutsideFailure(f"Kafka's storage tool ended with {answer.returncode}: {last}")
         _archive_classes(fresh, config, port)
         work.rename(home)
     progress("")
 
 
 def _archive_classes(runtime: Runtime, config: Path, port: int) -> None:
-    """Run a broker until its port is open and have the JVM write the classes it loaded; it may fail to."""
+    """Run a broker until its port is open, so that its JVM archives the classes it loaded; a failure is ignored."""
     keep = runtime.home / "storage.kept"
     shutil.copytree(runtime.storage, keep)
     archive = runtime.home / "classes.jsa"

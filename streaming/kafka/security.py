@@ -20,23 +20,25 @@ _JAVA: str = "org.apache.kafka.common.security"
 
 
 def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
-    """Properties of librdkafka (confluent-kafka)."""
-    found: dict[str, Any] = {"security.protocol": settings.security_protocol}
+    """Return the properties of librdkafka (confluent-kafka)."""
+    if settings.security_protocol == "PLAINTEXT":
+        return {}
+    properties: dict[str, Any] = {"security.protocol": settings.security_protocol}
     match settings.sasl_mechanism:
         case None:
             pass
         case "OAUTHBEARER":
-            found |= _oidc(settings)
+            properties |= _oidc(settings)
         case "AWS_MSK_IAM":
-            found |= _aws(str(settings.sasl_aws_region))
+            properties |= _aws(str(settings.sasl_aws_region))
         case "GSSAPI":
-            found |= _kerberos(settings)
+            properties |= _kerberos(settings)
         case mechanism:
             user = {"sasl.username": settings.sasl_username, "sasl.password": settings.password}
-            found |= {"sasl.mechanism": mechanism} | user
+            properties |= {"sasl.mechanism": mechanism} | user
     if settings.uses_tls:
-        found["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else "none"
-        found |= _present(
+        properties["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else "none"
+        properties |= _present(
             {
                 "ssl.ca.location": settings.ssl_ca_file,
                 "ssl.certificate.location": settings.ssl_certificate_file,
@@ -44,13 +46,13 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
             }
         )
         if settings.ssl_key_password is not None:
-            found["ssl.key.password"] = settings.ssl_key_password.get_secret_value()
-    return found if settings.security_protocol != "PLAINTEXT" else {}
+            properties["ssl.key.password"] = settings.ssl_key_password.get_secret_value()
+    return properties
 
 
 def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
-    """Properties of kafka-python."""
-    found: dict[str, Any] = {
+    """Return the properties of kafka-python."""
+    properties: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers.split(","),
         "security_protocol": settings.security_protocol,
     }
@@ -61,15 +63,15 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
             from streaming.kafka.oauth_tokens import AwsToken, ClientCredentials
 
             tokens = ClientCredentials(settings) if settings.uses_oauth else AwsToken(str(settings.sasl_aws_region))
-            found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": tokens}
+            properties |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": tokens}
         case "GSSAPI":
-            found |= {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": settings.kerberos_service}
+            properties |= {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": settings.kerberos_service}
         case mechanism:
             user = {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": settings.password}
-            found |= {"sasl_mechanism": mechanism} | user
+            properties |= {"sasl_mechanism": mechanism} | user
     if settings.uses_tls:
         password = settings.ssl_key_password
-        found |= {"ssl_check_hostname": settings.ssl_check_hostname} | _present(
+        properties |= {"ssl_check_hostname": settings.ssl_check_hostname} | _present(
             {
                 "ssl_cafile": settings.ssl_ca_file,
                 "ssl_certfile": settings.ssl_certificate_file,
@@ -77,25 +79,27 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
                 "ssl_password": None if password is None else password.get_secret_value(),
             }
         )
-    return found
+    return properties
 
 
 def java(settings: KafkaSettings) -> dict[str, str]:
-    """Properties of the Java clients, Spark's among them; certificates go in as text (KIP-651)."""
-    found: dict[str, str] = {"security.protocol": settings.security_protocol}
+    """Return the properties of the Java clients, Spark's among them; certificates are in them as text (KIP-651)."""
+    if settings.security_protocol == "PLAINTEXT":
+        return {}
+    properties: dict[str, str] = {"security.protocol": settings.security_protocol}
     match settings.sasl_mechanism:
         case None:
             pass
         case "OAUTHBEARER":
-            found |= _client_credentials(settings)
+            properties |= _client_credentials(settings)
         case "AWS_MSK_IAM":
-            found |= {
+            properties |= {
                 "sasl.mechanism": "AWS_MSK_IAM",
                 "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
                 "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
             }
         case "GSSAPI":
-            found |= {
+            properties |= {
                 "sasl.mechanism": "GSSAPI",
                 "sasl.kerberos.service.name": settings.kerberos_service,
                 "sasl.jaas.config": _krb5(settings),
@@ -103,20 +107,20 @@ def java(settings: KafkaSettings) -> dict[str, str]:
         case mechanism:
             module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
             options = {"username": settings.sasl_username or "", "password": settings.password}
-            found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(f"{_JAVA}.{module}", options)}
+            properties |= {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(f"{_JAVA}.{module}", options)}
     if settings.uses_tls:
-        found["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else ""
+        properties["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else ""
         if settings.ssl_ca_file is not None:
-            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": pem_in(settings.ssl_ca_file)}
+            properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": pem_in(settings.ssl_ca_file)}
         if settings.ssl_certificate_file is not None and settings.ssl_key_file is not None:
-            found |= {
+            properties |= {
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.certificate.chain": pem_in(settings.ssl_certificate_file),
                 "ssl.keystore.key": pem_in(settings.ssl_key_file),
             }
         if settings.ssl_key_password is not None:
-            found["ssl.key.password"] = settings.ssl_key_password.get_secret_value()
-    return found if settings.security_protocol != "PLAINTEXT" else {}
+            properties["ssl.key.password"] = settings.ssl_key_password.get_secret_value()
+    return properties
 
 
 def java_options(settings: KafkaSettings) -> str:
@@ -272,18 +276,6 @@ _TOKENLESS = "failed to acquire sasl oauthbearer"
 _PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
 
 
-class AuthenticationRefused(OutsideFailure):
-    """The broker does not accept this user."""
-
-
-class CertificateRefused(OutsideFailure):
-    """The TLS handshake failed."""
-
-
-class WrongSecurityProtocol(OutsideFailure):
-    """The listener speaks another security protocol."""
-
-
 def plain(text: str) -> str:
     """Return librdkafka's text without the state of its connection."""
     return _AGE.sub("", text)
@@ -295,12 +287,12 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
         return _no_token(text, settings)
     match = _BROKER.search(text)
     text = plain(text)
-    for words, error, says in _SIGNS:
+    for words, template in _REASONS:
         if all(word in text.lower() for word in words):
             tail = text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]  # the broker's own words
             fields = {"tail": tail, "protocol": settings.security_protocol, "mechanism": settings.sasl_mechanism}
-            reason = says.format(**fields) if isinstance(says, str) else says(text.lower(), tail, settings)
-            return error(f"broker {match[1] if match else settings.bootstrap_servers}: {reason}")
+            reason = template.format(**fields) if isinstance(template, str) else template(text.lower(), tail, settings)
+            return OutsideFailure(f"broker {match[1] if match else settings.bootstrap_servers}: {reason}")
     return None
 
 
@@ -315,11 +307,11 @@ def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """Return the token endpoint's refusal, from its error code (RFC 6749, 5.2) or libcurl's text."""
     endpoint = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}"
     if "certificate" in text.lower():
-        return CertificateRefused(f"{endpoint}: {_unknown_authority('sasl_oauthbearer_ca_file', settings)}")
+        return OutsideFailure(f"{endpoint}: {_unknown_authority('sasl_oauthbearer_ca_file', settings)}")
     code = re.search(r'"error"\s*:\s*"(\w+)"', text)
     if code is None or code[1] in _PASSING:
         return None
-    return AuthenticationRefused(
+    return OutsideFailure(
         f"{endpoint}: refuses client {settings.sasl_oauthbearer_client_id!r} ({code[1]}); check "
         "kafka.sasl_oauthbearer_client_id, …_client_secret (or …_client_secret_file) and …_scope"
     )
@@ -366,16 +358,16 @@ _NOT_ENCRYPTED: Final = (
 _HANGS_UP: Final = f"hangs up on the first request; {_IS}, the listener probably wants SSL or SASL_SSL"
 _MECHANISM: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
 
-#: Words of librdkafka's text, the error, and its reason. The first that matches decides; the most specific come first.
-_SIGNS: Final[tuple[tuple[tuple[str, ...], type[OutsideFailure], str | Callable[..., str]], ...]] = (
-    (("ssl", "verify failed"), CertificateRefused, _certificate),
-    (("ssl", "certificate"), CertificateRefused, _certificate),
-    (("connecting to a plaintext broker listener",), WrongSecurityProtocol, _NOT_ENCRYPTED),
-    (("wrong version number",), WrongSecurityProtocol, _NOT_ENCRYPTED),
-    (("connecting to a ssl listener",), WrongSecurityProtocol, _HANGS_UP),
-    (("incorrect security.protocol",), WrongSecurityProtocol, _HANGS_UP),
-    (("sasl", "mechanism", "unsupported"), AuthenticationRefused, _MECHANISM),
-    (("sasl", "mechanism handshake failed"), AuthenticationRefused, _MECHANISM),
-    (("sasl", "authentication"), AuthenticationRefused, _user),
-    (("ssl", "handshake failed"), CertificateRefused, "the TLS handshake failed ({tail})"),
+#: Words of librdkafka's text, and the reason. The first that matches decides; the most specific come first.
+_REASONS: Final[tuple[tuple[tuple[str, ...], str | Callable[..., str]], ...]] = (
+    (("ssl", "verify failed"), _certificate),
+    (("ssl", "certificate"), _certificate),
+    (("connecting to a plaintext broker listener",), _NOT_ENCRYPTED),
+    (("wrong version number",), _NOT_ENCRYPTED),
+    (("connecting to a ssl listener",), _HANGS_UP),
+    (("incorrect security.protocol",), _HANGS_UP),
+    (("sasl", "mechanism", "unsupported"), _MECHANISM),
+    (("sasl", "mechanism handshake failed"), _MECHANISM),
+    (("sasl", "authentication"), _user),
+    (("ssl", "handshake failed"), "the TLS handshake failed ({tail})"),
 )

@@ -1,4 +1,4 @@
-"""The monitor's topics: which they are, made when missing, checked when there."""
+"""The monitor's topics: their list, the creation of missing ones and the check of existing ones."""
 
 from __future__ import annotations
 
@@ -12,27 +12,23 @@ from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import ConfigResource, NewTopic
 
 from assignors.errors import BadInput, OutsideFailure
+from streaming.episodes.incidents import Thresholds
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import REACH_SECONDS, answer_of, check_reachable, confluent_config
 from streaming.kafka.metadata import identify
+from streaming.monitor.outputs import Sinks
 from streaming.records.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 
-#: ``max.message.bytes`` of the topics: the largest view of a group, or diff, that fits.
-MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
 _POLL_SECONDS = 0.05
 _TICKS_MS = 3_600_000
 _DAY_MS = 86_400_000
-#: Every episode and incident has a key of its own, so compaction alone would keep all of them for ever.
+#: Every episode and incident has its own key, so compaction alone would keep all of them.
 _COMPACT_DELETE = "compact,delete"
-#: What is compacted away is read no more at a start. Managed clusters take no shorter time.
+#: Records that are compacted away are not read at a start. Managed clusters allow no shorter time.
 _SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
-
-
-class TopicMisconfigured(BadInput):
-    """A topic exists with a cleanup policy that would lose what it holds."""
 
 
 class TopicsNotCreated(OutsideFailure):
@@ -41,15 +37,11 @@ class TopicsNotCreated(OutsideFailure):
 
 @dataclass(frozen=True, slots=True)
 class MonitorTopic:
-    """One of the monitor's topics as it should be and as the cluster has it.
-
-    ``partitions``, ``replication_factor``, ``cleanup_policy`` and ``max_message_bytes`` are None while it does not
-    exist.
-    """
+    """One of the monitor's topics: its required cleanup policy, and its configuration, None while it does not exist."""
 
     name: str
     holds: str
-    wanted_cleanup_policy: str
+    required_policy: str
     partitions: int | None = None
     replication_factor: int | None = None
     cleanup_policy: str | None = None
@@ -63,19 +55,19 @@ class MonitorTopic:
     @property
     def problem(self) -> str | None:
         """The topic's problem and how to fix it; None: no problem."""
-        wanted = self.wanted_cleanup_policy
-        if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(wanted.split(",")):
+        required = self.required_policy
+        if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(required.split(",")):
             return None
-        value = f"[{wanted}]" if "," in wanted else wanted
+        value = f"[{required}]" if "," in required else required
         return (
-            f"topic {self.name}: cleanup.policy is {self.cleanup_policy}, {wanted} is needed; "
+            f"topic {self.name}: cleanup.policy is {self.cleanup_policy}, {required} is needed; "
             f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name} "
             f"--add-config cleanup.policy={value}"
         )
 
 
-def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
-    """All topics but the ticks, with the cleanup policies they need."""
+def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
+    """Return all topics but the ticks."""
     return [
         MonitorTopic(settings.membership, "membership-change events", "delete"),
         MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
@@ -90,27 +82,41 @@ def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
 def describe_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_SECONDS
 ) -> list[MonitorTopic]:
-    """The four topics that records are in, or those of these names, as the cluster has them."""
+    """Return the four topics that records are in, or those of these names, as the cluster has them."""
     check_reachable(settings.kafka, timeout=timeout)
     return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, timeout)
 
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
-    """The longest record that is written to each topic: what the topic takes, and what producers can."""
-    return {state.name: min(state.max_message_bytes or MAX_MESSAGE_BYTES, LONGEST_RECORD_BYTES) for state in states}
+    """Return the longest record that the topic, and producers, accept, by topic."""
+    return {state.name: min(state.max_message_bytes or MAX_RECORD_BYTES, LONGEST_RECORD_BYTES) for state in states}
+
+
+def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partitions: dict[str, int]) -> Sinks:
+    """Return where outputs go, by the settings; ``partitions``: partition counts by topic."""
+    topics, stream = settings.topics, settings.stream
+    return Sinks(
+        *topics.names,
+        partitions=partitions,
+        max_bytes=longest_records(states),
+        episodes=topics.episodes if stream.episodes else None,
+        quiet_ms=stream.episode_quiet_ms,
+        storm_turns=stream.episode_storm_turns,
+        incidents=topics.incidents if stream.episodes else None,
+        thresholds=Thresholds(**settings.incidents.model_dump()),
+        expected_partitions=stream.expected_partitions,
+        listing=stream.diffs,
+    )
 
 
 def ensure_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = 30.0
 ) -> list[MonitorTopic]:
-    """The four topics that records are in, or those of these names, made when missing.
-
-    Returns once the metadata has them all.
+    """Create the four topics that records are in, or those of these names, if missing; return all once they exist.
 
     Raises:
-        TopicMisconfigured: one exists with another cleanup policy; the message says how to put it right.
-        TopicsNotCreated: the cluster refuses (its reason is in the message), or takes longer than ``timeout``
-            seconds.
+        BadInput: a topic exists with another cleanup policy; the message has the command that corrects it.
+        TopicsNotCreated: the cluster refuses, or takes longer than ``timeout`` seconds.
     """
     check_reachable(settings.kafka, timeout=min(timeout, REACH_SECONDS))
     by = time.monotonic() + timeout
@@ -118,11 +124,12 @@ def ensure_topics(
     states = _describe(admin, settings, only, timeout)
     for state in states:
         if state.problem is not None:
-            raise TopicMisconfigured(state.problem)
-    missing = [state for state in states if not state.exists]
-    if missing:
-        _create_topics(settings, [state.name for state in missing], timeout)
-        _require_sight(settings.kafka, [state.name for state in missing])
+            raise BadInput(state.problem)
+    if missing := [state.name for state in states if not state.exists]:
+        _create_topics(settings, missing, timeout)
+        # To a user who may not describe it, a topic looks as if it did not exist.
+        for name in sorted(set(missing) - identify(settings.kafka, missing).keys()):
+            raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "or to see that it exists"))
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
@@ -137,20 +144,19 @@ def _describe(
 ) -> list[MonitorTopic]:
     names = set(settings.topics.names if only is None else only)
     try:
-        known = admin.list_topics(timeout=timeout).topics
+        metadata = admin.list_topics(timeout=timeout).topics
         states = []
-        for wanted in (topic for topic in wanted_topics(settings.topics) if topic.name in names):
-            topic = known.get(wanted.name)
-            partitions = topic.partitions if topic is not None else {}
-            if not partitions or any(one.leader < 0 for one in partitions.values()):
-                states.append(wanted)
+        for state in (topic for topic in monitor_topics(settings.topics) if topic.name in names):
+            partitions = metadata[state.name].partitions.values() if state.name in metadata else ()
+            if not partitions or any(partition.leader < 0 for partition in partitions):
+                states.append(state)
                 continue
-            config = _config(admin, settings.kafka, wanted.name, timeout)
+            config = _config(admin, settings.kafka, state.name, timeout)
             states.append(
                 replace(
-                    wanted,
+                    state,
                     partitions=len(partitions),
-                    replication_factor=min(len(one.replicas) for one in partitions.values()),
+                    replication_factor=min(len(partition.replicas) for partition in partitions),
                     cleanup_policy=config["cleanup.policy"].value,
                     max_message_bytes=int(config["max.message.bytes"].value),
                 )
@@ -163,18 +169,11 @@ def _describe(
 def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, timeout: float) -> dict[str, Any]:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        found: dict[str, Any] = answer_of(admin.describe_configs([resource])[resource], timeout)
+        return answer_of(admin.describe_configs([resource])[resource], timeout)
     except KafkaException as error:
         if error.args[0].name() not in _DENIALS:
             raise
         raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to see its cleanup policy")) from error
-    return found
-
-
-def _require_sight(kafka: KafkaSettings, names: list[str]) -> None:
-    """Check that this user may describe the topics: without that right they look as if they did not exist."""
-    for name in sorted(set(names) - identify(kafka, names).keys()):
-        raise NotAllowed(denied(kafka, Permission("Describe", name), "or to see that it exists"))
 
 
 def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
@@ -192,12 +191,12 @@ def create_signs(settings: Settings, *, timeout: float = 30.0) -> None:
 def _new(name: str, settings: TopicSettings) -> NewTopic:
     config, partitions = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}, 1
     if name == settings.signs:
-        # The brokers' clock, in place of a clock for each part.
+        # The brokers' clock, in place of each component's.
         time_type = {"message.timestamp.type": "LogAppendTime"}
         config = {"cleanup.policy": "compact", "segment.ms": str(_SIGNS_SEGMENT_MS), **time_type}
     elif name != settings.ticks:
-        (policy,) = (one.wanted_cleanup_policy for one in wanted_topics(settings) if one.name == name)
-        config = {"cleanup.policy": policy, "max.message.bytes": str(MAX_MESSAGE_BYTES), "compression.type": "zstd"}
+        (policy,) = (topic.required_policy for topic in monitor_topics(settings) if topic.name == name)
+        config = {"cleanup.policy": policy, "max.message.bytes": str(MAX_RECORD_BYTES), "compression.type": "zstd"}
         if policy == _COMPACT_DELETE:
             config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)
         partitions = settings.partitions
@@ -212,8 +211,7 @@ def _create_topics(settings: Settings, names: Iterable[str], timeout: float) -> 
         try:
             answer_of(result)
         except KafkaException as error:
-            # Somebody else made it between our look and our request.
             if error.args[0].name() in _DENIALS:
                 raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or to see it")) from error
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process has just created it
                 raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error

@@ -292,10 +292,6 @@ _CONFLUENT = ("confluent_kafka", "cimpl")
 _KAFKA_PYTHON = ("kafka",)
 
 
-class NotAConsumer(BadInput):
-    """Listener.wrap: takes a consumer class of confluent-kafka or kafka-python."""
-
-
 class Listener:
     """Reports an application's consumers to the monitor. One serves them all; it is closed when the process ends.
 
@@ -320,7 +316,7 @@ class Listener:
         """A class to use in place of this one. What it takes and does is the same; its ``poll`` is the very same.
 
         Raises:
-            NotAConsumer: it is neither.
+            BadInput: it is neither.
         """
         homes = {base.__module__.partition(".")[0] for base in consumer.__mro__}
         mixin: type[Reporting]
@@ -333,7 +329,7 @@ class Listener:
 
             mixin = KafkaPythonReporting
         else:
-            raise NotAConsumer(f"{consumer.__name__} is no consumer of confluent-kafka or kafka-python")
+            raise BadInput(f"{consumer.__name__} is no consumer of confluent-kafka or kafka-python")
         return type(consumer.__name__, (mixin, consumer), {"_outbox": self._outbox, "__doc__": consumer.__doc__})
 
     def close(self, timeout: float = 2.0) -> None:

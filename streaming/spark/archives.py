@@ -43,10 +43,6 @@ class ArchiveNotWritten(OutsideFailure):
     """An archive can't be written."""
 
 
-class NoArchive(BadInput):
-    """There is no Python archive at that place, or Spark can't unpack it."""
-
-
 def python() -> str:
     """Return the name of the Python interpreter that executors must have on their PATH."""
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -55,11 +51,11 @@ def python() -> str:
 def require_python(option: str, file: Path, *, exists: bool) -> None:
     """Check the Python archive's name and, with ``exists``, that it is there."""
     if not file.name.endswith(".tar.gz"):
-        raise NoArchive(f"{option} {file}: the name must end in .tar.gz, by which Spark unpacks it")
+        raise BadInput(f"{option} {file}: the name must end in .tar.gz, by which Spark unpacks it")
     if strange := set(" ,#%") & set(str(file.absolute())):
-        raise NoArchive(f"{option} {file}: Spark takes no {min(strange)!r} in the path")
+        raise BadInput(f"{option} {file}: Spark takes no {min(strange)!r} in the path")
     if exists and not file.is_file():
-        raise NoArchive(f"{option} {file}: no such file; `stream archive --output {file}` writes it")
+        raise BadInput(f"{option} {file}: no such file; `stream archive --output {file}` writes it")
 
 
 def write_python(file: Path) -> int:

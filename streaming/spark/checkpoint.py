@@ -28,7 +28,7 @@ from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import bucket_state
 from streaming.records.codec import UNREADABLE
 from streaming.records.events import Count
-from streaming.spark.failures import RESTORE, CheckpointInUse, damaged, in_use, spark_errors, unusable
+from streaming.spark.failures import RESTORE, damaged, in_use, spark_errors, unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,10 +44,6 @@ MOST_BUCKETS: Final = 2**20
 _LOCK: Final = ".lock"
 #: The layout around the blobs.
 _VERSION: Final = 1
-
-
-class CheckpointOfAnotherJob(BadInput):
-    """The checkpoint belongs to another topic, cluster, release or number of buckets."""
 
 
 class TopicRecreated(OutsideFailure):
@@ -92,7 +88,7 @@ class LocalCheckpoint:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.unlock()
-            raise CheckpointInUse(in_use(self._checkpoint)) from None
+            raise OutsideFailure(in_use(self._checkpoint)) from None
         except OSError as error:  # some network file systems have no locks
             _log.warning(
                 "--checkpoint %s: its file system has no locks (%s): make sure that no second job uses it",
@@ -126,7 +122,7 @@ class LocalCheckpoint:
             return msgspec.json.decode(file.read_bytes(), type=Metadata)
         except FileNotFoundError:
             if (self._path / "offsets").is_dir():
-                raise CheckpointOfAnotherJob(
+                raise BadInput(
                     f"--checkpoint {self._path}: holds a Spark checkpoint without {NAME}. If it is another "
                     f"program's, name another folder; if it is ours, that file was lost. {RESTORE}"
                 ) from None
@@ -190,7 +186,7 @@ class RemoteCheckpoint:
 
     def set_aside(self) -> None:
         """Refuse: an object store has no rename."""
-        raise CheckpointOfAnotherJob(
+        raise BadInput(
             f"--checkpoint {self._checkpoint}: can't be set aside behind a URL; name another folder, which reads "
             "the topic from its beginning"
         )
@@ -248,7 +244,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
 def require_release(checkpoint: str, stored: Metadata) -> None:
     """Return if this release wrote the checkpoint."""
     if (stored.version, stored.state) != (_VERSION, bucket_state.VERSION):
-        raise CheckpointOfAnotherJob(
+        raise BadInput(
             f"--checkpoint {checkpoint}: another release wrote it (layout {stored.version}, state {stored.state}; "
             f"this one's are {_VERSION} and {bucket_state.VERSION}); run that release, or name another folder: the "
             "same diffs come out of the membership topic, with the same ids"
@@ -259,10 +255,10 @@ def _compare(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
     where = f"--checkpoint {checkpoint}"
     for what, before, now in (("topic", stored.topic, wanted.topic), ("cluster", stored.cluster_id, wanted.cluster_id)):
         if before != now:
-            raise CheckpointOfAnotherJob(f"{where}: belongs to {what} {before}, not {now}; name another folder")
+            raise BadInput(f"{where}: belongs to {what} {before}, not {now}; name another folder")
     require_release(checkpoint, stored)
     if stored.buckets != wanted.buckets:
-        raise CheckpointOfAnotherJob(
+        raise BadInput(
             f"{where}: was made with --buckets {stored.buckets}; leave --buckets out, or change the number with "
             "`stream resize` first"
         )

@@ -50,30 +50,14 @@ RESTORE = (
 )
 
 
-class StreamFailed(OutsideFailure):
-    """The streaming query failed."""
-
-
-class CheckpointDamaged(OutsideFailure):
-    """Files of the checkpoint are missing or damaged."""
-
-
-class CheckpointUnusable(OutsideFailure):
-    """The checkpoint's folder can't be read or written: a full disk, or files of another user."""
-
-
-class CheckpointInUse(OutsideFailure):
-    """Another job uses the checkpoint."""
-
-
 def in_use(checkpoint: str) -> str:
     """Return the message about another job with the same checkpoint."""
     return f"--checkpoint {checkpoint}: another process works with it; stop that one first"
 
 
-def damaged(checkpoint: str, what: str) -> CheckpointDamaged:
+def damaged(checkpoint: str, what: str) -> OutsideFailure:
     """Return the error that names the damage and what to do."""
-    return CheckpointDamaged(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
+    return OutsideFailure(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
 
 
 _MAKE_ROOM = "make room on its disk and start again; nothing is lost"
@@ -81,13 +65,13 @@ _HAND_OVER = "give the folder, with all that is in it, to the user who runs this
 _ADVICE = {errno.ENOSPC: _MAKE_ROOM, errno.EDQUOT: _MAKE_ROOM, errno.EACCES: _HAND_OVER, errno.EPERM: _HAND_OVER}
 
 
-def refused(checkpoint: str, file: str, number: int) -> CheckpointUnusable:
+def refused(checkpoint: str, file: str, number: int) -> OutsideFailure:
     """Return the error behind an ``errno`` of the operating system."""
     advice = _ADVICE.get(number, "put that right and start again")
-    return CheckpointUnusable(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
+    return OutsideFailure(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
 
 
-def unusable(checkpoint: str, error: OSError) -> CheckpointUnusable:
+def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
     """Return the error behind one that Python has raised."""
     return refused(checkpoint, str(error.filename or checkpoint), error.errno or 0)
 
@@ -125,7 +109,7 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     if _TWO_JOBS.search(text):
         # A folder is locked, so no other job wrote it.
         mixed = damaged(checkpoint, "its offsets and commits are not of the same batches")
-        return CheckpointInUse(in_use(checkpoint)) if "://" in checkpoint else mixed
+        return OutsideFailure(in_use(checkpoint)) if "://" in checkpoint else mixed
     below = re.escape(location) + _FILE
     # In an error about a checksum other files come first.
     match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)

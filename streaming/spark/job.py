@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
+from assignors.errors import OutsideFailure
 from streaming.freshness import STREAM_ID
 from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
@@ -29,10 +30,10 @@ from streaming.process.service import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
 from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicRecreated
-from streaming.spark.failures import StreamFailed, reason, spark_errors
+from streaming.spark.failures import reason, spark_errors
 from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
 from streaming.spark.session import StartStopped, session
-from streaming.spark.start import Prepared, RecordsLost, StreamOptions, claim, lost_message, lost_records, prepare
+from streaming.spark.start import Prepared, StreamOptions, claim, lost_message, lost_records, prepare
 from streaming.spark.supervisor import Action, Supervisor, TopicGone
 from streaming.spark.topics import EndsWatch, TickTopic
 
@@ -131,12 +132,12 @@ class _StreamJob:
             text = str(error)
             if failures.records_lost(text):
                 lost = lost_records(self._setup.settings, options.checkpoint, self._metadata)
-                raise RecordsLost(lost_message(self._metadata.topic, lost or reason(error))) from error
+                raise OutsideFailure(lost_message(self._metadata.topic, lost or reason(error))) from error
             if "AuthorizationException" in text:
                 for line in missing(self._setup.settings, "stream"):
                     raise NotAllowed(line) from error
             if not failures.cluster_unavailable(text):
-                raise StreamFailed(reason(error)) from error
+                raise OutsideFailure(reason(error)) from error
             log.warning("no broker answers, the query waits: %s", reason(error))
             return wait_reachable(self._setup.settings.kafka, self._stop)
 

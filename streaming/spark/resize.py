@@ -27,7 +27,7 @@ from streaming.spark import failures
 from streaming.spark.checkpoint import LocalCheckpoint, Metadata, is_remote, locked, require_release
 from streaming.spark.checkpoint_files import SHUFFLE_PARTITIONS, OffsetsFile, last_batch, state_bytes
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.state import NoState, blobs, regroup
+from streaming.spark.state import blobs, regroup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 #: Bytes of state a bucket on disk: more make each batch that changes it slow; the aim of a new number.
 _MOST_BYTES: Final = 100_000
 _AIM_BYTES: Final = 30_000
-
-
-class NotResizable(BadInput):
-    """The checkpoint can't be given other numbers."""
 
 
 class Layout(NamedTuple):
@@ -89,16 +85,16 @@ def _change(before: int | None, after: int | None) -> str:
 def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
     """Give a stopped checkpoint another layout; None keeps what it has."""
     if is_remote(checkpoint):
-        raise NotResizable(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
+        raise BadInput(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
     folder = Path(checkpoint)
     try:
         checkpoints.settle(folder)
         if not folder.exists() or LocalCheckpoint(checkpoint).read() is None:
-            raise NoState(f"--checkpoint {checkpoint}: no checkpoint of ours there")
+            raise BadInput(f"--checkpoint {checkpoint}: no checkpoint of ours there")
         with locked(checkpoint) as held:
             metadata = held.read()
             if metadata is None:
-                raise NoState(f"--checkpoint {checkpoint}: no checkpoint of ours there")
+                raise BadInput(f"--checkpoint {checkpoint}: no checkpoint of ours there")
             require_release(checkpoint, metadata)
             before = layout(folder, metadata)
             after = Layout(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
@@ -135,7 +131,7 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
     shutil.rmtree(staged, ignore_errors=True)  # left by an interrupted resize
     done = last_batch(folder / "commits")
     if done is None and before.shuffle_partitions != after.shuffle_partitions:
-        raise NotResizable(
+        raise BadInput(
             f"--checkpoint {folder}: has not finished a batch; delete it, and start `stream` with the numbers"
         )
     old: Mapping[int, bytes] = {}

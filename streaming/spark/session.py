@@ -51,24 +51,8 @@ _LOOK_SECONDS: Final = 0.2
 _KEPT_BATCHES: Final = 10
 
 
-class PySparkTooOld(OutsideFailure):
-    """The installed PySpark is older than the job needs."""
-
-
-class ConnectorMissing(OutsideFailure):
-    """Spark's Kafka connector for the installed PySpark could not be fetched."""
-
-
-class SparkUnavailable(OutsideFailure):
-    """Spark did not start."""
-
-
 class StartStopped(OutsideFailure):
     """The program was to stop before Spark had started."""
-
-
-class SparkGone(OutsideFailure):
-    """Spark's JVM ended while the session was open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +88,7 @@ def installed_pyspark() -> str:
         installed = str(__version__)
     if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) < LEAST:
         wanted = f"pyspark>={'.'.join(map(str, LEAST))}"
-        raise PySparkTooOld(f"PySpark {installed} is installed, which is too old: pip install '{wanted}'")
+        raise OutsideFailure(f"PySpark {installed} is installed, which is too old: pip install '{wanted}'")
     return installed
 
 
@@ -116,7 +100,7 @@ def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
     except DownloadFailed as error:
         if installed == LOCKED:
             raise
-        raise ConnectorMissing(
+        raise OutsideFailure(
             f"Spark's Kafka connector for the installed PySpark {installed} could not be fetched. If the "
             f"repository does not have it, install a release that it has: pip install 'pyspark=={LOCKED}' ({error})"
         ) from error
@@ -220,18 +204,18 @@ def _set_environment(options: SessionOptions) -> None:
 
 @contextmanager
 def starting(log_file: Path) -> Iterator[None]:
-    """Report a failed start of Spark as :class:`SparkUnavailable`."""
+    """Report a failed start of Spark as :class:`OutsideFailure`."""
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (PySparkException, OSError) as error:
-        raise SparkUnavailable(f"Spark did not start ({error}); its log is {log_file}") from error
+        raise OutsideFailure(f"Spark did not start ({error}); its log is {log_file}") from error
 
 
 @contextmanager
 def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
-    """Stop the context at the end; report a JVM that is gone as :class:`SparkGone`."""
+    """Stop the context at the end; report a JVM that is gone as :class:`OutsideFailure`."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped] # py4j has no types
 
     try:
@@ -242,7 +226,7 @@ def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
     except (Py4JError, ConnectionError) as error:
         if _is_alive(context):
             raise
-        raise SparkGone(
+        raise OutsideFailure(
             f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
             "Start again: the checkpoint has the place and the state"
         ) from error

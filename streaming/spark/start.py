@@ -13,19 +13,18 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from assignors.errors import MonitorError, OutsideFailure
-from streaming.episodes.incidents import Thresholds
+from assignors.errors import BadInput, MonitorError, OutsideFailure
 from streaming.freshness import STREAM_ID
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.heartbeats import last_heartbeat
 from streaming.kafka.metadata import Identity, bounds, identify
-from streaming.kafka.topics import ensure_topics, longest_records
+from streaming.kafka.topics import configured_sinks, ensure_topics
 from streaming.monitor.heartbeats import FORGET_AFTER_MS
 from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
-from streaming.spark.archives import NoArchive, require_python
+from streaming.spark.archives import require_python
 from streaming.spark.checkpoint import Checkpoint, Metadata, OnDataLoss, is_remote
 from streaming.spark.checkpoint_files import OffsetsFile, last_batch
 from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
@@ -39,10 +38,6 @@ _INTERVAL: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})[a-z]*")
 _LOOK_SECONDS: Final = 0.2
 #: Every broker describes a new topic after so long.
 _KNOWN_SECONDS: Final = 10.0
-
-
-class RecordsLost(OutsideFailure):
-    """Records of the membership topic are gone that the job had not read, or the topic ends before its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ class StreamOptions:
     def __post_init__(self) -> None:
         archive, master = self.session.archive, self.session.master
         if archive is not None and master.startswith("local"):
-            raise NoArchive(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
+            raise BadInput(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
         if archive is not None:
             require_python("--archive", archive, exists=True)
 
@@ -102,28 +97,12 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
     states = ensure_topics(settings, written(settings))
     ticks = TickTopic(settings)
     topics = _describe_topics(settings)
-    names = settings.topics
-    sinks = Sinks(
-        membership=names.membership,
-        diffs=names.diffs,
-        assignments=names.assignments,
-        dead_letters=names.dead_letters,
-        partitions={name: topic.partitions for name, topic in topics.items()},
-        max_bytes=longest_records(states),
-        forget_after_ms=options.forget_after_ms,
-        episodes=names.episodes if settings.stream.episodes else None,
-        quiet_ms=settings.stream.episode_quiet_ms,
-        storm_turns=settings.stream.episode_storm_turns,
-        incidents=names.incidents if settings.stream.episodes else None,
-        thresholds=Thresholds(**settings.incidents.model_dump()),
-        expected_partitions=settings.stream.expected_partitions,
-        listing=settings.stream.diffs,
-    )
-    topic_id, partitions = topics[names.membership]
-    outputs = {name: topics[name].partitions for name in written(settings) if name != names.membership}
-    metadata = Metadata(
-        cluster, names.membership, topic_id, options.buckets or 0, partitions=partitions, outputs=outputs
-    )
+    partitions = {name: topic.partitions for name, topic in topics.items()}
+    sinks = configured_sinks(settings, states, partitions)._replace(forget_after_ms=options.forget_after_ms)
+    membership = settings.topics.membership
+    outputs = {name: partitions[name] for name in written(settings) if name != membership}
+    topic_id, count = topics[membership]
+    metadata = Metadata(cluster, membership, topic_id, options.buckets or 0, partitions=count, outputs=outputs)
     return Prepared(settings, options, topics, metadata, sinks, ticks)
 
 
@@ -133,7 +112,7 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
     metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
     lost = lost_records(setup.settings, options.checkpoint, metadata)
     if lost and options.on_data_loss == "stop":
-        raise RecordsLost(lost_message(metadata.topic, lost))
+        raise OutsideFailure(lost_message(metadata.topic, lost))
     if lost:
         log.warning("topic %s has lost records: %s", metadata.topic, lost)
     if lost and options.on_data_loss == "restart":

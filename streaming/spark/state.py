@@ -31,10 +31,6 @@ _SEED: Final = 42
 _CHOSEN_UP_TO: Final = 256
 
 
-class NoState(BadInput):
-    """There is no state of ours at that place."""
-
-
 class InspectedGroup(NamedTuple):
     """One group of a checkpoint: its bucket, id, bytes and state."""
 
@@ -66,7 +62,7 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedG
         try:
             settle(folder)
             if last_batch(folder / "offsets") is None or not any((folder / "state").glob("0/*/*")):
-                raise NoState(f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch")
+                raise BadInput(f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch")
         except OSError as error:
             raise unusable(checkpoint, error) from error
     with session(SessionOptions(connector=False)) as spark:
@@ -92,7 +88,7 @@ def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
         )
     except spark_errors() as error:
         first = str(error).strip().splitlines()[0]
-        raise of_checkpoint(error, checkpoint, location) or NoState(
+        raise of_checkpoint(error, checkpoint, location) or BadInput(
             f"--checkpoint {checkpoint}: its state is not ours to read: {first}"
         ) from error
     return {row.bucket: bytes(row.blob) for row in rows}

@@ -16,7 +16,7 @@ from msgspec import Struct, defstruct
 
 import assignors
 from streaming.kafka.access import COMPONENTS, needs, optional_permissions
-from streaming.kafka.topics import wanted_topics
+from streaming.kafka.topics import monitor_topics
 from streaming.settings.config import Settings
 from tests.support.container import missing
 from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
@@ -213,7 +213,7 @@ def test_strimzi_user_has_the_components_rights() -> None:
 
 def test_strimzi_topics_are_those_that_topics_creates() -> None:
     settings = Settings().topics
-    wanted = {topic.name: (topic.wanted_cleanup_policy) for topic in wanted_topics(settings)}
+    wanted = {topic.name: (topic.required_policy) for topic in monitor_topics(settings)}
     found = {
         resource["spec"]["topicName"]: resource["spec"]["config"]["cleanup.policy"]
         for _, resource in resources()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from assignors.errors import OutsideFailure
 from streaming.kafka import broker
-from streaming.kafka.broker import BrokerDied, DataDirUnusable, EmbeddedBroker, PortInUse
+from streaming.kafka.broker import BrokerDied, EmbeddedBroker, PortInUse
 from streaming.kafka.runtime import Runtime, free_ports
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.processes import alive
@@ -159,5 +160,5 @@ def test_broker_that_never_answers_is_killed_and_reported(
 
 def test_unusable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataDirUnusable, match=r"--data-dir .*/file: (Not a directory|File exists)"):
+    with pytest.raises(OutsideFailure, match=r"--data-dir .*/file: (Not a directory|File exists)"):
         EmbeddedBroker(data_dir=tmp_path / "file").start()

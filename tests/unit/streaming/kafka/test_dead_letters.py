@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
+from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
 from streaming.kafka import dead_letters as dlt
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.dead_letters import DeadLetter, DeadLetterCut, NoSuchDeadLetter
+from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.producer import NotDelivered
 from streaming.records.codec import MalformedEvent
 from streaming.records.dead_letters import dead_letter_headers
@@ -76,7 +77,7 @@ def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, m
     cut = letter(b"cut", partition=1, offset=3, truncated=True)
     delivered: list[float] = []
     monkeypatch.setattr(MemoryProducer, "flush", lambda _, timeout: delivered.append(timeout) or 0)
-    with pytest.raises(DeadLetterCut) as refused:
+    with pytest.raises(BadInput) as refused:
         dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
     assert len(delivered) == 1  # otherwise the process would end before the first record is delivered
     assert str(refused.value) == ("1:3: only a part of the record; the whole one is at m 6:9; 1 sent before it")
@@ -116,5 +117,5 @@ def test_letters_are_selected_by_position_in_given_order() -> None:
     letters = [letter(offset=number) for number in range(3)]
     assert dlt.pick(iter(letters), ["0:2", "0:0"]) == [letters[2], letters[0]]
     assert dlt.pick(iter(letters), []) == []
-    with pytest.raises(NoSuchDeadLetter, match="'0:7': no dead letter there; `dlt list` shows PARTITION:OFFSET"):
+    with pytest.raises(BadInput, match="'0:7': no dead letter there; `dlt list` shows PARTITION:OFFSET"):
         dlt.pick(iter(letters), ["0:0", "0:7"])

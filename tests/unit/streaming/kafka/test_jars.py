@@ -7,8 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from assignors.errors import OutsideFailure
 from streaming.kafka import jars
-from streaming.kafka.jars import Coordinate, DownloadFailed, InvalidCoordinate, JarsMissing, NoJava, fetch, java
+from streaming.kafka.jars import DownloadFailed, NoJava, fetch, java
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,18 +30,6 @@ def fill(folder: Path, *names: str) -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
-def test_coordinates() -> None:
-    assert Coordinate.parse("a.b:c-d_2.13:1.0:test") == Coordinate("a.b", "c-d_2.13", "1.0", "test")
-    assert Coordinate.parse("a:b:1").file == "b-1.jar"
-    assert Coordinate.parse("a:b:1:test").file == "b-1-test.jar"
-
-
-@pytest.mark.parametrize("text", ["", "a:b", "a:b:1:c:d", 'a:b:1"/><x'])
-def test_invalid_maven_coordinates(text: str) -> None:
-    with pytest.raises(InvalidCoordinate, match="group:artifact:version"):
-        fetch([text])
-
-
 @pytest.mark.parametrize("inside", [".", "kafka_2.13-9.9.9"])
 def test_a_folder_for_hosts_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
     found = fill(tmp_path / "jars" / inside, "kafka_2.13-9.9.9.jar", "other-1.jar")
@@ -53,7 +42,7 @@ def test_a_folder_for_hosts_without_a_repository(tmp_path: Path, monkeypatch: py
 def test_a_folder_without_the_jar_is_named_with_the_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path))
 
-    with pytest.raises(JarsMissing, match=rf"KAFKA_JARS={tmp_path}: kafka_2.13-9.9.9.jar not there"):
+    with pytest.raises(OutsideFailure, match=rf"KAFKA_JARS={tmp_path}: kafka_2.13-9.9.9.jar not there"):
         fetch(WANTED)
 
 

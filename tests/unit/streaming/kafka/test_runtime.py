@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from assignors.errors import OutsideFailure
 from streaming.kafka import runtime
 from streaming.kafka.runtime import (
     Runtime,
-    StorageNotFormatted,
     free_ports,
     new_uuid,
     prepare,
@@ -53,7 +53,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
 def test_failing_storage_tool_is_reported_and_tried_again(tool: Tool, tmp_path: Path, script: str, words: str) -> None:
     tool.does(script)
     for tries in (1, 2):
-        with pytest.raises(StorageNotFormatted, match=re.escape(f"Kafka's storage tool {words}") + "$"):
+        with pytest.raises(OutsideFailure, match=re.escape(f"Kafka's storage tool {words}") + "$"):
             prepare("9.9.9", progress=None)
         assert len(tool.calls) == tries
     assert "kafka.tools.StorageTool format -t" in tool.calls[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
+from assignors.errors import BadInput
 from streaming.kafka import clients, topics
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import (
     MonitorTopic,
-    TopicMisconfigured,
     TopicsNotCreated,
     create_signs,
     describe_topics,
@@ -78,7 +78,7 @@ def test_topic_limit_is_raised_to_the_producer_limit() -> None:
 
 def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> None:
     kafka.create("p.rebalance.assignments", 1)
-    with pytest.raises(TopicMisconfigured) as refused:
+    with pytest.raises(BadInput) as refused:
         ensure_topics(SETTINGS)
     assert str(refused.value) == (
         "topic p.rebalance.assignments: cleanup.policy is delete, compact is needed; kafka-configs.sh --alter "

@@ -11,10 +11,10 @@ import kafka
 import pytest
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 
+from assignors.errors import BadInput
 from streaming.listener import Listener
 from streaming.listener import confluent as confluent_module
 from streaming.listener import kafka_python as kafka_module
-from streaming.listener.listener import NotAConsumer
 from streaming.listener.membership import About
 
 NOWHERE = "127.0.0.1:1"
@@ -65,7 +65,7 @@ def test_a_consumer_in_no_group_is_not_listened_to() -> None:
 
 
 def test_wrapped_object_that_is_no_consumer_is_refused() -> None:
-    with pytest.raises(NotAConsumer, match="dict is no consumer"):
+    with pytest.raises(BadInput, match="dict is no consumer"):
         Listener(NOWHERE).wrap(dict)
 
 

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from assignors.errors import BadInput
 from streaming.spark import archives
-from streaming.spark.archives import ArchiveNotWritten, NoArchive
+from streaming.spark.archives import ArchiveNotWritten
 from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
 
@@ -68,7 +69,7 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
 
 
 def test_an_archive_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    with pytest.raises(NoArchive, match=r"--output .*monitor.zip: the name must end in .tar.gz"):
+    with pytest.raises(BadInput, match=r"--output .*monitor.zip: the name must end in .tar.gz"):
         archives.write_python(tmp_path / "monitor.zip")
     with pytest.raises(ArchiveNotWritten, match=r"--output .*No such file or directory"):
         archives.write_python(tmp_path / "nowhere" / "monitor.tar.gz")
@@ -87,18 +88,18 @@ def test_an_interrupted_archive_leaves_no_file(tmp_path: Path, monkeypatch: pyte
 
 def test_a_missing_or_useless_archive_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "monitor.tar.gz"
-    with pytest.raises(NoArchive, match="no such file; `stream archive --output"):
+    with pytest.raises(BadInput, match="no such file; `stream archive --output"):
         StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
     with tarfile.open(file, "w:gz"):
         pass
-    with pytest.raises(NoArchive, match=r"for a cluster's executors, and --master is local\[2,4\]"):
+    with pytest.raises(BadInput, match=r"for a cluster's executors, and --master is local\[2,4\]"):
         StreamOptions("c", session=SessionOptions(archive=file))
     StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
 
 
 def test_a_name_that_spark_can_not_unpack_is_refused(tmp_path: Path) -> None:
     def refusal(name: str) -> str:
-        with pytest.raises(NoArchive) as refused:
+        with pytest.raises(BadInput) as refused:
             StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=tmp_path / name))
         return str(refused.value).removeprefix(f"--archive {tmp_path}/")
 

@@ -11,18 +11,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from assignors.errors import BadInput, OutsideFailure
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import (
-    NAME,
-    CheckpointOfAnotherJob,
-    LocalCheckpoint,
-    Metadata,
-    OnDataLoss,
-    TopicRecreated,
-    locked,
-    set_aside,
-)
-from streaming.spark.failures import CheckpointDamaged, CheckpointInUse, CheckpointUnusable
+from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, OnDataLoss, TopicRecreated, locked, set_aside
 
 METADATA = Metadata("cluster", "membership", "id-1", 16)
 
@@ -50,7 +41,7 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
 def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
     claim(str(tmp_path), METADATA, "stop")
     before = (tmp_path / NAME).read_bytes()
-    with pytest.raises(CheckpointOfAnotherJob, match=message) as refused:
+    with pytest.raises(BadInput, match=message) as refused:
         claim(str(tmp_path), structs.replace(METADATA, **{field: value}), "restart")
     assert refused.value.exit_status == 2
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before, ".lock": b""}
@@ -59,7 +50,7 @@ def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: o
 @pytest.mark.parametrize("other", [{"version": 2}, {"state": 99}])
 def test_another_release_s_checkpoint_is_refused(tmp_path: Path, other: dict[str, int]) -> None:
     LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, **other))
-    with pytest.raises(CheckpointOfAnotherJob, match=r"another release wrote it \(layout \d, state \d+; this"):
+    with pytest.raises(BadInput, match=r"another release wrote it \(layout \d, state \d+; this"):
         claim(str(tmp_path), METADATA, "stop")
 
 
@@ -84,14 +75,14 @@ def test_continue_keeps_a_checkpoint_and_restart_renames_it(tmp_path: Path) -> N
 def test_a_foreign_checkpoint_and_damaged_metadata_are_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     either = f"without {NAME}. If it is another program's, name another folder; if it is ours, .* Restore the"
-    with pytest.raises(CheckpointOfAnotherJob, match=either):
+    with pytest.raises(BadInput, match=either):
         claim(str(tmp_path), METADATA, "stop")
     (tmp_path / NAME).write_text("{")
-    with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged. Restore the folder from a copy"):
+    with pytest.raises(OutsideFailure, match=f"{NAME} is damaged. Restore the folder from a copy"):
         claim(str(tmp_path), METADATA, "stop")
     for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}):
         (tmp_path / NAME).write_bytes(msgspec.json.encode(structs.replace(METADATA, **impossible)))
-        with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged"):
+        with pytest.raises(OutsideFailure, match=f"{NAME} is damaged"):
             claim(str(tmp_path), METADATA, "stop")
 
 
@@ -106,7 +97,7 @@ def test_a_topic_that_grew_is_read_by_its_old_partitions(tmp_path: Path) -> None
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     part = tmp_path / f".{NAME}.part"
     part.mkdir()
-    with pytest.raises(CheckpointUnusable, match=re.escape(f"{part}: Is a directory")):
+    with pytest.raises(OutsideFailure, match=re.escape(f"{part}: Is a directory")):
         claim(str(tmp_path), METADATA, "stop")
 
 
@@ -125,7 +116,7 @@ def test_a_locked_checkpoint_that_is_gone_or_replaced_is_noticed(tmp_path: Path,
         folder.rename(tmp_path / "aside")
         if replaced:
             shutil.copytree(tmp_path / "aside", folder)
-        with pytest.raises(CheckpointDamaged, match=told):
+        with pytest.raises(OutsideFailure, match=told):
             place.check()
 
 
@@ -148,7 +139,7 @@ def test_a_file_system_without_locks_is_logged(
 def test_a_checkpoint_in_use_is_left_as_it_is(tmp_path: Path) -> None:
     claim(str(tmp_path), METADATA, "stop")
     before = (tmp_path / NAME).read_bytes()
-    with locked(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
+    with locked(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
         claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "restart")
     assert (tmp_path / NAME).read_bytes() == before
     assert list(tmp_path.parent.glob(f"{tmp_path.name}.*")) == []
@@ -160,10 +151,10 @@ def test_a_new_folder_is_locked_after_the_old_one_was_set_aside(tmp_path: Path) 
     with locked(str(folder)) as place:
         checkpoint.claim(str(folder), place, structs.replace(METADATA, topic_id="id-2"), "restart")
         place.check()
-        with pytest.raises(CheckpointInUse):
+        with pytest.raises(OutsideFailure):
             LocalCheckpoint(str(folder)).lock()
         set_aside(folder)
-        with pytest.raises(CheckpointDamaged):
+        with pytest.raises(OutsideFailure):
             place.check()
 
 

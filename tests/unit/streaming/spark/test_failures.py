@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from streaming.spark.failures import CheckpointInUse, cluster_unavailable, of_checkpoint, reason, refused, unusable
+from assignors.errors import OutsideFailure
+from streaming.spark.failures import cluster_unavailable, of_checkpoint, reason, refused, unusable
 
 
 def test_only_unreachable_brokers_are_awaited() -> None:
@@ -96,7 +97,7 @@ def test_errors_of_sparks_readers_come_with_advice(text: str) -> None:
 
 def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
     text = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
-    assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), CheckpointInUse)
+    assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), OutsideFailure)
     in_a_folder = of_checkpoint(RuntimeError(text), "c", "/c")  # which is locked
     assert str(in_a_folder).startswith("--checkpoint c: its offsets and commits are not of the same batches. Restore")
 

@@ -13,26 +13,16 @@ import pandas as pd
 import pytest
 from msgspec import structs
 
+from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import Record, encode_event
 from streaming.spark import resize as resize_module
-from streaming.spark.checkpoint import (
-    NAME,
-    CheckpointOfAnotherJob,
-    LocalCheckpoint,
-    Metadata,
-    locked,
-    set_aside,
-    settle,
-    staged,
-    switch,
-)
-from streaming.spark.failures import RESTORE, CheckpointDamaged, CheckpointInUse, CheckpointUnusable
-from streaming.spark.resize import Layout, NotResizable, Resized, layout, outgrown, resize
+from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, locked, set_aside, settle, staged, switch
+from streaming.spark.failures import RESTORE
+from streaming.spark.resize import Layout, Resized, layout, outgrown, resize
 from streaming.spark.session import SessionOptions
-from streaming.spark.state import NoState
 from tests.support.histories import Log
 
 METADATA = Metadata("cluster", "membership", "id-1", 16, partitions=4)
@@ -65,20 +55,20 @@ def begun(folder: Path, partitions: int, batches: int = 1) -> Path:
     ("checkpoint", "numbers", "message"), [("s3a://bucket/checkpoint", (1, 1), "only a checkpoint in a folder")]
 )
 def test_impossible_numbers_are_refused(checkpoint: str, numbers: tuple[int | None, int | None], message: str) -> None:
-    with pytest.raises(NotResizable, match=message):
+    with pytest.raises(BadInput, match=message):
         resize(checkpoint, *numbers, dry_run=False)
 
 
 def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(NoState, match=f"--checkpoint {folder}: no checkpoint of ours"):
+        with pytest.raises(BadInput, match=f"--checkpoint {folder}: no checkpoint of ours"):
             resize(str(folder), 4, None, dry_run=False)
 
 
 def test_another_release_s_checkpoint_is_refused(tmp_path: Path) -> None:
     for other in ({"version": 2}, {"state": 99}):
         write(tmp_path, structs.replace(METADATA, **other))
-        with pytest.raises(CheckpointOfAnotherJob, match="release"):
+        with pytest.raises(BadInput, match="release"):
             resize(str(tmp_path), 4, None, dry_run=False)
 
 
@@ -102,14 +92,14 @@ def test_a_batch_that_notes_no_number_is_damaged(tmp_path: Path, noted: str) -> 
     folder = begun(tmp_path / "checkpoint", 2)
     file = folder / "offsets" / "0"
     file.write_bytes(f'v1\n{noted}\n{{"m":{{"0":0}}}}\n-'.encode("latin-1"))
-    with pytest.raises(CheckpointDamaged) as refused:
+    with pytest.raises(OutsideFailure) as refused:
         resize(str(folder), 4, None, dry_run=False)
     assert str(refused.value) == f"--checkpoint {folder}: {file} is damaged. {RESTORE}"
 
 
 def test_a_checkpoint_in_use_is_left_alone(tmp_path: Path) -> None:
     begun(tmp_path, 2)
-    with locked(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
+    with locked(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
         resize(str(tmp_path), 4, None, dry_run=False)
     with locked(str(tmp_path)):
         """It is free again."""
@@ -118,13 +108,13 @@ def test_a_checkpoint_in_use_is_left_alone(tmp_path: Path) -> None:
 def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "checkpoint"
-    with pytest.raises(CheckpointUnusable, match=f"--checkpoint {place}: .*Not a directory"), locked(str(place)):
+    with pytest.raises(OutsideFailure, match=f"--checkpoint {place}: .*Not a directory"), locked(str(place)):
         pytest.fail("it is held")
 
 
 def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
-    with pytest.raises(NotResizable, match="has not finished a batch; delete it, and start `stream` with"):
+    with pytest.raises(BadInput, match="has not finished a batch; delete it, and start `stream` with"):
         resize(str(folder), None, 32, dry_run=False)
     done = resize(str(folder), 256, None, dry_run=True)
     assert done == Resized(Layout(16, 2), Layout(256, 2), 0, (0, 0), None)
@@ -156,7 +146,7 @@ def test_the_staged_files_are_synced_before_the_metadata_is(tmp_path: Path, monk
 def test_an_error_of_the_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(CheckpointUnusable) as refused:
+    with pytest.raises(OutsideFailure) as refused:
         resize(str(file), 4, None, dry_run=False)
     assert str(refused.value).startswith(f"--checkpoint {file}: {file / NAME}: Not a directory; ")
     folder = begun(tmp_path / "checkpoint", 2)
@@ -165,7 +155,7 @@ def test_an_error_of_the_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
 
     monkeypatch.setattr(LocalCheckpoint, "write", full)
-    with pytest.raises(CheckpointUnusable, match=f"{staged(folder)}: No space left on device; make room"):
+    with pytest.raises(OutsideFailure, match=f"{staged(folder)}: No space left on device; make room"):
         resize(str(folder), 4, None, dry_run=False)
     assert read(folder) == METADATA
 

@@ -12,15 +12,12 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
+from assignors.errors import OutsideFailure
 from streaming.kafka.jars import DownloadFailed
 from streaming.settings.config import load
 from streaming.spark import job, session
 from streaming.spark.session import (
-    ConnectorMissing,
-    PySparkTooOld,
     SessionOptions,
-    SparkGone,
-    SparkUnavailable,
     StartStopped,
     configuration,
     installed_pyspark,
@@ -66,7 +63,7 @@ def test_a_context_is_always_stopped() -> None:
 @pytest.mark.parametrize("when", ["meanwhile", "at its end"])
 def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
     context = OneContext(error if when == "at its end" else None)
-    with pytest.raises(SparkGone) as told, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(OutsideFailure) as told, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
         if when == "meanwhile":
             raise error
     assert str(told.value) == (
@@ -86,7 +83,7 @@ def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
 @pytest.mark.parametrize("error", [PySparkRuntimeError("no JVM"), FileNotFoundError("no java")])
 def test_a_failed_start_is_reported_with_its_log(error: Exception) -> None:
     says = r"Spark did not start \(no .*\); its log is spark\.log"
-    with pytest.raises(SparkUnavailable, match=says), starting(LOG):
+    with pytest.raises(OutsideFailure, match=says), starting(LOG):
         raise error
 
 
@@ -178,7 +175,7 @@ def test_the_driver_may_collect_any_state() -> None:
 def test_an_older_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str) -> None:
     monkeypatch.setattr(session, "version", lambda _: release)
     says = rf"^PySpark {release} is installed, which is too old: pip install 'pyspark>=4\.1'$"
-    with pytest.raises(PySparkTooOld, match=says):
+    with pytest.raises(OutsideFailure, match=says):
         job.run(load(bootstrap_servers="k:1"), StreamOptions(checkpoint=str(tmp_path)), threading.Event())
     assert list(tmp_path.iterdir()) == []
 
@@ -196,7 +193,7 @@ def test_a_missing_connector_names_the_release_to_install(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(session, "fetch", missing)
     monkeypatch.setattr(session, "version", lambda _: "4.3.0")
-    with pytest.raises(ConnectorMissing, match=r"PySpark 4\.3\.0 .*pip install 'pyspark==4\.2\.0' \(not found\)"):
+    with pytest.raises(OutsideFailure, match=r"PySpark 4\.3\.0 .*pip install 'pyspark==4\.2\.0' \(not found\)"):
         kafka_connector()
     monkeypatch.setattr(session, "version", lambda _: session.LOCKED)
     with pytest.raises(DownloadFailed, match="not found"):

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket, LastHeartbeat
-from streaming.spark.state import InspectedGroup, NoState, groups, inspect
+from streaming.spark.state import InspectedGroup, groups, inspect
 from tests.support.histories import Log, play
 
 
 def test_a_folder_without_state_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NoState, match=f"--checkpoint {tmp_path}: no state there"):
+    with pytest.raises(BadInput, match=f"--checkpoint {tmp_path}: no state there"):
         list(inspect(str(tmp_path)))
 
 
