@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streaming.listener.listener import Reporting, reporter
@@ -34,13 +34,14 @@ class ConfluentReporting(Reporting):
             callbacks = {
                 "on_assign": _chained(on_assign, self._reporter.assigned),
                 "on_revoke": _chained(on_revoke, self._reporter.revoked),
-                # The client calls on_revoke where there is no on_lost.
+                # Without on_lost, the client calls on_revoke.
                 "on_lost": _chained(on_lost or on_revoke, self._reporter.lost),
             }
-        given = {name: callback for name, callback in callbacks.items() if callback is not None}
-        super().subscribe(topics, **given)  # type: ignore[misc] # of the class that comes after this one
+        callbacks = {name: callback for name, callback in callbacks.items() if callback is not None}
+        super().subscribe(topics, **callbacks)  # type: ignore[misc] # of the class that comes after this one
         if self._reporter is not None:
-            self._reporter.subscribed(_named(topics))
+            # The topics of a pattern are not known.
+            self._reporter.subscribed([] if any(name.startswith("^") for name in topics) else topics)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -85,14 +86,8 @@ def about(config: Mapping[str, Any]) -> About | None:
     )
 
 
-def _named(topics: Iterable[str]) -> list[str]:
-    """The topics; none where one is a pattern, as it is not known which they are."""
-    names = list(topics)
-    return [] if any(name.startswith("^") for name in names) else names
-
-
 def librdkafka_generation(metadata: bytes) -> int:
-    """The generation inside librdkafka's serialised group metadata (magic ``CGMDv2:``, then int32, host order)."""
+    """Return the generation in librdkafka's serialised group metadata (magic ``CGMDv2:``, then int32, host order)."""
     magic = b"CGMDv2:"
     if not metadata.startswith(magic):
         return -1

@@ -28,31 +28,26 @@ class KafkaPythonReporting(Reporting):
 
     def subscribe(self, topics: Sequence[str] = (), pattern: str | None = None, listener: Any = None) -> None:
         """Subscribe, with a listener that also reports."""
-        ours = listener
-        # What is no listener at all, the client refuses.
-        if self._reporter is not None and isinstance(listener, _LISTENERS | None):
-            wrapper = (
-                _AsyncReportingListener if isinstance(listener, AsyncConsumerRebalanceListener) else _ReportingListener
-            )
-            ours = wrapper(listener, self._reporter)
-        super().subscribe(topics, pattern, ours)  # type: ignore[misc] # of the class that comes after this one
+        # The client refuses any other object.
+        if self._reporter is not None and isinstance(listener, ConsumerRebalanceListener | None):
+            listener = _ReportingListener(listener, self._reporter)
+        elif self._reporter is not None and isinstance(listener, AsyncConsumerRebalanceListener):
+            listener = _AsyncReportingListener(listener, self._reporter)
+        super().subscribe(topics, pattern, listener)  # type: ignore[misc] # of the class that comes after this one
         if self._reporter is not None:
             self._reporter.subscribed(topics if pattern is None else ())
 
     def _where(self) -> tuple[str, int]:
-        known = self._group_metadata()
-        return known.member_id, known.generation_id
+        group = self._group_metadata()
+        return group.member_id, group.generation_id
 
     def _look(self) -> tuple[str, int] | None:
-        known = self._group_metadata()
-        stable = known.state is MemberState.STABLE and known.generation_id > 0
-        return (known.member_id, known.generation_id) if stable and known.member_id else None
+        group = self._group_metadata()
+        is_stable = group.state is MemberState.STABLE and group.generation_id > 0
+        return (group.member_id, group.generation_id) if is_stable and group.member_id else None
 
     def _group_metadata(self) -> Any:
         return super().group_metadata()  # type: ignore[misc] # as above
-
-
-_LISTENERS = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
 
 
 class _ReportingListener(ConsumerRebalanceListener):
@@ -112,6 +107,6 @@ def about(config: Mapping[str, Any]) -> About | None:
         assignors=assignors,
         session_timeout_ms=config["session_timeout_ms"],
         rebalance_timeout_ms=config["max_poll_interval_ms"],
-        # Where some member may be eager, all are.
+        # If a member may be eager, all are.
         incremental=set(assignors) == {_COOPERATIVE},
     )

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+#: Events that are kept while the cluster does not accept them: some hundred bytes each.
+KEPT: Final = 1_000
+#: Most events that the client library has.
+_IN_FLIGHT: Final = 100
+#: Seconds between two looks for due events; while the outbox closes; and after a failure.
+_LOOK_SECONDS: Final = 0.25
+_LAST_LOOK_SECONDS: Final = 0.02
+_AGAIN_SECONDS: Final = 1.0
+#: A cluster that accepts nothing for so long is unavailable.
+_AWAY_SECONDS: Final = 3.0
 
 
 def read_clocks() -> ClockReading:
@@ -29,46 +39,27 @@ def read_clocks() -> ClockReading:
     return ClockReading(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
 
 
-#: Events that are kept while the cluster does not take them: some hundred bytes each.
-KEPT: Final = 1_000
-_IN_FLIGHT: Final = 100  # of these, those that are with the client library
-_LOOK_SECONDS: Final = 0.25  # between two looks at what is due
-_AWAY_SECONDS: Final = 3.0  # a cluster that takes nothing for so long is away
-_LAST_LOOK_SECONDS: Final = 0.02  # as _LOOK_SECONDS, while it closes
-_AGAIN_SECONDS: Final = 1.0  # until a cluster that is away is asked again
-
-
-class ReportedConsumer:
-    """A reported consumer."""
-
-    def __init__(self, membership: Membership) -> None:
-        self.membership = membership
-
-    def look(self) -> None:
-        """Take note of what the client knows without having called back; called from the listener's thread."""
-
-
 class Outbox:
-    """Takes events from any thread, and sends them from its own."""
+    """Accepts events from any thread, and sends them from its own."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._waiting: deque[Event] = deque(maxlen=KEPT)
-        #: Taken from the queue, and not taken by the client library.
+        #: The event that is given to the client library next.
         self._next: Event | None = None
-        self._consumers: WeakSet[ReportedConsumer] = WeakSet()
+        self._consumers: WeakSet[Reporter] = WeakSet()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._close_by: float | None = None
         self._thread: threading.Thread | None = None
         self._producer: EventProducer | None = None
-        #: When everything had last been delivered; whether something was not since then.
-        self._clear = time.monotonic()
+        #: When everything had last been delivered; whether an event may have been lost since.
+        self._all_delivered_at = time.monotonic()
         self._missed = False
         self._reported = ""
 
-    def add(self, consumer: ReportedConsumer) -> None:
-        """Listen to a consumer from now on, for as long as it exists."""
+    def add(self, consumer: Reporter) -> None:
+        """Report a consumer from now on, for as long as it exists."""
         with self._lock:
             self._consumers.add(consumer)
             if self._thread is None:
@@ -76,23 +67,23 @@ class Outbox:
                 self._thread.start()
 
     def put(self, events: Iterable[Event]) -> None:
-        """Have these sent; returns at once."""
-        # Only news wakes the thread: its own looks put nothing nearly always, and it would never sleep.
+        """Queue events to be sent."""
+        # Only events wake the thread: its own looks nearly always put none, and it would never sleep.
         if new := list(events):
             self._waiting.extend(new)
             self._wake.set()
 
     def waiting(self) -> list[Event]:
-        """Return the events that the client library has not taken yet, oldest first."""
+        """Return the events that the client library does not have yet, oldest first."""
         return list(self._waiting)
 
-    def consumers(self) -> list[ReportedConsumer]:
-        """The consumers that are listened to."""
+    def consumers(self) -> list[Reporter]:
+        """Return the reported consumers."""
         with self._lock:
             return list(self._consumers)
 
     def close(self, timeout: float) -> None:
-        """Send what is left, within ``timeout`` seconds; the rest is given up."""
+        """Send the remaining events for at most ``timeout`` seconds; drop the others."""
         self._close_by = time.monotonic() + timeout
         self._wake.set()
         if self._thread is not None:
@@ -104,9 +95,9 @@ class Outbox:
             self._wake.clear()
             try:
                 self._round()
-            except Exception as error:  # noqa: BLE001 - the thread outlives whatever happens in it, and says so
+            except Exception as error:  # noqa: BLE001 - the thread survives every error
                 self._missed = True
-                if str(error) != self._reported and not self._given_up():  # once, until something else happens
+                if str(error) != self._reported and not self._given_up():  # log each error once
                     self._reported = str(error)
                     _log.warning("the monitor is not told: %s", error)
                 if self._close_by is None:
@@ -117,27 +108,27 @@ class Outbox:
 
     def _round(self) -> None:
         if self._producer is None:
-            self._producer = _producer(self._settings)  # before there is something to say: then it is told at once
+            self._producer = _producer(self._settings)  # before the first event, which then is sent at once
         self._producer.client.poll(0)
         now = time.monotonic()
         if self._delivered():
-            self._clear = now
+            self._all_delivered_at = now
             if self._missed and self._close_by is None:
                 self._missed = False
-                self._say(lambda membership: membership.renewed(read_clocks()))
-        if now - self._clear > _AWAY_SECONDS:
-            self._missed = True  # that a member lived meanwhile, nobody asks later
+                self._collect(Membership.renewed)
+        if now - self._all_delivered_at > _AWAY_SECONDS:
+            self._missed = True  # heartbeats of the meantime are of no use later
         elif self._close_by is None:
-            self._say(lambda membership: membership.due(read_clocks()))
+            self._collect(Membership.due)
         self._send()
 
-    def _say(self, what: Callable[[Membership], list[Event]]) -> None:
+    def _collect(self, events: Callable[[Membership, ClockReading], list[Event]]) -> None:
         for consumer in self.consumers():
             consumer.look()
-            self._waiting.extend(what(consumer.membership))
+            self._waiting.extend(events(consumer.membership, read_clocks()))
 
     def _send(self) -> None:
-        """Give the client library what it may have."""
+        """Give the client library events, up to its limit."""
         if self._producer is None:
             return
         while len(self._producer.client) < _IN_FLIGHT:
@@ -150,7 +141,7 @@ class Outbox:
             except OutsideFailure:
                 raise
             except Exception:
-                self._next = None  # nobody could write this one
+                self._next = None  # it can't be encoded
                 raise
             self._next = None
 
@@ -162,7 +153,7 @@ class Outbox:
 def _producer(settings: Settings) -> EventProducer:
     from streaming.kafka.producer import EventProducer
 
-    # What the library has taken keeps its place however long the cluster is away.
+    # Events in the library keep their order however long the cluster is unavailable.
     producer = EventProducer(settings, {"delivery.timeout.ms": 0})
     producer.prepare()
     return producer
@@ -173,17 +164,17 @@ def _safely() -> Iterator[None]:
     """Log errors instead of raising them into the application."""
     try:
         yield
-    except Exception:  # noqa: BLE001 - whatever it is
+    except Exception:  # noqa: BLE001 - every error
         _log.exception("the monitor is not told of this consumer")
 
 
-class Reporter(ReportedConsumer):
+class Reporter:
     """Reports one consumer.
 
     Args:
-        where: the member id and the generation that its client is in now; called in callbacks only.
-        look: the same, or None while it is in no generation; called from another thread, so only clients that take
-            such calls have it.
+        where: returns the client's current member id and generation; called in callbacks only.
+        look: returns the same, or None while it is in no generation; called from another thread, so only for
+            clients that allow it.
     """
 
     def __init__(
@@ -193,7 +184,7 @@ class Reporter(ReportedConsumer):
         where: Callable[[], tuple[str, int]],
         look: Callable[[], tuple[str, int] | None] | None = None,
     ) -> None:
-        super().__init__(Membership(about))
+        self.membership = Membership(about)
         self._outbox = outbox
         self._where = where
         self._look = look
@@ -201,40 +192,43 @@ class Reporter(ReportedConsumer):
 
     @_safely()
     def subscribed(self, topics: Iterable[str]) -> None:
-        """It subscribes to these topics; to none where it names them by a pattern."""
+        """Report a subscription: no topics if it is by a pattern."""
         self._outbox.put(self.membership.subscribed(topics, read_clocks()))
         self._outbox.add(self)
 
     @_safely()
     def assigned(self, partitions: Iterable[Any]) -> None:
-        """It was given partitions."""
+        """Report assigned partitions."""
         self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), read_clocks()))
 
     @_safely()
     def revoked(self, partitions: Iterable[Any]) -> None:
-        """It has given partitions up."""
+        """Report revoked partitions."""
         self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], read_clocks()))
 
     @_safely()
     def lost(self, _: Iterable[Any]) -> None:
-        """Its partitions are lost."""
+        """Report that its partitions are lost."""
         self._outbox.put(self.membership.lost(read_clocks()))
 
     @_safely()
-    def leaves(self) -> None:
-        """It is about to leave."""
-        self.membership.leaves()
-
-    @_safely()
-    def left(self, reason: str) -> None:
-        """It has left."""
+    def _left(self, reason: str) -> None:
         self._outbox.put(self.membership.left(reason, read_clocks()))
+
+    @contextmanager
+    def leaving(self, reason: str) -> Iterator[None]:
+        """Report that the consumer leaves its group in this ``with`` block."""
+        self.membership.leaves()
+        try:
+            yield
+        finally:
+            self._left(reason)
 
     @_safely()
     def look(self) -> None:
-        """Take note of a generation that changed nothing for the consumer."""
+        """Report a generation that changed nothing for the consumer; called from the outbox's thread."""
         where = None if self._look is None else self._look()
-        # Seen for the first time, its callbacks may be still to come.
+        # At the first sight of a generation, its callbacks may be still to come.
         if where is not None and where == self._looked:
             self._outbox.put(self.membership.seen(*where, read_clocks()))
         self._looked = where
@@ -246,58 +240,48 @@ def reporter(
     where: Callable[[], tuple[str, int]],
     look: Callable[[], tuple[str, int] | None] | None = None,
 ) -> Reporter | None:
-    """The reporter of a consumer; None where it is in no group, or its configuration is not understood."""
+    """Return the reporter of a consumer; None if it has no group, or its configuration can't be read."""
     with _safely():
-        if (known := about()) is not None:
-            return Reporter(outbox, known, where, look)
+        if (consumer := about()) is not None:
+            return Reporter(outbox, consumer, where, look)
     return None
 
 
 def _places(partitions: Iterable[Any]) -> list[Place]:
-    return [(one.topic, one.partition) for one in partitions]
+    return [(partition.topic, partition.partition) for partition in partitions]
 
 
 class Reporting:
-    """Mixin before a wrapped class: reports what begins and ends a membership."""
+    """Mixin before a wrapped class: reports when the consumer leaves its group."""
 
     _outbox: Outbox
     _reporter: Reporter | None
 
     def unsubscribe(self) -> None:
         """Leave the group."""
-        with leaving(self._reporter, "the consumer unsubscribed"):
+        with self._leaving("the consumer unsubscribed"):
             super().unsubscribe()  # type: ignore[misc] # of the class that comes after this one
 
     def close(self, *args: Any, **kwargs: Any) -> Any:
         """Leave the group and end the client."""
-        with leaving(self._reporter, "the consumer was closed"):
+        with self._leaving("the consumer was closed"):
             return super().close(*args, **kwargs)  # type: ignore[misc] # as above
 
-
-@contextmanager
-def leaving(reporter: Reporter | None, reason: str) -> Iterator[None]:
-    """Around what takes a consumer out of its group; None: nobody listens to it."""
-    if reporter is not None:
-        reporter.leaves()
-    try:
-        yield
-    finally:
-        if reporter is not None:
-            reporter.left(reason)
+    def _leaving(self, reason: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._reporter is None else self._reporter.leaving(reason)
 
 
 _Consumer = TypeVar("_Consumer")
-#: Where the classes of each client are at home.
+#: The packages of each client's classes.
 _CONFLUENT = ("confluent_kafka", "cimpl")
 _KAFKA_PYTHON = ("kafka",)
 
 
 class Listener:
-    """Reports an application's consumers to the monitor. One serves them all; it is closed when the process ends.
+    """Reports all consumers of an application to the monitor; it is closed when the process ends.
 
     Args:
-        monitor: bootstrap servers of the monitor's cluster; or all settings (:func:`streaming.load`), where it is
-            secured.
+        monitor: bootstrap servers of the monitor's cluster; or all settings (:func:`streaming.load`) of a secured one.
         topic_prefix: of the monitor's topics.
 
     Raises:
@@ -313,18 +297,18 @@ class Listener:
         atexit.register(self.close)
 
     def wrap(self, consumer: type[_Consumer]) -> type[_Consumer]:
-        """A class to use in place of this one. What it takes and does is the same; its ``poll`` is the very same.
+        """Return a class to use in place of this one, with the same arguments and behaviour and its own ``poll``.
 
         Raises:
-            BadInput: it is neither.
+            BadInput: it is no consumer of confluent-kafka or kafka-python.
         """
-        homes = {base.__module__.partition(".")[0] for base in consumer.__mro__}
+        packages = {base.__module__.partition(".")[0] for base in consumer.__mro__}
         mixin: type[Reporting]
-        if homes.intersection(_CONFLUENT):
+        if packages.intersection(_CONFLUENT):
             from streaming.listener.confluent import ConfluentReporting
 
             mixin = ConfluentReporting
-        elif homes.intersection(_KAFKA_PYTHON):
+        elif packages.intersection(_KAFKA_PYTHON):
             from streaming.listener.kafka_python import KafkaPythonReporting
 
             mixin = KafkaPythonReporting

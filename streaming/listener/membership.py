@@ -1,6 +1,6 @@
-"""One consumer's membership, from its callbacks to events. No client, no clock.
+"""One consumer's membership: turns its callbacks into events. No client, no clock.
 
-Ids count up below a source that no other consumer has: a record that is sent twice is known by them.
+Each consumer has its own event source and counts its event ids, by which readers detect a record that is sent twice.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from streaming.records.events import (
     SubscriptionChanged,
 )
 
-#: When what a member holds is said again, ms after it got it: by then others that were given something have said
-#: so, and later the monitor waits for nobody any longer (:mod:`streaming.monitor.reported`).
+#: Ages of an assignment, ms, at which it is published again: first when the other members have published theirs, then
+#: when the monitor waits for none of them any longer (:mod:`streaming.monitor.reported`).
 REPEAT_AFTER_MS: Final = (2_000, 10_000)
-#: The longest pause between two signs of life, ms; three fit into a session.
+#: The longest interval between two heartbeats, ms; three fit into a session.
 BEAT_MS: Final = 3_000
-#: Within this time, ms, a reader of the log learns who is in the group, wherever it begins.
+#: Interval of MemberJoined events, ms, so that a reader of the log's end sees all members.
 RENEW_MS: Final = 3_600_000
-#: The generation of a member that is between two, or on its way out.
+#: The generation of a member between two generations, or about to leave.
 BETWEEN: Final = -1
 LOST: Final = "its partitions were lost: the coordinator had taken it out of the group"
 
@@ -42,10 +42,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A consumer's configuration.
-
-    ``incremental``: its callbacks name what is added and taken, not all that it holds.
-    """
+    """A consumer's configuration; ``incremental``: its callbacks name added and revoked partitions, not all it owns."""
 
     group_id: str
     client_id: str | None = None
@@ -60,7 +57,7 @@ class About:
 
 
 class ClockReading(NamedTuple):
-    """When something happens: ``timestamp``, ms since the epoch; ``tick``, ms of a clock that never goes back."""
+    """A moment: ``timestamp``, ms since the epoch; ``tick``, ms of a monotonic clock."""
 
     timestamp: int
     tick: int
@@ -77,7 +74,7 @@ class _MemberState:
 
 
 class Membership:
-    """One consumer in its group: each method gives the events to send. Any thread may call them."""
+    """One consumer in its group: each method returns the events to send. Any thread may call them."""
 
     def __init__(self, about: About) -> None:
         self._about = about
@@ -87,13 +84,13 @@ class Membership:
         self._topics: tuple[str, ...] = ()
         self._state: _MemberState | None = None
         self._leaving = False
-        #: Ticks: since when it holds what it holds, when it last said who it is, when the next beat is due.
+        #: Ticks: of its assignment, of its last MemberJoined event, and of its next heartbeat.
         self._since = self._renewed = self._beat_at = 0
-        #: How often it has said again what it holds.
+        #: How often its assignment was published again.
         self._repeated = 0
 
     def subscribed(self, topics: Iterable[str], at: ClockReading) -> list[Event]:
-        """It subscribes to these topics; to none where it names them by a pattern."""
+        """Return the events of a subscription; it has no topics if it is by a pattern."""
         with self._lock:
             before, self._topics = self._topics, tuple(dict.fromkeys(topics))
             self._leaving = False
@@ -102,79 +99,78 @@ class Membership:
             return [self._event(SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
 
     def assigned(self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading) -> list[Event]:
-        """It was given partitions: all that it holds, or what is new where it is incremental."""
+        """Return the events of an assignment: all partitions, or the added ones of an incremental member."""
         with self._lock:
-            known = self._state
-            held = known.owned if known is not None and self._about.incremental else frozenset[Place]()
-            given = frozenset(partitions)
-            return self._stand(_MemberState(member_id, generation, held | given), at, given=given)
+            state, assigned = self._state, frozenset(partitions)
+            owned = state.owned | assigned if state is not None and self._about.incremental else assigned
+            return self._set_state(_MemberState(member_id, generation, owned), at, assigned=assigned)
 
     def revoked(self, partitions: Iterable[Place], generation: int, at: ClockReading) -> list[Event]:
-        """It has given partitions up."""
+        """Return the events of a revocation."""
         with self._lock:
-            known = self._state
-            if known is None:
+            state = self._state
+            if state is None:
                 return []
-            given_up = known.owned.intersection(partitions)
-            held = known.owned.difference(partitions)
+            revoked = state.owned.intersection(partitions)
+            owned = state.owned - revoked
             if self._about.incremental and not self._leaving:
-                return self._stand(_MemberState(known.member_id, generation, held), at, given_up=given_up)
-            self._state = replace(known, owned=held, between=True)
-            return [self._acknowledged(at, given_up=given_up)]
+                return self._set_state(_MemberState(state.member_id, generation, owned), at, revoked=revoked)
+            self._state = replace(state, owned=owned, between=True)
+            return [self._acknowledged(at, revoked=revoked)]
 
     def lost(self, at: ClockReading) -> list[Event]:
-        """The coordinator has taken it out of its group: what it held may be with another already."""
+        """Return the events of a member that the coordinator has removed: others may own its partitions already."""
         with self._lock:
             if self._state is None:
                 return []
             instance_id = self._about.instance_id
-            gone = MemberFenced(**self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True)
+            fenced = MemberFenced(**self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True)
             self._state = None
-            return [self._event(gone)]
+            return [self._event(fenced)]
 
     def leaves(self) -> None:
-        """It is about to leave: what it gives up from now on, it gives up for good."""
+        """Expect the member to leave: partitions revoked from now on are not followed by an assignment."""
         with self._lock:
             self._leaving = True
 
     def left(self, reason: str, at: ClockReading) -> list[Event]:
-        """It has left. A static member does not: its place is kept until its session ends."""
+        """Return the events of a member that left; none for a static one, which stays until its session ends."""
         with self._lock:
             if self._state is None:
                 return []
-            gone = MemberLeft(**self._member(at), reason=reason, acknowledges=True)
+            left = MemberLeft(**self._member(at), reason=reason, acknowledges=True)
             self._state = None
-            return [] if self._about.instance_id is not None else [self._event(gone)]
+            return [] if self._about.instance_id is not None else [self._event(left)]
 
     def seen(self, member_id: str, generation: int, at: ClockReading) -> list[Event]:
-        """Its client is in this generation: news where no callback tells of one that changes nothing for it."""
+        """Return the events of a generation without a callback, as it changed nothing for the member."""
         with self._lock:
-            known = self._state
-            if self._leaving or (known is not None and known.generation >= generation):
+            state = self._state
+            if self._leaving or (state is not None and state.generation >= generation):
                 return []
-            owned = frozenset[Place]() if known is None else known.owned
-            return self._stand(_MemberState(member_id, generation, owned), at)
+            owned = frozenset[Place]() if state is None else state.owned
+            return self._set_state(_MemberState(member_id, generation, owned), at)
 
     def due(self, at: ClockReading) -> list[Event]:
         """Return the events that are due: its assignment again after a while, and heartbeats."""
         with self._lock:
-            known = self._state
-            if known is None:
+            state = self._state
+            if state is None:
                 return []
             if at.tick - self._renewed >= RENEW_MS:
-                return self._renew(known, at)
+                return self._renew(state, at)
             repeats = REPEAT_AFTER_MS[self._repeated :]
-            if repeats and not known.between and at.tick - self._since >= repeats[0]:
+            if repeats and not state.between and at.tick - self._since >= repeats[0]:
                 self._repeated += 1
                 self._beat_at = at.tick + self._pause
                 return [self._acknowledged(at)]
             if at.tick < self._beat_at:
                 return []
             self._beat_at = at.tick + self._pause
-            return [self._event(MemberHeartbeat(**self._member(at), generation=known.generation))]
+            return [self._event(MemberHeartbeat(**self._member(at), generation=state.generation))]
 
     def renewed(self, at: ClockReading) -> list[Event]:
-        """Its newest state, for those who may have missed what came before."""
+        """Return its current state, for readers that may have missed earlier events."""
         with self._lock:
             return [] if self._state is None else self._renew(self._state, at)
 
@@ -182,15 +178,15 @@ class Membership:
     def _pause(self) -> int:
         return min(BEAT_MS, self._about.session_timeout_ms // 3)
 
-    def _renew(self, known: _MemberState, at: ClockReading) -> list[Event]:
+    def _renew(self, state: _MemberState, at: ClockReading) -> list[Event]:
         joined = self._joined(at)
-        return [joined] if known.between else [joined, *self._stand(known, at)]
+        return [joined] if state.between else [joined, *self._set_state(state, at)]
 
-    def _stand(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> list[Event]:
-        known, self._state = self._state, state
+    def _set_state(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> list[Event]:
+        previous, self._state = self._state, state
         self._since, self._repeated, self._beat_at = at.tick, 0, at.tick + self._pause
-        new = known is None or known.member_id != state.member_id
-        return [*([self._joined(at)] if new else []), self._acknowledged(at, **change)]
+        has_joined = previous is None or previous.member_id != state.member_id
+        return [*([self._joined(at)] if has_joined else []), self._acknowledged(at, **change)]
 
     def _joined(self, at: ClockReading) -> Event:
         about, self._renewed = self._about, at.tick
@@ -211,9 +207,9 @@ class Membership:
         )
 
     def _acknowledged(
-        self, at: ClockReading, *, given_up: Iterable[Place] | None = None, given: Iterable[Place] | None = None
+        self, at: ClockReading, *, revoked: Iterable[Place] | None = None, assigned: Iterable[Place] | None = None
     ) -> Event:
-        """Return its assignment; ``given_up``, ``given``: the callback's partitions, None for another callback."""
+        """Return its assignment; ``revoked``, ``assigned``: the callback's partitions, None for another callback."""
         state = self._state
         between = state is None or state.between
         return self._event(
@@ -222,8 +218,8 @@ class Membership:
                 generation=BETWEEN if between or state is None else state.generation,
                 owned=_by_topic(() if state is None else state.owned),
                 held_ms=0 if between else at.tick - self._since,
-                revoked=UNSET if given_up is None else _by_topic(given_up),
-                assigned=UNSET if given is None else _by_topic(given),
+                revoked=UNSET if revoked is None else _by_topic(revoked),
+                assigned=UNSET if assigned is None else _by_topic(assigned),
             )
         )
 
@@ -237,7 +233,7 @@ class Membership:
 
 
 def _by_topic(places: Iterable[Place]) -> Partitions:
-    found: Partitions = {}
+    by_topic: Partitions = {}
     for topic, partition in sorted(places):
-        found.setdefault(topic, []).append(partition)
-    return found
+        by_topic.setdefault(topic, []).append(partition)
+    return by_topic

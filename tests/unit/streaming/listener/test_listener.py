@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Any
+from unittest.mock import Mock
 
 import confluent_kafka
 import kafka
@@ -106,7 +107,19 @@ def test_configuration_of_librdkafka() -> None:
 
 
 def test_a_pattern_names_no_topics() -> None:
-    assert (confluent_module._named(["a", "^b.*"]), confluent_module._named(["a", "b"])) == ([], ["a", "b"])
+    subscribed: list[list[str]] = []
+
+    class Client:
+        def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+            assert callbacks.keys() == {"on_assign", "on_revoke", "on_lost"}
+
+    class Wrapped(confluent_module.ConfluentReporting, Client):
+        def __init__(self) -> None:
+            self._reporter: Any = Mock(subscribed=subscribed.append)
+
+    for topics in (["a", "^b.*"], ["a", "b"]):
+        Wrapped().subscribe(topics)
+    assert subscribed == [[], ["a", "b"]]
 
 
 def test_the_generation_in_librdkafkas_metadata() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.listener.listener import KEPT, Outbox, ReportedConsumer
-from streaming.listener.membership import About, ClockReading, Membership
+from streaming.listener.listener import KEPT, Outbox, Reporter
+from streaming.listener.membership import About, ClockReading
 from streaming.records.events import Event, MemberHeartbeat
 from streaming.settings.config import load
 
@@ -31,9 +31,9 @@ def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
 
 
 def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
-    speaker = ReportedConsumer(Membership(About("g")))
-    outbox.add(speaker)
-    outbox.put(speaker.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))
+    reporter = Reporter(outbox, About("g"), lambda: ("m", 1))
+    outbox.add(reporter)
+    outbox.put(reporter.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))
     before = time.monotonic()
     outbox.put(beats(10 * KEPT))
     outbox.close(0.2)
@@ -42,5 +42,5 @@ def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.
 
 
 def test_collected_consumer_is_forgotten(outbox: Outbox) -> None:
-    outbox.add(ReportedConsumer(Membership(About("g"))))
+    outbox.add(Reporter(outbox, About("g"), lambda: ("m", 1)))
     assert outbox.consumers() == []

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.listener.listener import Outbox, Reporter, leaving, reporter
+from streaming.listener.listener import Outbox, Reporter, reporter
 from streaming.listener.membership import About
 from streaming.settings.config import load
 
@@ -49,7 +49,5 @@ def test_unreadable_configuration_gets_no_listener() -> None:
 
 
 def test_application_errors_pass_through_on_leave() -> None:
-    with pytest.raises(KeyError), leaving(Reporter(outbox(), About("g"), broken), "closed"):
-        raise KeyError
-    with pytest.raises(KeyError), leaving(None, "closed"):
+    with pytest.raises(KeyError), Reporter(outbox(), About("g"), broken).leaving("closed"):
         raise KeyError
