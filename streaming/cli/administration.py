@@ -155,7 +155,7 @@ def topic_table(states: Iterable[MonitorTopic]) -> Table:
     rows = (
         (
             state.name,
-            state.cleanup_policy or state.required_policy,
+            state.cleanup_policy or state.wanted_cleanup_policy,
             state.partitions,
             state.replication_factor,
             "wrong cleanup policy" if state.problem else "ok" if state.exists else "missing",

@@ -35,9 +35,15 @@ from streaming.monitor.outputs import Listing
 from streaming.process.children import open_private
 from streaming.process.plain import say, warn
 from streaming.recording.anonymise import anonymised
-from streaming.recording.file import RecordedSettings, Recording, RecordingHeader, write_recording
+from streaming.recording.file import (
+    RecordedSettings,
+    Recording,
+    RecordingHeader,
+    read_recording,
+    record_log,
+    write_recording,
+)
 from streaming.recording.history import RecordedHistory, Replayed, event_time
-from streaming.recording.recorder import LoadedRecording, load, record_log
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
@@ -132,10 +138,10 @@ def replay(
 
     Of a recording it also prints the stories, without --json.
     """
-    recording: LoadedRecording | None = None
+    recording: Recording | None = None
     if file is not None:
         with file_errors(str(file)), file.open("rb") as content:
-            recording = load(Recording(content, str(file)), group)
+            recording = read_recording(content, str(file), group)
     if (page or publish) and recording is None:
         raise BadInput(f"{'--page' if page else '--publish'}: needs the FILE of a recording")
     if page and recording is not None:

@@ -212,10 +212,10 @@ class HeartbeatTracker(BackgroundReader):
                 if reader.ids != ids:  # the topic was made again: components write new heartbeats
                     ids = reader.ids
                     self._view = self._view._replace(last={})
-                self._take(messages, behind=behind)
-                self._note_contact(reader)
+                self._add(messages, behind=behind)
+                self._update_contact(reader)
 
-    def _note_contact(self, reader: TopicReader) -> None:
+    def _update_contact(self, reader: TopicReader) -> None:
         if reader.missing or reader.leaderless:
             self._view = self._view._replace(contact=None, silent_since=None, unreadable=True)
             return
@@ -230,32 +230,31 @@ class HeartbeatTracker(BackgroundReader):
         self._view = self._view._replace(contact=contact, silent_since=None, unreadable=False)
         self.log_trouble(None)
 
-    def _take(self, messages: list[Message], *, behind: bool) -> None:
-        now, ms = time.monotonic(), time.time_ns() // 1_000_000
+    def _add(self, messages: list[Message], *, behind: bool) -> None:
+        now, now_ms = time.monotonic(), time.time_ns() // 1_000_000
         contact = self._view.contact
-        old = behind or contact is None or now - contact < _SETTLE_SECONDS
+        is_old = behind or contact is None or now - contact < _SETTLE_SECONDS
         last = dict(self._view.last)
         for message in messages:
-            key, value = message.key(), message.value()
+            key, value, written = message.key(), message.value(), message.timestamp()[1]
             if value is None:
                 last.pop((key or b"").decode(errors="replace"), None)
                 continue
             try:
                 sign = decoded(key, value)
-                check_credible(sign, message.timestamp()[1], ms)
+                check_credible(sign, written, now_ms)
             except MalformedSign as problem:
                 self.log_malformed(f"partition {message.partition()} offset {message.offset()}: {problem}")
                 continue
-            written, partition = message.timestamp()[1], message.partition() or 0
-            known = last.get(sign.key)
-            if known is None and len(last) >= MOST_COMPONENTS:
+            partition, previous = message.partition() or 0, last.get(sign.key)
+            if previous is None and len(last) >= MOST_COMPONENTS:
                 self.log_malformed(f"more than {MOST_COMPONENTS} components; the others are not tracked")
                 continue
-            if known is not None and known.partition != partition and written < known.written:
+            if previous is not None and previous.partition != partition and written < previous.written:
                 continue  # written before the topic got more partitions
-            age = max(0, ms - written) if old else 0
-            count = min(CONFIRMED, 1 + (0 if known is None else known.signs))
-            last[sign.key] = LastSign(sign, now - age / 1000, ms - age, count, written, partition)
+            age = max(0, now_ms - written) if is_old else 0
+            count = min(CONFIRMED, 1 + (0 if previous is None else previous.signs))
+            last[sign.key] = LastSign(sign, now - age / 1000, now_ms - age, count, written, partition)
         if messages:
             self._view = self._view._replace(last=last)
 

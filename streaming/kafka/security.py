@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from assignors.errors import OutsideFailure
@@ -38,15 +38,8 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
             properties |= {"sasl.mechanism": mechanism} | user
     if settings.uses_tls:
         properties["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else "none"
-        properties |= _present(
-            {
-                "ssl.ca.location": settings.ssl_ca_file,
-                "ssl.certificate.location": settings.ssl_certificate_file,
-                "ssl.key.location": settings.ssl_key_file,
-            }
-        )
-        if settings.ssl_key_password is not None:
-            properties["ssl.key.password"] = settings.ssl_key_password.get_secret_value()
+        names = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password")
+        properties |= _tls(settings, names)
     return properties
 
 
@@ -70,15 +63,8 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
             user = {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": settings.password}
             properties |= {"sasl_mechanism": mechanism} | user
     if settings.uses_tls:
-        password = settings.ssl_key_password
-        properties |= {"ssl_check_hostname": settings.ssl_check_hostname} | _present(
-            {
-                "ssl_cafile": settings.ssl_ca_file,
-                "ssl_certfile": settings.ssl_certificate_file,
-                "ssl_keyfile": settings.ssl_key_file,
-                "ssl_password": None if password is None else password.get_secret_value(),
-            }
-        )
+        properties["ssl_check_hostname"] = settings.ssl_check_hostname
+        properties |= _tls(settings, ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password"))
     return properties
 
 
@@ -126,7 +112,7 @@ def java(settings: KafkaSettings) -> dict[str, str]:
 def java_options(settings: KafkaSettings) -> str:
     """Return the options of a JVM with Java clients; mostly empty."""
     url = settings.sasl_oauthbearer_token_endpoint_url
-    # Since Kafka 4.0 a client asks no endpoint that this does not name (CVE-2025-27817); before, it means nothing.
+    # Since Kafka 4.0 a client uses only endpoints that this names (CVE-2025-27817); before, it has no effect.
     return "" if url is None else f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"
 
 
@@ -138,7 +124,7 @@ def java_packages(settings: KafkaSettings) -> tuple[str, ...]:
 def _aws(region: str) -> dict[str, Any]:
     from streaming.kafka.oauth_tokens import aws_token
 
-    aws_token(region)  # librdkafka would wait for a token for ten seconds, and not say why there is none
+    aws_token(region)  # librdkafka would wait ten seconds for a token, and not report why there is none
     return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: aws_token(region)}
 
 
@@ -161,19 +147,16 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _krb5(settings: KafkaSettings) -> str:
-    """The JAAS line of Java's Kerberos module: the keytab, or the ticket cache without one."""
-    keytab = settings.sasl_kerberos_keytab_file
-    held = (
-        {"useTicketCache": "true"}
-        if keytab is None
-        else {"useKeyTab": "true", "storeKey": "true", "keyTab": str(keytab)}
-    )
-    principal = {"principal": str(settings.sasl_kerberos_principal)}
-    return _jaas("com.sun.security.auth.module.Krb5LoginModule", held | principal)
+    """Return the JAAS line of Java's Kerberos module: with the keytab, or the ticket cache without one."""
+    keytab, principal = settings.sasl_kerberos_keytab_file, {"principal": str(settings.sasl_kerberos_principal)}
+    options = {"useTicketCache": "true"}
+    if keytab is not None:
+        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(keytab)}
+    return _jaas("com.sun.security.auth.module.Krb5LoginModule", options | principal)
 
 
 def _oidc(settings: KafkaSettings) -> dict[str, Any]:
-    """The method of librdkafka itself: it asks for tokens, and again before they expire, on a thread of its own."""
+    """Return the properties with which librdkafka itself requests tokens, and new ones before they expire."""
     return {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -191,7 +174,7 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
-    """The Java clients' own handler, by the name that it has in Kafka 3.9 (Spark 4.0) and in 4.x."""
+    """Return the properties of the Java clients' own handler, by its name in Kafka 3.9 (Spark 4.0) and in 4.x."""
     extensions = (settings.sasl_oauthbearer_extensions or "").split(",")
     options = {
         "clientId": settings.sasl_oauthbearer_client_id or "",
@@ -212,7 +195,15 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
     }
 
 
-def _present(properties: dict[str, object]) -> dict[str, str]:
+def _tls(settings: KafkaSettings, names: Sequence[str]) -> dict[str, str]:
+    """Return the configured ones of CA file, certificate file, key file and key password under a client's names."""
+    password = settings.ssl_key_password
+    files = (settings.ssl_ca_file, settings.ssl_certificate_file, settings.ssl_key_file)
+    values = (*files, None if password is None else password.get_secret_value())
+    return _present(dict(zip(names, values, strict=True)))
+
+
+def _present(properties: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in properties.items() if value is not None}
 
 
@@ -235,7 +226,7 @@ class Renewal:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._digests = self._held()
+        self._digests = self._read()
         self._reported = ""
         self._next = float("-inf")
 
@@ -248,8 +239,8 @@ class Renewal:
             return False
         self._next = now + LOOK_SECONDS
         try:
-            held = self._held()
-            if held == self._digests:
+            digests = self._read()
+            if digests == self._digests:
                 return False
             self._settings.require_files()
         except (OSError, ValueError) as error:
@@ -257,11 +248,11 @@ class Renewal:
                 log.warning("a changed secret or certificate can't be used yet: %s", error)
             self._reported = str(error)
             return False
-        self._digests, self._reported = held, ""
+        self._digests, self._reported = digests, ""
         log.info("new secrets or certificates: connecting again with them")
         return True
 
-    def _held(self) -> dict[str, str]:
+    def _read(self) -> dict[str, str]:
         files = self._settings.files.items()
         return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files}
 
@@ -282,7 +273,7 @@ def plain(text: str) -> str:
 
 
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
-    """Return the error behind librdkafka's text if waiting can't help; None if it may."""
+    """Return the error behind librdkafka's text; None if it is temporary."""
     if _TOKENLESS in text.lower():
         return _no_token(text, settings)
     match = _BROKER.search(text)

@@ -41,7 +41,7 @@ class MonitorTopic:
 
     name: str
     holds: str
-    required_policy: str
+    wanted_cleanup_policy: str
     partitions: int | None = None
     replication_factor: int | None = None
     cleanup_policy: str | None = None
@@ -55,7 +55,7 @@ class MonitorTopic:
     @property
     def problem(self) -> str | None:
         """The topic's problem and how to fix it; None: no problem."""
-        required = self.required_policy
+        required = self.wanted_cleanup_policy
         if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(required.split(",")):
             return None
         value = f"[{required}]" if "," in required else required
@@ -195,7 +195,7 @@ def _new(name: str, settings: TopicSettings) -> NewTopic:
         time_type = {"message.timestamp.type": "LogAppendTime"}
         config = {"cleanup.policy": "compact", "segment.ms": str(_SIGNS_SEGMENT_MS), **time_type}
     elif name != settings.ticks:
-        (policy,) = (topic.required_policy for topic in monitor_topics(settings) if topic.name == name)
+        (policy,) = (topic.wanted_cleanup_policy for topic in monitor_topics(settings) if topic.name == name)
         config = {"cleanup.policy": policy, "max.message.bytes": str(MAX_RECORD_BYTES), "compression.type": "zstd"}
         if policy == _COMPACT_DELETE:
             config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)

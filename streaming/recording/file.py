@@ -1,7 +1,8 @@
 """A recording: one file with the membership events, outputs, settings and versions of some groups.
 
-The file is gzip-compressed UTF-8 text. Each line is a JSON value behind its CRC-32 in hexadecimal: first
-the header, then a record a line, last a footer with the number of records. So any damage has a line number.
+The file is gzip-compressed UTF-8 text. Each line is a JSON value behind its CRC-32 in hexadecimal, by which any damage
+has a line number: first the header, then a record a line, last a footer with the number of records. A recording can be
+replayed without a cluster.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import gzip
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
-from typing import IO, Final, Literal, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from assignors.errors import BadInput
 from streaming.episodes.incidents import Thresholds
 from streaming.monitor.outputs import Listing, Sinks
-from streaming.records.codec import UNREADABLE, Record, RecordHeaders
+from streaming.recording.history import RecordedHistory, Replayed, event_time
+from streaming.records.codec import UNREADABLE, Record, RecordHeaders, ce_attributes
+from streaming.records.diffs import Diff
 
 #: Version of the file format.
 VERSION: Final = 1
@@ -54,30 +57,14 @@ class RecordedSettings(_Line, frozen=True):
     def of(cls, sinks: Sinks) -> RecordedSettings:
         """Return the settings of a stream or a replay."""
         roles = {getattr(sinks, role): role for role in ROLES}
-        return cls(
-            quiet_ms=sinks.quiet_ms,
-            storm_turns=sinks.storm_turns,
-            expected_partitions=sinks.expected_partitions,
-            listing=sinks.listing,
-            thresholds=sinks.thresholds,
-            max_bytes={roles[topic]: limit for topic, limit in sinks.max_bytes.items() if topic in roles},
-        )
+        max_bytes = {roles[topic]: limit for topic, limit in sinks.max_bytes.items() if topic in roles}
+        return cls(**{name: getattr(sinks, name) for name in cls.__struct_fields__} | {"max_bytes": max_bytes})
 
     @property
     def sinks(self) -> Sinks:
-        """Where outputs of a replay go: topics called by their roles."""
-        return Sinks(
-            *ROLES[:4],
-            partitions=dict.fromkeys(ROLES, 1),
-            max_bytes=self.max_bytes,
-            episodes="episodes",
-            quiet_ms=self.quiet_ms,
-            storm_turns=self.storm_turns,
-            incidents="incidents",
-            thresholds=self.thresholds,
-            expected_partitions=self.expected_partitions,
-            listing=self.listing,
-        )
+        """Where outputs of a replay go: to topics that are named by their roles."""
+        partitions = dict.fromkeys(ROLES, 1)
+        return Sinks(*ROLES[:4], partitions, episodes="episodes", incidents="incidents", **structs.asdict(self))
 
 
 class RecordingHeader(_Line, frozen=True):
@@ -133,14 +120,30 @@ def _bytes(text: str | None) -> bytes | None:
     return b64decode(text.removeprefix(_BASE64)) if text.startswith(_BASE64) else text.encode()
 
 
-def recorded(
-    topic: Role, key: bytes | None, value: bytes | None, headers: RecordHeaders, place: tuple[int, int] = (0, 0)
+def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[RecordedRecord]:
+    """Yield the records of a recording: the log, the diffs from ``begin`` (ms) on, and the newest other outputs.
+
+    ``sinks``: topics named by their roles, as :attr:`RecordedSettings.sinks`.
+    """
+    for record in log:
+        yield _recorded("membership", record.key, record.value, record.all_headers, record)
+    history = RecordedHistory(sinks)
+    for output in history.play(log):
+        if isinstance(output.value, Diff) and event_time(output.source) >= begin:
+            write = output.write
+            yield _recorded("diffs", write.key, write.value, write.headers, output.source)
+    for topic, key, value in history.values():
+        yield _recorded(cast("Role", topic), key, value)
+
+
+def _recorded(
+    topic: Role, key: bytes | None, value: bytes | None, headers: RecordHeaders = (), source: Record | None = None
 ) -> RecordedRecord:
-    """Return a record of a topic as a line of a recording; ``place``: its partition and offset."""
+    """Return a record of a topic as a line; its place is that of ``source``."""
     return RecordedRecord(
         topic=topic,
-        partition=place[0],
-        offset=place[1],
+        partition=0 if source is None else source.partition,
+        offset=0 if source is None else source.offset,
         key=_text(key),
         value=_text(value),
         headers=[(name, _text(data)) for name, data in headers],
@@ -165,73 +168,107 @@ def write_recording(file: IO[bytes], header: RecordingHeader, records: Iterable[
     return count
 
 
-class Recording:
-    """Reads a recording: its header at once, its records one by one.
+class Recording(NamedTuple):
+    """A recording in memory, whole and undamaged."""
 
-    Args:
-        file: the file, which the caller closes.
-        name: its name in messages.
+    header: RecordingHeader
+    log: list[Record]
+    outputs: list[RecordedRecord]
+
+    def steps(self) -> Iterator[list[Replayed]]:
+        """Replay the log; yield the outputs of each event since the recording's begin."""
+        history = RecordedHistory(self.header.settings.sinks)
+        for outputs in history.steps(self.log):
+            yield [output for output in outputs if event_time(output.source) >= self.header.begin]
+
+    def differences(self) -> Iterator[str]:
+        """Yield a line for each difference between the recorded outputs and a replay."""
+        again = list(record_log(self.log, self.header.begin, self.header.settings.sinks))[len(self.log) :]
+        replayed = {_identity(line): line for line in again}
+        for line in self.outputs:
+            computed = replayed.pop(_identity(line), None)
+            if computed is None:
+                yield f"{_title(line)}: a replay does not give it"
+            elif computed != line:
+                yield f"{_title(line)}: a replay gives other content"
+        yield from (f"{_title(line)}: only a replay gives it" for line in replayed.values())
+
+
+def _identity(line: RecordedRecord) -> tuple[str, str | None]:
+    return line.topic, ce_attributes(line.record.all_headers).get("id") if line.topic == "diffs" else line.key
+
+
+def _title(line: RecordedRecord) -> str:
+    topic, name = _identity(line)
+    return f"{topic} {line.key} {name}" if topic == "diffs" else f"{topic} {name}"
+
+
+def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Recording:
+    """Return a recording, of all groups or of one; ``name``: the file's name in messages.
 
     Raises:
-        DamagedRecording: it is no recording, or of another version.
+        DamagedRecording: the file is no recording, of another version, or damaged; the message names the line.
     """
+    lines = _checked_lines(file, name)
+    first = next(lines, None)
+    if first is None:
+        raise DamagedRecording(f"{name}: is empty; write it again with `record`")
+    header = _decode(first, RecordingHeader, name, 1)
+    if header.layout != _LAYOUT or header.version != VERSION:
+        raise DamagedRecording(
+            f"{name}: version {header.version} of {header.layout!r}; this release reads version {VERSION}: "
+            "record it again"
+        )
+    log: list[Record] = []
+    outputs: list[RecordedRecord] = []
+    for line in _records(lines, name):
+        is_numbered = line.topic in ("episodes", "incidents")
+        if group is not None and group != ((line.key or "").rpartition("/")[0] if is_numbered else line.key):
+            continue
+        if line.topic == "membership":
+            log.append(line.record)
+        else:
+            outputs.append(line)
+    return Recording(header, log, outputs)
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._name = name
-        self._lines = self._checked_lines(file)
-        try:
-            first = next(self._lines)
-        except StopIteration:
-            raise DamagedRecording(f"{name}: is empty; write it again with `record`") from None
-        self.header = self._decode(first, RecordingHeader, 1)
-        if self.header.layout != _LAYOUT or self.header.version != VERSION:
-            raise DamagedRecording(
-                f"{name}: version {self.header.version} of {self.header.layout!r}; this release reads version "
-                f"{VERSION}: record it again"
-            )
 
-    def records(self) -> Iterator[RecordedRecord]:
-        """Yield all records.
+def _records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]:
+    """Yield all records between header and footer."""
+    count = 0
+    for number, line in enumerate(lines, 2):
+        if line.startswith(b'{"records":'):
+            if _decode(line, _Footer, name, number).records != count:
+                raise DamagedRecording(f"{name}: line {number}: {count} records before it, others are missing")
+            if next(lines, None) is not None:
+                raise DamagedRecording(f"{name}: line {number + 1}: there is more after the last line")
+            return
+        yield _decode(line, RecordedRecord, name, number)
+        count += 1
+    raise DamagedRecording(f"{name}: ends after line {count + 1}, before its last line")
 
-        Raises:
-            DamagedRecording: a line is damaged, or lines are missing; the message names the line.
-        """
-        count = 0
-        for number, line in enumerate(self._lines, 2):
-            if line.startswith(b'{"records":'):
-                if self._decode(line, _Footer, number).records != count:
-                    raise DamagedRecording(
-                        f"{self._name}: line {number}: {count} records before it, others are missing"
-                    )
-                if next(self._lines, None) is not None:
-                    raise DamagedRecording(f"{self._name}: line {number + 1}: there is more after the last line")
-                return
-            record = self._decode(line, RecordedRecord, number)
-            count += 1
-            yield record
-        raise DamagedRecording(f"{self._name}: ends after line {count + 1}, before its last line")
 
-    def _checked_lines(self, file: IO[bytes]) -> Iterator[bytes]:
-        """Yield the JSON of each line, whose checksum is right."""
-        number = 1
-        try:
-            with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
-                while line := unpacked.readline(_MAX_LINE):
-                    checksum, _, text = line.removesuffix(b"\n").partition(b" ")
-                    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
-                        raise DamagedRecording(f"{self._name}: line {number} is damaged: its checksum is wrong")
-                    yield text
-                    number += 1
-        except gzip.BadGzipFile as error:
-            place = f"line {number}" if number > 1 else "is no recording"
-            raise DamagedRecording(f"{self._name}: {place}: {error}") from error
-        except EOFError as error:
-            raise DamagedRecording(f"{self._name}: line {number}: the file is cut off there") from error
-        except zlib.error as error:
-            raise DamagedRecording(f"{self._name}: line {number} can't be unpacked: {error}") from error
+def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the JSON of each line, after a check of its checksum."""
+    number = 1
+    try:
+        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+            while line := unpacked.readline(_MAX_LINE):
+                checksum, _, text = line.removesuffix(b"\n").partition(b" ")
+                if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
+                    raise DamagedRecording(f"{name}: line {number} is damaged: its checksum is wrong")
+                yield text
+                number += 1
+    except gzip.BadGzipFile as error:
+        place = f"line {number}" if number > 1 else "is no recording"
+        raise DamagedRecording(f"{name}: {place}: {error}") from error
+    except EOFError as error:
+        raise DamagedRecording(f"{name}: line {number}: the file is cut off there") from error
+    except zlib.error as error:
+        raise DamagedRecording(f"{name}: line {number} can't be unpacked: {error}") from error
 
-    def _decode(self, line: bytes, shape: type[_T], number: int) -> _T:
-        try:
-            return msgspec.json.decode(line, type=shape)
-        except UNREADABLE as error:
-            raise DamagedRecording(f"{self._name}: line {number}: {error}") from error
+
+def _decode(line: bytes, shape: type[_T], name: str, number: int) -> _T:
+    try:
+        return msgspec.json.decode(line, type=shape)
+    except UNREADABLE as error:
+        raise DamagedRecording(f"{name}: line {number}: {error}") from error

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from assignors.errors import BadInput
 from streaming.freshness import Freshness
-from streaming.recording.recorder import LoadedRecording
+from streaming.recording.file import Recording
 from streaming.records.codec import ce_attributes
 from streaming.records.events import Event
 from streaming.serve.history import Retention
@@ -31,7 +31,7 @@ class RecordedSource:
 
     stale = None
 
-    def __init__(self, recording: LoadedRecording) -> None:
+    def __init__(self, recording: Recording) -> None:
         self._records = self._replayed(recording)
         self.caught_up = False
         self.ids = dict.fromkeys(("diffs", "assignments", *_STORIES), "recording")
@@ -63,7 +63,7 @@ class RecordedSource:
     def close(self) -> None:
         """Do nothing."""
 
-    def _replayed(self, recording: LoadedRecording) -> Iterator[TopicRecord]:
+    def _replayed(self, recording: Recording) -> Iterator[TopicRecord]:
         offsets: Counter[str] = Counter()
         for outputs in recording.steps():
             for write in (output.write for output in outputs):
@@ -73,7 +73,7 @@ class RecordedSource:
                 yield TopicRecord(*place, write.key, write.value, ce.get("id"), type=ce.get("type", ""))
 
 
-def serve_recording(recording: LoadedRecording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:
+def serve_recording(recording: Recording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:
     """Serve the page of a recording until a signal; ``started`` is called with the server that listens.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Two archives that are made once: the JVM's classes, for its start, and Python code, for a cluster's executors."""
+"""Archives: of the JVM's classes, for a faster start, and of Python code, for a cluster's executors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.kafka.jars import CacheUnusable, Tell, cache_dir, java, locked, say
+from streaming.kafka.jars import CacheUnusable, Tell, cache_dir, java, made_once, say
 
 #: The folder in which executors unpack the Python archive, below their working directory.
 FOLDER: Final = "rebalance-monitor"
@@ -116,15 +116,16 @@ def java_options() -> str:
 
 def make_classes(progress: Tell | None = say) -> Path:
     """Make the class archive if there is none, and return its path."""
-    report = progress or (lambda _: None)
-    archive = classes()
-    with locked(archive.with_suffix(".lock")):
-        if not archive.is_file():
-            report("preparing Spark (once, half a minute)")
-            try:
-                _make_classes(archive)
-            finally:
-                report("")
+    archive, report = classes(), progress or (lambda _: None)
+
+    def make() -> None:
+        report("preparing Spark (once, half a minute)")
+        try:
+            _make_classes(archive)
+        finally:
+            report("")
+
+    made_once(archive, make)
     return archive
 
 

@@ -1,4 +1,4 @@
-"""The checkpoint's metadata (``rebalance-monitor.json``) and its lock, checked before every start.
+"""The checkpoint's metadata (``rebalance-monitor.json``), its lock, and the files that Spark keeps in it.
 
 Spark does not validate checkpoints. With offsets of another topic, or of a topic that was deleted and created
 again, it skips records in silence; with another number of buckets it looks for groups where they are not. The
@@ -15,11 +15,13 @@ import fcntl
 import itertools
 import logging
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import field, structs
@@ -35,13 +37,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: What to do when records are gone: stop, continue with what is there, or restart with a new checkpoint.
+#: What to do about lost records: stop, continue with the remaining ones, or restart with a new checkpoint.
 OnDataLoss = Literal["stop", "continue", "restart"]
 NAME: Final = "rebalance-monitor.json"
 #: Buckets of a new checkpoint, unless configured; and the most, as each has a row in every tick.
 BUCKETS: Final = 16
 MOST_BUCKETS: Final = 2**20
 _LOCK: Final = ".lock"
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+#: Its value: Java's ``int``.
+_Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+#: Spark's numbers of batches and tasks: Java's ``long`` at most.
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
 #: The layout around the blobs.
 _VERSION: Final = 1
 
@@ -88,13 +95,10 @@ class LocalCheckpoint:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.unlock()
-            raise OutsideFailure(in_use(self._checkpoint)) from None
+            raise in_use(self._checkpoint) from None
         except OSError as error:  # some network file systems have no locks
-            _log.warning(
-                "--checkpoint %s: its file system has no locks (%s): make sure that no second job uses it",
-                self._checkpoint,
-                error.strerror,
-            )
+            text = "--checkpoint %s: its file system has no locks (%s): make sure that no second job uses it"
+            _log.warning(text, self._checkpoint, error.strerror)
 
     def unlock(self) -> None:
         """Release the lock, so that another process can use the checkpoint; without a lock do nothing."""
@@ -107,12 +111,12 @@ class LocalCheckpoint:
         if self._lock is None:
             return
         try:
-            same = os.path.samestat((self._path / _LOCK).stat(), os.fstat(self._lock.fileno()))
+            is_same = os.path.samestat((self._path / _LOCK).stat(), os.fstat(self._lock.fileno()))
         except (FileNotFoundError, NotADirectoryError):
-            same = False
+            is_same = False
         except OSError:  # Spark's own error names the file of a failing disk
             return
-        if not same:
+        if not is_same:
             raise damaged(self._checkpoint, "it was removed or replaced while in use")
 
     def read(self) -> Metadata | None:
@@ -153,7 +157,7 @@ class LocalCheckpoint:
 
 
 class RemoteCheckpoint:
-    """A checkpoint behind a URL: Spark reads and writes the metadata, as it does the rest."""
+    """A checkpoint behind a URL: Spark reads and writes the metadata, like its other files."""
 
     def __init__(self, checkpoint: str, spark: SparkSession) -> None:
         self._checkpoint = checkpoint
@@ -182,7 +186,7 @@ class RemoteCheckpoint:
         self._spark.range(1, numPartitions=1).select(text).write.mode("overwrite").text(self._location)
 
     def check(self) -> None:
-        """Check nothing: Spark itself notices another job that writes its logs."""
+        """Do nothing: Spark itself detects another job that writes its logs."""
 
     def set_aside(self) -> None:
         """Refuse: an object store has no rename."""
@@ -212,7 +216,7 @@ def is_remote(checkpoint: str) -> bool:
 
 
 def require_unused(checkpoint: str) -> None:
-    """Return if no other process has locked a checkpoint; one behind a URL is not checked."""
+    """Raise an error if another process has locked a checkpoint; one behind a URL is not checked."""
     if not is_remote(checkpoint) and Path(checkpoint).is_dir():
         with locked(checkpoint):
             return
@@ -224,7 +228,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
     if stored is None:
         metadata = structs.replace(wanted, buckets=wanted.buckets or BUCKETS)
     else:
-        # A topic that grew keeps the partitions it had; one that was created again has all of its own.
+        # Records stay in the partitions that a topic had before it got more; a topic created again may have fewer.
         outputs = {name: min(stored.outputs.get(name, count), count) for name, count in wanted.outputs.items()}
         metadata = structs.replace(wanted, buckets=wanted.buckets or stored.buckets, outputs=outputs)
         if stored.topic_id == wanted.topic_id:
@@ -242,7 +246,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
 
 
 def require_release(checkpoint: str, stored: Metadata) -> None:
-    """Return if this release wrote the checkpoint."""
+    """Raise BadInput if another release wrote the checkpoint."""
     if (stored.version, stored.state) != (_VERSION, bucket_state.VERSION):
         raise BadInput(
             f"--checkpoint {checkpoint}: another release wrote it (layout {stored.version}, state {stored.state}; "
@@ -286,7 +290,7 @@ def settle(folder: Path) -> None:
 
 
 def switch(folder: Path) -> Path:
-    """Put the staged checkpoint in the place of the old one, and return where the old one is now."""
+    """Replace a checkpoint by its staged one, and return the new place of the old one."""
     aside = set_aside(folder)
     settle(folder)
     return aside
@@ -297,3 +301,55 @@ def set_aside(folder: Path) -> Path:
     name = f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}"
     names = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))
     return folder.rename(next(place for place in map(folder.with_name, names) if not place.exists()))
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsFile:
+    """A batch's file in ``offsets``.
+
+    ``metadata``: Spark's, with its properties under ``conf``. ``sources``: the end of the batch in each source, a line
+    of JSON each, ``-`` for none. ``shuffle_partitions``: tasks of the stateful stage.
+    """
+
+    version: bytes
+    metadata: dict[str, Any]
+    sources: list[bytes]
+    shuffle_partitions: int
+
+    @classmethod
+    def read(cls, checkpoint: Path, batch: int) -> OffsetsFile:
+        """Read the file of a batch."""
+        file = checkpoint / "offsets" / str(batch)
+        try:
+            version, line, *sources = file.read_bytes().splitlines()
+            metadata = msgspec.json.decode(line, type=dict[str, Any])
+            partitions = msgspec.convert(metadata["conf"][SHUFFLE_PARTITIONS], _Partitions, strict=False)
+        except (*UNREADABLE, OSError, ValueError, KeyError, TypeError) as error:
+            raise damaged(str(checkpoint), f"{file} is damaged") from error
+        return cls(version, metadata, sources, partitions)
+
+    @classmethod
+    def newest(cls, checkpoint: Path) -> OffsetsFile | None:
+        """Read the newest batch's file; None before the first batch."""
+        batch = last_batch(checkpoint / "offsets")
+        return None if batch is None else cls.read(checkpoint, batch)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """Return where the batch ends, by partition of a topic."""
+        for line in self.sources:
+            ends = {} if line == b"-" else msgspec.json.decode(line, type=dict[str, dict[int, int]])
+            if topic in ends:
+                return ends[topic]
+        return {}
+
+
+def last_batch(folder: Path) -> int | None:
+    """Return the newest batch in ``offsets`` or ``commits``; None without one."""
+    names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=None)
+
+
+def state_bytes(checkpoint: Path) -> int:
+    """Return about how many bytes the state has on disk: of each task its largest file."""
+    tasks = [path for path in (checkpoint / "state" / "0").glob("*/") if _NUMBER.fullmatch(path.name) and path.is_dir()]
+    return sum(max((file.stat().st_size for file in task.iterdir() if file.is_file()), default=0) for task in tasks)

@@ -50,9 +50,9 @@ RESTORE = (
 )
 
 
-def in_use(checkpoint: str) -> str:
-    """Return the message about another job with the same checkpoint."""
-    return f"--checkpoint {checkpoint}: another process works with it; stop that one first"
+def in_use(checkpoint: str) -> OutsideFailure:
+    """Return the error about another job with the same checkpoint."""
+    return OutsideFailure(f"--checkpoint {checkpoint}: another process works with it; stop that one first")
 
 
 def damaged(checkpoint: str, what: str) -> OutsideFailure:
@@ -77,12 +77,12 @@ def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
 
 
 def cluster_unavailable(text: str) -> bool:
-    """Return True if the brokers did not answer: the one failure that waiting cures."""
+    """Return True if the brokers did not answer: the only failure that waiting cures."""
     return _UNAVAILABLE.search(text) is not None
 
 
 def records_lost(text: str) -> bool:
-    """Return True if records are gone that the query was to read."""
+    """Return True if records are gone that the query had to read."""
     return _RECORDS_LOST.search(text) is not None
 
 
@@ -109,7 +109,7 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     if _TWO_JOBS.search(text):
         # A folder is locked, so no other job wrote it.
         mixed = damaged(checkpoint, "its offsets and commits are not of the same batches")
-        return OutsideFailure(in_use(checkpoint)) if "://" in checkpoint else mixed
+        return in_use(checkpoint) if "://" in checkpoint else mixed
     below = re.escape(location) + _FILE
     # In an error about a checksum other files come first.
     match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)

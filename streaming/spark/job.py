@@ -55,7 +55,7 @@ def run(
     stop: threading.Event,
     on_batch: Callable[[BatchReport], None] = log_batch,
 ) -> None:
-    """Run the job until ``stop`` is set or, with ``available_now``, until all records there are processed."""
+    """Run the job until ``stop`` is set or, with ``available_now``, until all existing records are processed."""
     setup = prepare(settings, options)
     if stop.is_set():
         return
@@ -133,9 +133,8 @@ class _StreamJob:
             if failures.records_lost(text):
                 lost = lost_records(self._setup.settings, options.checkpoint, self._metadata)
                 raise OutsideFailure(lost_message(self._metadata.topic, lost or reason(error))) from error
-            if "AuthorizationException" in text:
-                for line in missing(self._setup.settings, "stream"):
-                    raise NotAllowed(line) from error
+            if "AuthorizationException" in text and (line := next(missing(self._setup.settings, "stream"), None)):
+                raise NotAllowed(line) from error
             if not failures.cluster_unavailable(text):
                 raise OutsideFailure(reason(error)) from error
             log.warning("no broker answers, the query waits: %s", reason(error))

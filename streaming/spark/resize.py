@@ -1,9 +1,9 @@
-"""Give a stopped checkpoint other numbers of buckets and of shuffle partitions.
+"""Changes the numbers of buckets and shuffle partitions of a stopped checkpoint.
 
-Both are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made
-beside the old one. Spark itself writes its state, by a query of one batch whose rows are the new buckets' blobs.
-That batch then gets the old checkpoint's offsets and query id. Two renames put the new checkpoint in the old one's
-place; if only one is done, the next command that opens the checkpoint does the other.
+Both are frozen in a checkpoint, as they decide a group's place in the state. So a new checkpoint is made beside the
+old one. Spark itself writes its state, by a query of one batch whose rows are the new buckets' blobs. That batch then
+gets the old checkpoint's offsets and query id. Two renames replace the old checkpoint; if only one is done, the next
+command that opens the checkpoint does the other.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket
 from streaming.spark import checkpoint as checkpoints
 from streaming.spark import failures
-from streaming.spark.checkpoint import LocalCheckpoint, Metadata, is_remote, locked, require_release
-from streaming.spark.checkpoint_files import SHUFFLE_PARTITIONS, OffsetsFile, last_batch, state_bytes
+from streaming.spark.checkpoint import LocalCheckpoint, Metadata, OffsetsFile, locked
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.state import blobs, regroup
 
@@ -38,17 +37,16 @@ _AIM_BYTES: Final = 30_000
 
 
 class Layout(NamedTuple):
-    """Numbers fixed in a checkpoint; ``shuffle_partitions`` None: no batch has begun."""
+    """Numbers that a checkpoint freezes; ``shuffle_partitions`` None: no batch has begun."""
 
     buckets: int
     shuffle_partitions: int | None
 
 
 class Resized(NamedTuple):
-    """Result of a resize, or of its dry run.
+    """Result of a resize: bytes of the largest bucket before and after, and where the old checkpoint is now.
 
-    ``largest``: bytes of its largest bucket, before and after. ``aside``: where the old checkpoint is, if something
-    was done.
+    ``aside`` is None after a dry run, and if there was nothing to change.
     """
 
     before: Layout
@@ -84,18 +82,18 @@ def _change(before: int | None, after: int | None) -> str:
 
 def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
     """Give a stopped checkpoint another layout; None keeps what it has."""
-    if is_remote(checkpoint):
+    if checkpoints.is_remote(checkpoint):
         raise BadInput(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
     folder = Path(checkpoint)
     try:
         checkpoints.settle(folder)
         if not folder.exists() or LocalCheckpoint(checkpoint).read() is None:
             raise BadInput(f"--checkpoint {checkpoint}: no checkpoint of ours there")
-        with locked(checkpoint) as held:
-            metadata = held.read()
+        with locked(checkpoint) as store:
+            metadata = store.read()
             if metadata is None:
                 raise BadInput(f"--checkpoint {checkpoint}: no checkpoint of ours there")
-            require_release(checkpoint, metadata)
+            checkpoints.require_release(checkpoint, metadata)
             before = layout(folder, metadata)
             after = Layout(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
             return _resize(folder, metadata, before, after, dry_run=dry_run)
@@ -104,32 +102,32 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
 
 
 def layout(folder: Path, metadata: Metadata) -> Layout:
-    """Return what is frozen in a checkpoint."""
+    """Return the layout of a checkpoint."""
     newest = OffsetsFile.newest(folder)
     return Layout(metadata.buckets, None if newest is None else newest.shuffle_partitions)
 
 
 def outgrown(folder: Path) -> str | None:
-    """Return what to do about a checkpoint whose buckets are too large; None when they are not."""
+    """Return the advice about a checkpoint whose buckets are too large; None if they are not."""
     metadata = LocalCheckpoint(str(folder)).read() if (folder / checkpoints.NAME).exists() else None
     try:
-        total = state_bytes(folder)
+        total = checkpoints.state_bytes(folder)
     except OSError as error:
         raise failures.unusable(str(folder), error) from error
     if metadata is None or total <= _MOST_BYTES * metadata.buckets:
         return None
-    wanted = 1 << (total // _AIM_BYTES).bit_length()
+    buckets = 1 << (total // _AIM_BYTES).bit_length()
     each = total // metadata.buckets // 1000
     return (
         f"its state has outgrown its {metadata.buckets} buckets (some {each} kB each on disk): "
-        f"stop the job, then `rebalance-monitor stream resize --checkpoint {folder} --buckets {wanted}`"
+        f"stop the job, then `rebalance-monitor stream resize --checkpoint {folder} --buckets {buckets}`"
     )
 
 
 def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, dry_run: bool) -> Resized:
     staged = checkpoints.staged(folder)
     shutil.rmtree(staged, ignore_errors=True)  # left by an interrupted resize
-    done = last_batch(folder / "commits")
+    done = checkpoints.last_batch(folder / "commits")
     if done is None and before.shuffle_partitions != after.shuffle_partitions:
         raise BadInput(
             f"--checkpoint {folder}: has not finished a batch; delete it, and start `stream` with the numbers"
@@ -183,12 +181,12 @@ def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[A
 def _carry_over(folder: Path, staged: Path, done: int, after: Layout) -> None:
     """Make the staged checkpoint's only batch the last one that the old checkpoint committed."""
     batch = OffsetsFile.read(folder, done)
-    batch.metadata["conf"][SHUFFLE_PARTITIONS] = str(after.shuffle_partitions)
+    batch.metadata["conf"][checkpoints.SHUFFLE_PARTITIONS] = str(after.shuffle_partitions)
     lines = [batch.version, msgspec.json.encode(batch.metadata), *batch.sources]
     (staged / "offsets" / "0").write_bytes(b"\n".join(lines))
     shutil.copy(folder / "metadata", staged / "metadata")
-    for rewritten in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's checksums of what it wrote
-        (staged / rewritten).unlink(missing_ok=True)
+    for checksum in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's, of the files before they were rewritten
+        (staged / checksum).unlink(missing_ok=True)
     shutil.rmtree(staged / "sources")
     if (folder / "sources").exists():
         shutil.copytree(folder / "sources", staged / "sources")

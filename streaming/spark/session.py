@@ -62,8 +62,8 @@ class SessionOptions:
     ``master``: by default two cores, and four attempts for a task whose Python worker died. ``log_file``: of the JVM
     and the Python workers; None for a temporary one. ``shuffle_partitions`` is frozen in the checkpoint by its first
     batch. ``local_checkpoint``: behind a URL Spark chooses how to write its files. ``java_options`` are the executors'
-    too. ``archive``: the Python archive for executors. ``packages``: coordinates of further
-    jars. ``conf`` overrides this module's Spark properties.
+    too. ``archive``: the Python archive for executors. ``packages``: coordinates of further jars. ``conf`` overrides
+    this module's Spark properties.
     """
 
     master: str = "local[2,4]"
@@ -87,8 +87,8 @@ def installed_pyspark() -> str:
 
         installed = str(__version__)
     if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) < LEAST:
-        wanted = f"pyspark>={'.'.join(map(str, LEAST))}"
-        raise OutsideFailure(f"PySpark {installed} is installed, which is too old: pip install '{wanted}'")
+        oldest = ".".join(map(str, LEAST))
+        raise OutsideFailure(f"PySpark {installed} is installed, which is too old: pip install 'pyspark>={oldest}'")
     return installed
 
 
@@ -135,7 +135,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",
-        # A cluster's drivers must be reachable; on one machine nothing listens beyond loopback.
+        # A cluster's executors must reach the driver; on one machine nothing listens beyond loopback.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options.rstrip(),
         **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
@@ -168,12 +168,13 @@ def _python_archive(file: Path) -> dict[str, str]:
 
 @contextmanager
 def session(options: SessionOptions, stop: threading.Event | None = None) -> Iterator[SparkSession]:
-    """Yield a Spark session in a JVM that ends with this process; under spark-submit in the one there is.
+    """Yield a Spark session in a JVM that ends with this process; under spark-submit in that one's JVM.
 
-    ``stop`` gives up the start by StartStopped: the process must then end, as a JVM may still be starting.
+    Once ``stop`` is set, a start raises StartStopped: the process must then end, as a JVM may still be starting.
     """
     installed_pyspark()
     java()
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     jars = kafka_connector(options.packages) if options.connector else []
@@ -186,8 +187,10 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
         _set_environment(options)
         log4j = _log4j(Path(home), "info" if options.verbose else "warn")
         properties = configuration(options, jars, log4j)
-        with starting(log_file):
+        try:
             context = _started(lambda: _context(properties, log_file, Path(home)), stop or threading.Event())
+        except (PySparkException, OSError) as error:
+            raise OutsideFailure(f"Spark did not start ({error}); its log is {log_file}") from error
         with open_until_gone(context, log_file):
             yield SparkSession.builder.getOrCreate()
 
@@ -203,19 +206,8 @@ def _set_environment(options: SessionOptions) -> None:
 
 
 @contextmanager
-def starting(log_file: Path) -> Iterator[None]:
-    """Report a failed start of Spark as :class:`OutsideFailure`."""
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, OSError) as error:
-        raise OutsideFailure(f"Spark did not start ({error}); its log is {log_file}") from error
-
-
-@contextmanager
 def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
-    """Stop the context at the end; report a JVM that is gone as :class:`OutsideFailure`."""
+    """Stop the context at the end; report a JVM that is gone."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped] # py4j has no types
 
     try:
@@ -253,7 +245,7 @@ def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkC
     def run() -> None:
         try:
             made.set_result(start())
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised on the waiting thread
             made.set_exception(error)
 
     threading.Thread(target=run, name="spark-start", daemon=True).start()
@@ -286,7 +278,7 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
 
 
 def _log4j(folder: Path, level: str) -> Path:
-    """Write log4j's configuration: the console is the log file, and warnings that nobody can act on are off."""
+    """Write log4j's configuration: the console is the log file; warnings that nobody can act on are off."""
     path = folder / "log4j2.properties"
     path.write_text(
         f"""rootLogger.level = {level}

@@ -25,14 +25,13 @@ from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
 from streaming.spark.archives import require_python
-from streaming.spark.checkpoint import Checkpoint, Metadata, OnDataLoss, is_remote
-from streaming.spark.checkpoint_files import OffsetsFile, last_batch
+from streaming.spark.checkpoint import Checkpoint, Metadata, OffsetsFile, OnDataLoss, is_remote, last_batch
 from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
 from streaming.spark.topics import TickTopic
 
 log = logging.getLogger(__name__)
 
-#: Spark's units of an interval, in seconds, by how they begin.
+#: Spark's units of an interval, by their first letters, in seconds.
 _UNITS: Final = {"us": 1e-6, "micro": 1e-6, "ms": 1e-3, "milli": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INTERVAL: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})[a-z]*")
 _LOOK_SECONDS: Final = 0.2
@@ -44,8 +43,8 @@ _KNOWN_SECONDS: Final = 10.0
 class StreamOptions:
     """Options of the job.
 
-    ``checkpoint`` is a folder or URL; ``max_offsets_per_trigger`` None: no limit; ``trigger_interval`` a Spark interval
-    (``2 seconds``), None: batches follow each other at once; ``buckets`` None: as in the checkpoint.
+    ``checkpoint`` is a folder or URL. ``trigger_interval`` is a Spark interval (``2 seconds``), None: batches follow
+    each other at once. ``buckets`` None: as in the checkpoint.
     """
 
     checkpoint: str
@@ -61,14 +60,14 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         archive, master = self.session.archive, self.session.master
-        if archive is not None and master.startswith("local"):
-            raise BadInput(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
         if archive is not None:
+            if master.startswith("local"):
+                raise BadInput(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
             require_python("--archive", archive, exists=True)
 
     @property
     def pause_seconds(self) -> float:
-        """Return how long an event waits at most for the next batch to begin, by ``trigger_interval``."""
+        """Return the longest time that an event waits for the next batch to begin, by ``trigger_interval``."""
         parts = _INTERVAL.findall((self.trigger_interval or "").lower())
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
@@ -80,7 +79,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Result of :func:`prepare`, with the metadata that is wanted, and of :func:`claim`, with the checkpoint's."""
+    """Result of :func:`prepare`, with the metadata of a new checkpoint, and of :func:`claim`, with the checkpoint's."""
 
     settings: Settings
     options: StreamOptions
@@ -91,7 +90,7 @@ class Prepared:
 
 
 def prepare(settings: Settings, options: StreamOptions) -> Prepared:
-    """Check rights and topics; the checkpoint stays untouched."""
+    """Check rights and topics; the checkpoint is not touched."""
     log.info("PySpark %s", installed_pyspark())
     cluster = require(settings, "stream")
     states = ensure_topics(settings, written(settings))
@@ -147,19 +146,19 @@ class Span(NamedTuple):
 def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
     """Return which of the records that a start reads are gone from the topic; an empty text if none are.
 
-    Spark would only notice while it runs. Behind a URL it does.
+    With a checkpoint behind a URL, Spark itself detects them while it runs.
     """
     if is_remote(location):
         return ""
-    wanted = {number: span for number, span in spans(location, metadata.topic).items() if number < metadata.partitions}
-    ends = bounds(settings.kafka, [(metadata.topic, number) for number in wanted])
-    return "; ".join(missing_spans(wanted, {number: there for (_, number), there in ends.items()}))
+    read = {number: span for number, span in spans(location, metadata.topic).items() if number < metadata.partitions}
+    ends = bounds(settings.kafka, [(metadata.topic, number) for number in read])
+    return "; ".join(missing_spans(read, {number: end for (_, number), end in ends.items()}))
 
 
 def repeated_records(settings: Settings, location: str, topic: str) -> int:
-    """Return how many records the stream had read, by its last heartbeat, beyond what the checkpoint has.
+    """Return how many records the stream had read, by its last heartbeat, behind the checkpoint's offsets.
 
-    There are some where an older copy of the checkpoint was put back.
+    There are some if the checkpoint was replaced by an older copy.
     """
     if is_remote(location):
         return 0
@@ -173,7 +172,7 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
 
 
 def spans(location: str, topic: str) -> dict[int, Span]:
-    """Return what a start reads at least, by partition; nothing before the first batch is done."""
+    """Return the offsets that a start reads at least, by partition; none before the first batch is done."""
     folder = Path(location)
     done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
     if done is None or begun is None:
@@ -182,14 +181,14 @@ def spans(location: str, topic: str) -> dict[int, Span]:
         begins, ends = (OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun))
     except msgspec.MsgspecError as error:
         raise failures.damaged(location, f"{folder / 'offsets'} is damaged") from error
-    # After a loss Spark has noted a batch that ends before it begins.
+    # After a loss, Spark's batch ends before it begins.
     return {number: Span(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
 
 
-def missing_spans(wanted: Mapping[int, Span], there: Mapping[int, tuple[int, int]]) -> Iterator[str]:
-    """Yield what is gone, a phrase for each partition; ``there``: earliest and next offset by partition."""
-    for number, (begin, end) in sorted(wanted.items()):
-        low, high = there[number]
+def missing_spans(read: Mapping[int, Span], ends: Mapping[int, tuple[int, int]]) -> Iterator[str]:
+    """Yield a phrase for each partition that lost records; ``ends``: earliest and next offset by partition."""
+    for number, (begin, end) in sorted(read.items()):
+        low, high = ends[number]
         if begin < low:
             yield f"partition {number} begins at {low}, and is read from {begin} on"
         elif high < end:
@@ -206,14 +205,13 @@ def lost_message(topic: str, what: str) -> str:
 
 
 def _describe_topics(settings: Settings) -> dict[str, Identity]:
-    wanted = (*written(settings), settings.topics.ticks)
+    names = (*written(settings), settings.topics.ticks)
     by = time.monotonic() + _KNOWN_SECONDS
     while True:
-        identities = identify(settings.kafka, wanted)
-        there = {name: topic for name, topic in identities.items() if topic is not None}
-        if len(there) == len(wanted):
-            return there
+        topics = {name: topic for name, topic in identify(settings.kafka, names).items() if topic is not None}
+        if len(topics) == len(names):
+            return topics
         if time.monotonic() > by:
-            missing = ", ".join(name for name in wanted if name not in there)
+            missing = ", ".join(name for name in names if name not in topics)
             raise ClusterUnavailable(f"topics {missing}: created, but the cluster does not describe them")
         time.sleep(_LOOK_SECONDS)

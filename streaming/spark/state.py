@@ -1,11 +1,11 @@
-"""The groups of a checkpoint: in which bucket each is, a decoder for Spark's state reader, and ``inspect-state``.
+"""The state of a checkpoint: buckets of groups, each one blob, and ``inspect-state``.
 
-Spark reads its own state as a table (``spark.read.format("statestore")``). Each row is a bucket of groups, as one
-blob; :func:`groups` decodes it.
+Spark reads its own state as a table (``spark.read.format("statestore")``) with a row a bucket.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,8 +16,7 @@ import msgspec
 
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket, TrackedGroup
-from streaming.spark.checkpoint import is_remote, settle
-from streaming.spark.checkpoint_files import last_batch
+from streaming.spark.checkpoint import is_remote, last_batch, settle
 from streaming.spark.failures import of_checkpoint, spark_errors, unusable
 from streaming.spark.session import SessionOptions, jvm_path, session
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _MASK: Final = 0xFFFFFFFF
 #: Spark's seed for hash partitioning.
 _SEED: Final = 42
-#: More buckets are even enough by chance, and the query's plan would grow with the list.
+#: More buckets are spread evenly enough by chance, and the query's plan would grow with the list.
 _CHOSEN_UP_TO: Final = 256
 
 
@@ -48,8 +47,7 @@ class InspectedGroup(NamedTuple):
 def groups(blob: bytes) -> dict[str, Mapping[str, Any]]:
     """Return the state of each group of a bucket, as plain dicts, by group id.
 
-    Args:
-        blob: ``value.groupState.blob`` of a row of ``spark.read.format("statestore").load(checkpoint)``.
+    ``blob``: ``value.groupState.blob`` of a row of ``spark.read.format("statestore").load(checkpoint)``.
     """
     bucket = Bucket(bytes(blob))
     return {group_id: _fields(bucket.get(group_id)) for group_id in bucket}
@@ -98,8 +96,8 @@ def bucket_numbers(buckets: int) -> list[int]:
     """Return the numbers of the buckets, chosen so that Spark spreads them evenly over its tasks.
 
     A bucket goes to the task ``pmod(murmur3(number), tasks)``. Of the numbers 0 to 15 two tasks get 7 and 9, and a
-    batch takes as long as the longer one. Numbers whose hashes leave every remainder once give each task the same,
-    for any number of tasks that divides ``buckets``.
+    batch takes as long as its longest task. Numbers whose hashes leave every remainder once are spread evenly over any
+    number of tasks that divides ``buckets``.
     """
     if buckets > _CHOSEN_UP_TO:
         return list(range(buckets))
@@ -141,16 +139,16 @@ def _rotate(word: int, bits: int) -> int:
 
 
 def _fields(tracked: TrackedGroup) -> dict[str, Any]:
-    heard = {member: _named(heard) for member, heard in tracked.heartbeats.items()}
+    heartbeats = {member: _named(heartbeat) for member, heartbeat in tracked.heartbeats.items()}
     state = msgspec.to_builtins(_named(tracked.state))
-    return {"state": state, "heard": heard, "forgetAt": tracked.forget_at or None}
+    return {"state": state, "heard": heartbeats, "forgetAt": tracked.forget_at or None}
 
 
 def _named(value: Any) -> Any:
-    """Return a struct that the blob keeps as an array as a dict with its fields' names, and so its parts."""
+    """Return a value in which structs, which the blob has as arrays, are dicts with camelCase names of fields."""
     if isinstance(value, msgspec.Struct):
         return {
-            _camel(name): _named(field)
+            re.sub(r"_(\w)", lambda match: match[1].upper(), name): _named(field)
             for name in value.__struct_fields__
             if name != "applied" and (field := getattr(value, name)) is not msgspec.UNSET
         }
@@ -159,8 +157,3 @@ def _named(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_named(item) for item in value]
     return value
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)

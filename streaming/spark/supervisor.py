@@ -1,7 +1,4 @@
-"""Decide what the job does next: pure, from the batches that ended, the cluster's topics and the time.
-
-:mod:`streaming.spark.job` starts and stops the query with the numbers that are here.
-"""
+"""Decides what the job does next: pure, from the ended batches, the cluster's topics and the time."""
 
 from __future__ import annotations
 
@@ -36,25 +33,18 @@ class TopicGone(OutsideFailure):
 
 
 class Action(Enum):
-    """Next step of the job; most of them restart the query."""
+    """Next step of the job; all but the first two restart the query."""
 
     CONTINUE = auto()
-    #: A timer is due.
-    TICK = auto()
-    #: With another limit of events a batch.
-    CHANGE_LIMIT = auto()
+    TICK = auto()  # a timer is due
+    CHANGE_LIMIT = auto()  # of events a batch
     READ_ALL_PARTITIONS = auto()
-    #: Secrets or certificates were renewed.
     RENEW_SECRETS = auto()
-    #: A topic is missing: describe the topics again.
-    CONFIRM_TOPICS = auto()
+    CONFIRM_TOPICS = auto()  # a topic is missing: describe the topics again
 
 
 class BatchLimit:
-    """Most events of a batch: lowered after a batch of too many bytes, and doubled again after full smaller ones.
-
-    Spark fixes it when a query starts, so a change restarts the query.
-    """
+    """Most events of a batch, fixed at a query's start: lowered after too many bytes, doubled after full small ones."""
 
     def __init__(self, most: int | None) -> None:
         self.value = most
@@ -62,7 +52,7 @@ class BatchLimit:
         self._next = most
 
     def add_batch(self, events: int, size: int) -> None:
-        """Adapt to a batch: its events, and the bytes of their values."""
+        """Adapt the limit to a batch's number of events and the bytes of their values."""
         if self.value is None or self._most is None or not 0 < events <= self.value:
             return  # a larger batch was planned before the limit fell
         if size > _MOST_BYTES:
@@ -72,13 +62,12 @@ class BatchLimit:
 
     def has_changed(self) -> bool:
         """Return True if the query must restart with another limit, which ``value`` then is."""
-        changed = self._next != self.value
-        self.value = self._next
-        return changed
+        previous, self.value = self.value, self._next
+        return previous != self.value
 
 
 class Timers:
-    """The next timer of every bucket. Before the first tick none is known, so the first tick is due at once."""
+    """The next timer of every bucket. None is known before the first tick, which is due at once."""
 
     def __init__(self) -> None:
         self._due: dict[int, int] = {}
@@ -91,12 +80,10 @@ class Timers:
 
     def is_due(self, now: float) -> bool:
         """Return True if a tick is due at ``now``, seconds since the epoch; the tick then counts as written."""
-        earliest = min((ms for ms in self._due.values() if ms), default=None)
-        wanted = self._first or (earliest is not None and earliest <= now * 1000)
-        if not wanted or now - self._last < _APART_SECONDS:
+        is_due = self._first or any(0 < ms <= now * 1000 for ms in self._due.values())
+        if not is_due or now - self._last < _APART_SECONDS:
             return False
-        self._first = False
-        self._last = now
+        self._first, self._last = False, now
         return True
 
 
@@ -104,13 +91,14 @@ class PartitionGrowth:
     """Decides when new partitions of the membership topic are read, so that each group's events stay in order.
 
     A group that hashes to a new partition has older events in an old one, and neither Kafka nor Spark orders the
-    two. So the query reads the old partitions alone until producers have noticed (:data:`SETTLE_SECONDS`) and all
-    that is in the old partitions then is read. With growth by a whole multiple (4 → 8) every group stays or moves
-    to a new partition; otherwise groups move between old partitions too, and no reader can keep their order.
+    two. So the query reads only the old partitions until producers use the new ones (:data:`SETTLE_SECONDS`), and then
+    to their ends. With growth by a whole multiple (4 → 8) every group stays or moves to a new partition. Otherwise
+    groups move between old partitions too, and no reader can keep their order.
     """
 
     def __init__(self, topic: str, partitions: int) -> None:
-        self.partitions = self.target = partitions  # that are read, and that the topic has
+        #: The number of partitions that are read, and that the topic has.
+        self.partitions = self.target = partitions
         #: The next offset of each partition, as of the last batch.
         self.offsets: Mapping[int, int] = {}
         self._topic = topic
@@ -121,7 +109,7 @@ class PartitionGrowth:
 
     @property
     def is_pending(self) -> bool:
-        """True if there are partitions that are not read yet."""
+        """True if some partitions are not read yet."""
         return self.target > self.partitions
 
     def set_count(self, partitions: int, now: float) -> bool:
@@ -133,7 +121,7 @@ class PartitionGrowth:
         return True
 
     def set_ends(self, ends: Mapping[int, int], now: float) -> None:
-        """Set where the old partitions end at ``now``; ignored until producers have settled, and afterwards."""
+        """Set where the old partitions end; only the first time after producers use the new ones counts."""
         if self.is_pending and self._ends is None and now - self._since >= SETTLE_SECONDS:
             self._ends, self._ends_at = dict(ends), now
 
@@ -154,7 +142,7 @@ class PartitionGrowth:
         return read or self._idle_at > self._ends_at
 
     def finish(self) -> None:
-        """All partitions are read from now on."""
+        """Read all partitions from now on."""
         self.partitions = self.target
         self._ends = None
 
@@ -165,7 +153,7 @@ class Supervisor:
     Attributes:
         applied_up_to: the batches applied all events before this time; None before the first batch.
         log_ends: the next offset of each partition that is read, open transactions included.
-        blocked: a transaction that has been open for too long; None without one.
+        blocked: a transaction that is open for too long; None without one.
     """
 
     def __init__(
@@ -186,7 +174,7 @@ class Supervisor:
         self._open: list[OpenTransaction] = []
 
     def take_warnings(self) -> Sequence[str]:
-        """Return the warnings since the last call, oldest first."""
+        """Return the new warnings, oldest first."""
         warnings, self._warnings = self._warnings, []
         return warnings
 
@@ -200,8 +188,7 @@ class Supervisor:
 
     def set_contact(self, trouble: str | None) -> None:
         """Set why the cluster did not answer the last request; None when it did."""
-        news = self._contact.news(trouble)
-        if news is not None:
+        if (news := self._contact.news(trouble)) is not None:
             self._warnings.append(news)
 
     def set_topics(self, topics: Mapping[str, Identity | None], now: float) -> None:
@@ -219,7 +206,7 @@ class Supervisor:
                 raise TopicGone(_recreated_output(name, previous, current))
 
     def require_topics(self) -> None:
-        """Return if the last description had every topic."""
+        """Raise TopicGone if the last description lacked a topic."""
         names = self._missing
         if not names:
             return
@@ -255,7 +242,7 @@ class Supervisor:
 
     @property
     def reached(self) -> float | None:
-        """Return until when all events are applied, which nothing behind an open transaction is; or None."""
+        """Return the time up to which all events are applied; none behind an open transaction is."""
         opened = [blocked.since for blocked in self._open]
         return None if self.applied_up_to is None else min([self.applied_up_to, *opened])
 

@@ -213,7 +213,7 @@ def test_strimzi_user_has_the_components_rights() -> None:
 
 def test_strimzi_topics_are_those_that_topics_creates() -> None:
     settings = Settings().topics
-    wanted = {topic.name: (topic.required_policy) for topic in monitor_topics(settings)}
+    wanted = {topic.name: (topic.wanted_cleanup_policy) for topic in monitor_topics(settings)}
     found = {
         resource["spec"]["topicName"]: resource["spec"]["config"]["cleanup.policy"]
         for _, resource in resources()

@@ -28,7 +28,7 @@ from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
 from streaming.settings.config import as_toml, load
 from streaming.spark import checkpoint, resize
-from streaming.spark.checkpoint_files import last_batch
+from streaming.spark.checkpoint import last_batch
 from streaming.spark.state import InspectedGroup
 from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streaming.spark import checkpoint_files
+from streaming.spark import checkpoint
 from tests.support.command import command
 from tests.support.file_stream import Written
 from tests.support.histories import Topic, as_topic
@@ -61,7 +61,7 @@ def test_query_writes_the_same_bytes_as_the_pure_functions(tmp_path: Path) -> No
             wanted[topic, key].sort(key=repr)
     assert written == wanted
     assert diffs == sum(len(rows) for (topic, _), rows in wanted.items() if topic == SINKS.diffs)
-    assert checkpoint_bytes(tmp_path / "played/checkpoint") <= 20 * checkpoint_files.state_bytes(
+    assert checkpoint_bytes(tmp_path / "played/checkpoint") <= 20 * checkpoint.state_bytes(
         tmp_path / "played/checkpoint"
     )
 

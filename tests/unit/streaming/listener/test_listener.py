@@ -110,7 +110,7 @@ def test_a_pattern_names_no_topics() -> None:
     subscribed: list[list[str]] = []
 
     class Client:
-        def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        def subscribe(self, _: list[str], **callbacks: Any) -> None:
             assert callbacks.keys() == {"on_assign", "on_revoke", "on_lost"}
 
     class Wrapped(confluent_module.ConfluentReporting, Client):

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from streaming.monitor.outputs import SOURCE
 from streaming.recording.anonymise import anonymised
-from streaming.recording.file import RecordedSettings
+from streaming.recording.file import RecordedSettings, record_log
 from streaming.recording.history import RecordedHistory
-from streaming.recording.recorder import record_log
 from streaming.records import events
 from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, Evidence, ObservedMember

@@ -9,8 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.recording.file import DamagedRecording, RecordedSettings, Recording, RecordingHeader, write_recording
-from streaming.recording.recorder import LoadedRecording, load, record_log
+from streaming.recording.file import (
+    DamagedRecording,
+    RecordedSettings,
+    Recording,
+    RecordingHeader,
+    read_recording,
+    record_log,
+    write_recording,
+)
 from tests.support.pure_stream import SINKS
 from tests.support.recorded import membership_log
 from tests.unit.streaming.recording.test_history import in_records
@@ -29,8 +36,8 @@ def written(begin: int = 0) -> bytes:
 WHOLE = written()
 
 
-def opened(data: bytes) -> LoadedRecording:
-    return load(Recording(io.BytesIO(data), "a.rmlog"))
+def opened(data: bytes) -> Recording:
+    return read_recording(io.BytesIO(data), "a.rmlog")
 
 
 def test_written_records_are_read_unchanged() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from assignors.errors import BadInput
-from streaming.recording.file import Recording
-from streaming.recording.recorder import load
+from streaming.recording.file import read_recording
 from streaming.records.events import Annotation, Event
 from streaming.serve.recorded import RecordedSource, serve_recording
 from streaming.serve.server import FeedServer
@@ -19,7 +18,7 @@ from tests.support.feed_server import Running
 from tests.support.wait import eventually
 from tests.unit.streaming.recording.test_file import WHOLE
 
-RECORDING = load(Recording(io.BytesIO(WHOLE), "a.rmlog"))
+RECORDING = read_recording(io.BytesIO(WHOLE), "a.rmlog")
 
 
 def test_every_output_is_given_once() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from streaming.spark.checkpoint_files import OffsetsFile, last_batch, state_bytes
+from streaming.spark.checkpoint import OffsetsFile, last_batch, state_bytes
 
 
 def task(checkpoint: Path, number: int) -> Path:

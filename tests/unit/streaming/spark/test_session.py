@@ -6,6 +6,7 @@ import threading
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyspark
 import pytest
@@ -23,7 +24,6 @@ from streaming.spark.session import (
     installed_pyspark,
     kafka_connector,
     open_until_gone,
-    starting,
 )
 from streaming.spark.start import StreamOptions
 
@@ -81,10 +81,17 @@ def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
 
 
 @pytest.mark.parametrize("error", [PySparkRuntimeError("no JVM"), FileNotFoundError("no java")])
-def test_a_failed_start_is_reported_with_its_log(error: Exception) -> None:
-    says = r"Spark did not start \(no .*\); its log is spark\.log"
-    with pytest.raises(OutsideFailure, match=says), starting(LOG):
-        raise error
+def test_a_failed_start_is_reported_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(session, "_set_environment", lambda _: None)
+    monkeypatch.setattr(session, "_context", Mock(side_effect=error))
+    log_file = tmp_path / "spark.log"
+    with (
+        pytest.raises(OutsideFailure, match=rf"Spark did not start \(no .*\); its log is {log_file}"),
+        session.session(SessionOptions(connector=False, log_file=log_file)),
+    ):
+        pass
 
 
 def test_start_is_aborted_when_the_program_stops() -> None:
