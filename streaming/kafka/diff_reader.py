@@ -24,7 +24,7 @@ from streaming.records import codec
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 
-#: Repeats come from a batch that Spark writes again, close to the first copy. The most ids kept:
+#: Most ids kept. Repeats are close to the first copy: they come from a batch that Spark writes again.
 REMEMBERED_IDS = 200_000
 
 _decoder = msgspec.json.Decoder(Diff)
@@ -49,9 +49,9 @@ class DiffReader(Closing):
     """Follows the diff topic without a consumer group.
 
     Args:
-        from_beginning: start at the earliest diff; otherwise only diffs that land from now on.
-        positions: ``{partition: next offset}`` of an earlier reader; it goes on there.
-        topic_id: that reader's; if the topic was made again since, it is read from its beginning.
+        from_beginning: start at the earliest diff; otherwise read new diffs only.
+        positions: ``{partition: next offset}`` of an earlier reader, to continue there.
+        topic_id: that reader's; a topic that was made again since is read from its beginning.
         follow: wait for a topic that is deleted, and read it from its beginning once it is made again; otherwise
             that is an error.
     """
@@ -85,7 +85,7 @@ class DiffReader(Closing):
 
     @property
     def topic_id(self) -> str | None:
-        """The id of the topic that the positions are of; None while there is none."""
+        """The id of the topic; None while it does not exist."""
         return self._reader.ids.get(self._topic)
 
     @property
@@ -120,7 +120,7 @@ class DiffReader(Closing):
         return DiffRecord(ce_id, diff, value, partition, offset)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._reader.close()
 
 

@@ -1,6 +1,6 @@
-"""Tokens of OAUTHBEARER: for kafka-python by the client credentials grant (RFC 6749, 4.4), and AWS's for both clients.
+"""Tokens of OAUTHBEARER: of the client credentials grant (RFC 6749, 4.4) for kafka-python, and AWS's for both clients.
 
-librdkafka requests those of the grant itself, and the Java clients all of theirs.
+librdkafka itself requests tokens of the grant, and the Java clients all tokens.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ class ClientCredentials(AbstractTokenProvider):
         self._settings = settings
 
     def token(self) -> str:
-        """Return a new token.
-
-        Raises:
-            OSError: the endpoint does not answer, or refuses the client.
-        """
+        """Return a new token; raise OSError if the endpoint does not answer, or refuses the client."""
         settings = self._settings
         credentials = f"{quote(settings.sasl_oauthbearer_client_id or '')}:{quote(settings.client_secret)}"
         scope = settings.sasl_oauthbearer_scope
@@ -53,20 +49,16 @@ class ClientCredentials(AbstractTokenProvider):
 
 
 def aws_token(region: str) -> tuple[str, float]:
-    """Return a token for Amazon MSK and the time it expires, in seconds.
-
-    Raises:
-        OutsideFailure: the extra `aws` is not installed, or there are no AWS credentials.
-    """
+    """Return a token for Amazon MSK, and when it expires, in seconds since the epoch."""
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
         from botocore.exceptions import BotoCoreError
     except ImportError as error:
-        needed = "pip install 'kafka-rebalance-monitor[aws]'"
-        raise OutsideFailure(f"kafka.sasl_mechanism AWS_MSK_IAM needs the extra `aws`: {needed}") from error
+        command = "pip install 'kafka-rebalance-monitor[aws]'"
+        raise OutsideFailure(f"kafka.sasl_mechanism AWS_MSK_IAM needs the extra `aws`: {command}") from error
     try:
         token, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
-    except (BotoCoreError, ValueError, AttributeError) as error:  # the last one where it finds none
+    except (BotoCoreError, ValueError, AttributeError) as error:  # AttributeError: no credentials
         raise OutsideFailure(
             f"kafka.sasl_mechanism AWS_MSK_IAM: no AWS credentials; give it a role, or set AWS_PROFILE ({error})"
         ) from error

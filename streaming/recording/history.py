@@ -29,8 +29,6 @@ from streaming.records.episodes import (
 
 _diffs: Final = msgspec.json.Decoder(Diff)
 _assignments: Final = msgspec.json.Decoder(LatestAssignment)
-
-
 #: Records that are applied at once.
 _BATCH: Final = 1000
 
@@ -145,8 +143,8 @@ class RecordedHistory:
     @property
     def episodes(self) -> list[EpisodeRecord]:
         """The newest record of each episode."""
-        found = [EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)]
-        return explain_episodes(found, self.incidents)
+        records = [EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)]
+        return explain_episodes(records, self.incidents)
 
     @property
     def incidents(self) -> list[IncidentRecord]:

@@ -1,4 +1,4 @@
-"""Reports in one file: HTML that loads nothing, or Markdown; with a timeline of who owned partitions."""
+"""Reports in one file: HTML that loads nothing, or Markdown; with a timeline of partition owners."""
 
 from __future__ import annotations
 

@@ -72,14 +72,6 @@ class BucketRows(NamedTuple):
     bytes: int
 
 
-class BucketStep(NamedTuple):
-    """Result of one batch of a bucket: what to write, its state if it changed, and its report."""
-
-    writes: list[Write]
-    blob: bytes | None
-    report: BucketReport
-
-
 #: ``(batch, bucket, report)``. A deque may grow on one thread (PySpark's, in the driver) while another empties it.
 _Lines = deque[tuple[int, int, BucketReport]]
 
@@ -95,9 +87,9 @@ class _Append(AccumulatorParam[_Lines]):
 
 
 class BucketReports:
-    """In the driver: what the buckets of each batch report, through a Spark accumulator.
+    """The buckets' reports of each batch in the driver, received through a Spark accumulator.
 
-    Spark's ``observe`` would put operators into the plan that are planned, compiled and run in every batch.
+    Spark's ``observe`` would add operators to the plan, which are planned, compiled and run in every batch.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -105,9 +97,9 @@ class BucketReports:
         self._batches: defaultdict[int, dict[int, BucketReport]] = defaultdict(dict)
 
     def of_batch(self, batch: int) -> Mapping[int, BucketReport]:
-        """Return the report of every bucket in a batch that ended, and forget it and older ones.
+        """Return the report of every bucket in an ended batch, and delete it and older ones.
 
-        A task that ran twice reports the same twice; the last report counts.
+        Of a task that ran twice, the last report counts.
         """
         lines = self.accumulator.value
         while lines:
@@ -131,8 +123,10 @@ def operator(sinks: Sinks, reports: Accumulator[_Lines]) -> Callable[..., Iterat
     return partial(_bucket_batch, sinks, reports)
 
 
-def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> BucketStep:
-    """Apply one batch, of the time ``now_ms``, to a bucket with this state."""
+def step(
+    blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks
+) -> tuple[list[Write], bytes | None, BucketReport]:
+    """Apply one batch, of the time ``now_ms``, to a bucket; return outputs, its state if changed, and its report."""
     bucket = Bucket(blob)
     writes = process(bucket, rows.records, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)
@@ -141,7 +135,7 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
     due = min(bucket.due.values(), default=0)
     written = topics.count(sinks.diffs), topics.count(sinks.dead_letters)
     report = BucketReport(due, *written, rows.oldest, rows.bytes, sum(map(is_retired, rows.records)))
-    return BucketStep(writes, changed, report)
+    return writes, changed, report
 
 
 def _bucket_batch(
@@ -149,7 +143,7 @@ def _bucket_batch(
 ) -> Iterator[pd.DataFrame]:
     rows = read(frames)
     blob = bytes(state.get[0]) if state.exists else None
-    # Not a column: Spark would compile code with the time as a literal for every batch.
+    # The time is not a column: Spark would compile code with it as a literal for every batch.
     writes, changed, report = step(blob, rows, state.getCurrentProcessingTimeMs(), sinks)
     if changed is not None:
         state.update((changed,))
@@ -173,7 +167,7 @@ def read(frames: Iterable[pd.DataFrame]) -> BucketRows:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    """Return the record of a row; its headers are packed as JSON where they are not those of our codec."""
+    """Return the record of a row, whose headers are JSON if they are not those of our codec."""
     if row[8] is None:
         return Record._make(row[:9])
     partition, offset, key, value = row[:4]
@@ -182,7 +176,7 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def frame(writes: Iterable[Write]) -> pd.DataFrame:
-    """Return the output frame, made from columns of objects: pandas has no null for numbers, and is slow by row."""
+    """Return the output frame, from columns of objects: pandas has no null for numbers, and is slow by row."""
     import pandas as pd
 
     columns = zip(*map(row, writes), strict=True)

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
-from streaming.listener.listener import KEPT, ReportedConsumer, read_clocks
+from streaming.listener.listener import KEPT, Reporter, read_clocks
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 from tests.support.following import Following
@@ -67,9 +67,9 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
         listener.close(5)
 
 
-def _reported_members(speaker: ReportedConsumer) -> set[str]:
+def _reported_members(reporter: Reporter) -> set[str]:
     return {
         event.data.member_id
-        for event in speaker.membership.renewed(read_clocks())
+        for event in reporter.membership.renewed(read_clocks())
         if isinstance(event.data, MemberJoined)
     }
