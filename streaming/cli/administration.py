@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from assignors.errors import BadInput
+from assignors.errors import BadInput, OutsideFailure
 from streaming.cli.options import AsJson, connected, example, flag, offline, option
 from streaming.cli.output import answer, camel_case
 from streaming.process.plain import say
@@ -34,7 +34,7 @@ def broker(
     as_json: AsJson = False,
 ) -> None:
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
-    from streaming.kafka.broker import BrokerDied, EmbeddedBroker
+    from streaming.kafka.broker import EmbeddedBroker
     from streaming.kafka.runtime import DEFAULT_VERSION
     from streaming.process.service import stop_on_signals
 
@@ -51,7 +51,7 @@ def broker(
         answer([place], [text], as_json=as_json)
         while not stop.wait(0.2):
             if not embedded.running:
-                raise BrokerDied(f"the broker ended with status {embedded.wait()}; see {embedded.log_path}")
+                raise OutsideFailure(f"the broker ended with status {embedded.wait()}; see {embedded.log_path}")
 
 
 config = typer.Typer(

@@ -81,7 +81,7 @@ class BaseCollector(ABC):
             NotAllowed: an ACL is missing, or was removed.
             Superseded: another collector has taken over.
             ForeignLayout: the offsets topic is not written by Apache Kafka.
-            BadInput, TopicsNotCreated, NotPublished: as named.
+            BadInput, OutsideFailure, NotPublished: as named.
         """
         kafka = self._settings.kafka
         try:

@@ -17,14 +17,14 @@ from uuid import uuid4
 
 import msgspec
 
-from assignors.errors import BadInput
+from assignors.errors import BadInput, OutsideFailure
 from streaming.demo.agreement import Agreement, ReportLine, after, compare
 from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import answer_of, confluent_config
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
 from streaming.kafka.runtime import free_ports
-from streaming.kafka.topics import TopicsNotCreated, ensure_topics
+from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children
 from streaming.process.plain import warn
 from streaming.records.diffs import Diff
@@ -141,7 +141,7 @@ def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
             answer_of(future)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error
+                raise OutsideFailure(f"topic {name}: {error.args[0].str()}") from error
 
 
 @contextmanager

@@ -44,10 +44,6 @@ class PortInUse(OutsideFailure):
     """The port is in use."""
 
 
-class BrokerDied(OutsideFailure):
-    """The broker ended while starting."""
-
-
 class EmbeddedBroker:
     """A one-node KRaft cluster on 127.0.0.1; a context manager.
 
@@ -94,7 +90,7 @@ class EmbeddedBroker:
     def port(self) -> int:
         """The port that clients connect to; set by the first start."""
         if self._ports is None:
-            raise BrokerDied("the broker was never started")
+            raise OutsideFailure("the broker was never started")
         return self._ports[0]
 
     @property
@@ -116,7 +112,7 @@ class EmbeddedBroker:
         """Start it and return once it answers; do nothing while it is running.
 
         Raises:
-            BrokerDied: the process ended, or does not answer in a minute; the message has its reason.
+            OutsideFailure: the process ended, or does not answer in a minute; the message has its reason.
             OutsideFailure: as :func:`streaming.kafka.runtime.prepare`.
         """
         if self.running:
@@ -215,7 +211,7 @@ class EmbeddedBroker:
             if process.wait(0.02) is not None:
                 self._explain(process, port, logged)
             if time.monotonic() > by:
-                raise BrokerDied(f"the broker's port {port} is not open after a minute; see {self.log_path}")
+                raise OutsideFailure(f"the broker's port {port} is not open after a minute; see {self.log_path}")
         client = kafka_admin.AdminClient(confluent_config(KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}")))
         while True:
             if process.poll() is not None:
@@ -225,7 +221,7 @@ class EmbeddedBroker:
                     return
             except KafkaException as error:
                 if time.monotonic() > by:
-                    raise BrokerDied(
+                    raise OutsideFailure(
                         f"the broker does not answer after a minute ({error.args[0].str()}); see {self.log_path}"
                     ) from error
 
@@ -239,7 +235,8 @@ class EmbeddedBroker:
         # The deepest cause says most; it comes last: "Caused by: …ConfigException: …".
         causes = [line for line in exceptions if line.startswith("Caused by")]
         reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0].strip()
-        raise BrokerDied(f"the broker ended with status {process.poll()} while starting: {reason}; see {self.log_path}")
+        ended = f"the broker ended with status {process.poll()} while starting"
+        raise OutsideFailure(f"{ended}: {reason}; see {self.log_path}")
 
 
 def _listens(port: int) -> bool:

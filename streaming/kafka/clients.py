@@ -48,10 +48,6 @@ class ClusterUnavailable(OutsideFailure):
     """The Kafka cluster does not answer."""
 
 
-class AnotherCluster(OutsideFailure):
-    """Another cluster answers at the address than before."""
-
-
 class OncePerMinute(logging.Filter):
     """Lets the same text through once a minute: librdkafka logs each failed connection several times a second."""
 
@@ -111,14 +107,10 @@ def reader_config(settings: KafkaSettings, group_id: str) -> dict[str, Any]:
     }
 
 
-def java_config(settings: KafkaSettings) -> dict[str, str]:
-    """Return the properties of the Java clients."""
-    return {"bootstrap.servers": settings.bootstrap_servers, **security.java(settings)}
-
-
 def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the options of Spark's Kafka source and sink: Java properties behind ``kafka.``."""
-    return {f"kafka.{name}": value for name, value in {**java_config(settings), **(extra or {})}.items()}
+    """Return the options of Spark's Kafka source and sink: the Java clients' properties behind ``kafka.``."""
+    properties = {"bootstrap.servers": settings.bootstrap_servers, **security.java(settings), **(extra or {})}
+    return {f"kafka.{name}": value for name, value in properties.items()}
 
 
 def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) -> str:
@@ -168,13 +160,13 @@ def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
 
 
 def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
-    """Raise AnotherCluster if a cluster with another id answers."""
+    """Raise OutsideFailure if a cluster with another id answers."""
     try:
         current = check_reachable(settings)
     except ClusterUnavailable:
         return
     if current != cluster_id:
-        raise AnotherCluster(
+        raise OutsideFailure(
             f"cluster {settings.bootstrap_servers}: another cluster answers now ({current}, before {cluster_id}); "
             "each has a checkpoint and a history of its own, start again for this one"
         )

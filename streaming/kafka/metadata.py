@@ -238,20 +238,18 @@ class OffsetRequest:
         offsets: dict[Place, int] = {}
         refused = set()
         for partition, future in pending.items():
-            error = future.exception()
-            if error is not None:  # without a leader now, or deleted
-                if _error_name(error) == "TOPIC_AUTHORIZATION_FAILED":
+            try:
+                offset = answer_of(future).offset
+            except KafkaException as error:  # without a leader now, or deleted
+                if error.args[0].name() == "TOPIC_AUTHORIZATION_FAILED":
                     refused.add(partition.topic)
-            elif (offset := future.result().offset) >= 0:  # a leader that is about to move answers OFFSET_INVALID
+                continue
+            if offset >= 0:  # a leader that is about to move answers OFFSET_INVALID
                 offsets[partition.topic, partition.partition] = offset
         if not offsets:  # a client that lost its brokers may never answer again (see Stall)
             self._admin = None
         self.refused = frozenset(refused)
         return offsets
-
-
-def _error_name(error: BaseException) -> str:
-    return error.args[0].name() if error.args and hasattr(error.args[0], "name") else ""
 
 
 def known_ends(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, int]:

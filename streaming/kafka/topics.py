@@ -31,10 +31,6 @@ _SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
-class TopicsNotCreated(OutsideFailure):
-    """The topics could not be created."""
-
-
 @dataclass(frozen=True, slots=True)
 class MonitorTopic:
     """One of the monitor's topics: its required cleanup policy, and its configuration, None while it does not exist."""
@@ -116,7 +112,7 @@ def ensure_topics(
 
     Raises:
         BadInput: a topic exists with another cleanup policy; the message has the command that corrects it.
-        TopicsNotCreated: the cluster refuses, or takes longer than ``timeout`` seconds.
+        OutsideFailure: the cluster refuses, or takes longer than ``timeout`` seconds.
     """
     check_reachable(settings.kafka, timeout=min(timeout, REACH_SECONDS))
     by = time.monotonic() + timeout
@@ -133,7 +129,7 @@ def ensure_topics(
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
-            raise TopicsNotCreated(f"topics {names}: created, but not in the metadata after {timeout:g} s")
+            raise OutsideFailure(f"topics {names}: created, but not in the metadata after {timeout:g} s")
         time.sleep(_POLL_SECONDS)
         states = _describe(admin, settings, only, timeout)
     return states
@@ -162,7 +158,7 @@ def _describe(
                 )
             )
     except KafkaException as error:
-        raise TopicsNotCreated(f"the cluster does not describe its topics: {error.args[0].str()}") from error
+        raise OutsideFailure(f"the cluster does not describe its topics: {error.args[0].str()}") from error
     return states
 
 
@@ -214,4 +210,4 @@ def _create_topics(settings: Settings, names: Iterable[str], timeout: float) -> 
             if error.args[0].name() in _DENIALS:
                 raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or to see it")) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process has just created it
-                raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error
+                raise OutsideFailure(f"topic {name}: {error.args[0].str()}") from error

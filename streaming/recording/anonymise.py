@@ -2,7 +2,7 @@
 
 Names are replaced token by token, each token always by the same one: ``checkout-7d4f`` → ``anon02-anon01``. So
 prefixes, separators, short numbers and the order of names stay, on which assignors and kinds of episodes depend.
-Texts keep the words of Kafka's own messages alone. Where an assignor breaks ties by the hash of a name, computed
+Of texts, only the words of Kafka's own messages stay. If an assignor breaks ties by the hash of a name, computed
 assignments may differ from the original.
 """
 
@@ -128,10 +128,11 @@ class _Names:
     def fields(self, value: Any, field: str = "") -> Any:
         """Return a JSON value with its names replaced; ``field``: the field that it is in."""
         if isinstance(value, dict):
-            return {
-                self._key(key, field): self.fields(part, key if self._is_field(key, field) else field)
-                for key, part in value.items()
-            }
+            renamed = {}
+            for key, part in value.items():
+                is_field = self._is_field(key, field)
+                renamed[key if is_field else self._name(key)] = self.fields(part, key if is_field else field)
+            return renamed
         if isinstance(value, list | tuple):
             return [self.fields(part, field) for part in value]
         if not isinstance(value, str) or field in _PLAIN or field == "after":
@@ -144,9 +145,6 @@ class _Names:
     def _is_field(key: str, field: str) -> bool:
         """Return True if a key is the name of a field, and not of a topic or a member."""
         return field in ("", "members", "evidence", "stops") or key in ("partitions", "racks", "topicId")
-
-    def _key(self, key: str, field: str) -> str:
-        return key if self._is_field(key, field) else self._name(key)
 
     def _host(self, host: str) -> str:
         rank = len(self._hosts) + 1

@@ -58,7 +58,7 @@ class Source:
         A missing topic is read once it exists.
 
         Raises:
-            AnotherCluster: the servers now belong to another cluster.
+            OutsideFailure: the servers now belong to another cluster.
         """
         self._reader = TopicReader(
             self._settings.kafka,
@@ -86,7 +86,7 @@ class Source:
 
         Raises:
             NotAllowed: this user may not read a topic any more.
-            AnotherCluster: the servers now belong to another cluster.
+            OutsideFailure: the servers now belong to another cluster.
         """
         reader = self._opened()
         messages = reader.poll(timeout, BATCH)

@@ -53,8 +53,8 @@ _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 _VERSION: Final = 1
 
 
-class TopicRecreated(OutsideFailure):
-    """The membership topic was deleted and created again."""
+class TopicGone(OutsideFailure):
+    """A topic that the job reads or writes was deleted, or deleted and created again."""
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -237,7 +237,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
         _compare(checkpoint, stored, metadata)
         if stored.topic_id != metadata.topic_id:
             if on_data_loss == "stop":
-                raise TopicRecreated(recreated_message(checkpoint, metadata.topic))
+                raise TopicGone(recreated_message(checkpoint, metadata.topic))
             if on_data_loss == "restart":
                 store.set_aside()
     if stored != metadata:

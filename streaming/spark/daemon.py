@@ -1,6 +1,6 @@
 """The process that Spark forks its Python workers from (Spark's setting ``spark.python.daemon.module``).
 
-PySpark's own daemon, after three preparations. ``docs/design/stream.md`` states what each saves.
+It runs PySpark's own daemon after imports and two settings, whose savings are in ``docs/design/stream.md``.
 """
 
 from __future__ import annotations
@@ -15,22 +15,18 @@ MODULE: Final = "streaming.spark.daemon"
 
 def main() -> None:
     """Run PySpark's daemon."""
-    from pyspark import daemon
-
-    _import_early()
-    leave_out_jars()
-    # A worker collects after each task, and a batch makes no cycles: what is imported stays.
-    gc.freeze()
-    gc.disable()
-    daemon.manager()
-
-
-def _import_early() -> None:
     import pandas  # type: ignore[import-untyped] # noqa: F401, ICN001 - the frames' library
     import pyspark.testing.utils
     import pyspark.worker  # noqa: F401 - the workers' main
+    from pyspark import daemon
 
     import streaming.spark.operator  # noqa: F401 - the job's own
+
+    leave_out_jars()
+    # A worker collects garbage after each task, and a batch makes no cycles.
+    gc.freeze()
+    gc.disable()
+    daemon.manager()
 
 
 def leave_out_jars() -> None:

@@ -29,12 +29,12 @@ from streaming.kafka.security import Renewal
 from streaming.process.service import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
-from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicRecreated
+from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicGone
 from streaming.spark.failures import reason, spark_errors
 from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
 from streaming.spark.session import StartStopped, session
 from streaming.spark.start import Prepared, StreamOptions, claim, lost_message, lost_records, prepare
-from streaming.spark.supervisor import Action, Supervisor, TopicGone
+from streaming.spark.supervisor import Action, Supervisor
 from streaming.spark.topics import EndsWatch, TickTopic
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run(
         try:
             while job.run_query():
                 pass
-        except (TopicGone, TopicRecreated):
+        except TopicGone:
             same_cluster(settings.kafka, setup.metadata.cluster_id)
             raise
         job.write_last_heartbeat()

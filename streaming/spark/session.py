@@ -124,6 +124,10 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
         f"-Djdk.lang.Process.launchMechanism=VFORK {archives.java_options()} {options.java_options}"
     )
+    python_archive = {}
+    if options.archive is not None:
+        python_archive["spark.archives"] = f"{options.archive.absolute()}#{archives.FOLDER}"
+        python_archive["spark.executorEnv.PYTHONPATH"] = archives.FOLDER
     return {
         "spark.master": options.master,
         "spark.app.name": "kafka-rebalance-monitor",
@@ -139,7 +143,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options.rstrip(),
         **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
-        **({} if options.archive is None else _python_archive(options.archive)),
+        **python_archive,
         "spark.python.daemon.module": daemon.MODULE,
         # Over TCP each task waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
@@ -160,10 +164,6 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         **(_LOCAL_FILES if options.local_checkpoint else {}),
         **dict(options.conf),
     }
-
-
-def _python_archive(file: Path) -> dict[str, str]:
-    return {"spark.archives": f"{file.absolute()}#{archives.FOLDER}", "spark.executorEnv.PYTHONPATH": archives.FOLDER}
 
 
 @contextmanager

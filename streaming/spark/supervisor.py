@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
-from assignors.errors import OutsideFailure
 from streaming.kafka.metadata import Contact
-from streaming.spark.checkpoint import TopicRecreated, recreated_message
+from streaming.spark.checkpoint import TopicGone, recreated_message
 from streaming.spark.topics import OpenTransaction
 
 if TYPE_CHECKING:
@@ -26,10 +25,6 @@ _MOST_BYTES: Final = 256 << 20
 _WANTED_BYTES: Final = 192 << 20
 #: Ticks are at least this far apart: a batch needs time to answer.
 _APART_SECONDS: Final = 0.5
-
-
-class TopicGone(OutsideFailure):
-    """A topic that the job reads or writes was deleted."""
 
 
 class Action(Enum):
@@ -200,7 +195,7 @@ class Supervisor:
                 continue
             if name == self._membership:
                 if current.topic_id != previous.topic_id and self._options.on_data_loss != "continue":
-                    raise TopicRecreated(recreated_message(self._options.checkpoint, name))
+                    raise TopicGone(recreated_message(self._options.checkpoint, name))
                 self._set_partitions(current.partitions, now)
             elif current.topic_id != previous.topic_id:
                 raise TopicGone(_recreated_output(name, previous, current))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from assignors.errors import OutsideFailure
 from streaming.collect import publisher
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.coordinator.schema import MalformedRecord
@@ -15,7 +16,6 @@ from streaming.collect.fold import RejectedRecord
 from streaming.collect.publisher import NotPublished, Publisher, Superseded
 from streaming.collect.source import ResumePoint
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.clients import AnotherCluster
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, MemberLeft
@@ -87,7 +87,7 @@ def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka) -> No
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.cluster_id = "other"
     kafka.fail("send_offsets", ABORT)  # it has no state of the producer
-    with pytest.raises(AnotherCluster, match=r"another cluster answers now \(other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
         taking.publish([event(1)], place(10))
     assert ids(kafka) == []
 

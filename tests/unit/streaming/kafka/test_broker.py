@@ -10,7 +10,7 @@ import pytest
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import broker
-from streaming.kafka.broker import BrokerDied, EmbeddedBroker, PortInUse
+from streaming.kafka.broker import EmbeddedBroker, PortInUse
 from streaming.kafka.runtime import Runtime, free_ports
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.processes import alive
@@ -57,7 +57,7 @@ def listens(port: int) -> bool:
 def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
     embedded_broker = EmbeddedBroker(properties={"mine": "yes"}, heap="300m")
     assert (embedded_broker.running, embedded_broker.pid) == (False, None)
-    with pytest.raises(BrokerDied, match="the broker was never started"):
+    with pytest.raises(OutsideFailure, match="the broker was never started"):
         _ = embedded_broker.port
     with embedded_broker:
         assert embedded_broker.running
@@ -125,7 +125,7 @@ def test_broker_failing_to_start_is_reported_with_its_log(
 ) -> None:
     (tmp_path / "server.log").write_text("Caused by: an.OldException: of an earlier start\n")
     monkeypatch.setattr(script, "text", f"print({chr(10).join(lines)!r}) if {lines!r} else None\nraise SystemExit(7)")
-    with pytest.raises(BrokerDied) as died:
+    with pytest.raises(OutsideFailure) as died:
         EmbeddedBroker(data_dir=tmp_path).start()
     assert str(died.value) == (
         f"the broker ended with status 7 while starting: {reason}; see {tmp_path / 'server.log'}"
@@ -148,13 +148,13 @@ def test_broker_that_never_answers_is_killed_and_reported(
     monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
     monkeypatch.setattr(script, "text", "import time; time.sleep(100)")
     embedded_broker = EmbeddedBroker()
-    with pytest.raises(BrokerDied, match=r"the broker's port \d+ is not open after a minute; see .*server\.log"):
+    with pytest.raises(OutsideFailure, match=r"the broker's port \d+ is not open after a minute; see .*server\.log"):
         embedded_broker.start()
     assert not embedded_broker.running
     embedded_broker.close()
     monkeypatch.setattr(broker, "_listens", lambda _: True)
     MemoryKafka(monkeypatch).away = True
-    with pytest.raises(BrokerDied, match=r"does not answer after a minute \(broker is away\)"), EmbeddedBroker():
+    with pytest.raises(OutsideFailure, match=r"does not answer after a minute \(broker is away\)"), EmbeddedBroker():
         pass
 
 

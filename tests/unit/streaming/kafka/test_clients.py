@@ -20,7 +20,6 @@ from streaming.kafka.clients import (
     answer_of,
     check_reachable,
     confluent_config,
-    java_config,
     spark_options,
     wait_reachable,
 )
@@ -36,7 +35,6 @@ SETTINGS = KafkaSettings(bootstrap_servers="a:1,b:2")
 def test_each_client_s_names() -> None:
     assert confluent_config(SETTINGS, group_id="g")["bootstrap.servers"] == "a:1,b:2"
     assert confluent_config(SETTINGS, group_id="g")["group.id"] == "g"
-    assert java_config(SETTINGS)["bootstrap.servers"] == "a:1,b:2"
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.bootstrap.servers"] == "a:1,b:2"
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.linger.ms"] == "0"
 

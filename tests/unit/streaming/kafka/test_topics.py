@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from assignors.errors import BadInput
+from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka import clients, topics
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import (
     MonitorTopic,
-    TopicsNotCreated,
     create_signs,
     describe_topics,
     ensure_ticks,
@@ -94,7 +93,7 @@ def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> 
         (KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"), NotAllowed, "may not create topic"),
         (
             KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, "too few brokers"),
-            TopicsNotCreated,
+            OutsideFailure,
             "topic p.rebalance.membership: too few brokers",
         ),
     ],
@@ -123,7 +122,7 @@ def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypat
 def test_created_topic_missing_from_metadata_is_reported(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "_create_topics", lambda *_: None)
     kafka.create("p.rebalance.diffs")
-    with pytest.raises(TopicsNotCreated) as refused:
+    with pytest.raises(OutsideFailure) as refused:
         ensure_topics(SETTINGS, timeout=0.1)
     names = ", ".join(f"p.rebalance.{name}" for name in NAMES if name != "diffs")
     assert str(refused.value) == f"topics {names}: created, but not in the metadata after 0.1 s"
@@ -154,7 +153,7 @@ def test_missing_right_to_read_a_policy_is_named(kafka: MemoryKafka) -> None:
 def test_failed_description_is_reported_with_its_reason(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.fail("describe_configs", KafkaError(KafkaError.UNKNOWN, "no idea"))
-    with pytest.raises(TopicsNotCreated, match="the cluster does not describe its topics: no idea"):
+    with pytest.raises(OutsideFailure, match="the cluster does not describe its topics: no idea"):
         describe_topics(SETTINGS)
 
 

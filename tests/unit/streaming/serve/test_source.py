@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaError
 
+from assignors.errors import OutsideFailure
 from streaming.kafka import topic_reader
-from streaming.kafka.clients import AnotherCluster
 from streaming.kafka.topics import ensure_topics
 from streaming.serve.records import TopicRecord
 from streaming.serve.source import Source
@@ -162,7 +162,7 @@ def test_another_cluster_that_answers_after_a_silence_is_refused(kafka: MemoryKa
     kafka.away = True
     eventually(lambda: kind(source) == "kafka-unreachable")
     kafka.away, kafka.cluster_id = False, "other"
-    with pytest.raises(AnotherCluster, match=r"another cluster answers now \(other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
         eventually(lambda: kind(source) is None)
 
 
@@ -173,7 +173,7 @@ def test_another_cluster_is_refused_before_its_records_are_taken(kafka: MemoryKa
     for topic in source.topics:
         kafka.create(topic)
         kafka.append(topic, b"v", key=b"k")
-    with pytest.raises(AnotherCluster, match=r"another cluster answers now \(other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
         eventually(lambda: source.poll(0.01))
 
 

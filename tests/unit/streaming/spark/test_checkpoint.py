@@ -13,7 +13,7 @@ from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, OnDataLoss, TopicRecreated, locked, set_aside
+from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, OnDataLoss, TopicGone, locked, set_aside
 
 METADATA = Metadata("cluster", "membership", "id-1", 16)
 
@@ -56,7 +56,7 @@ def test_another_release_s_checkpoint_is_refused(tmp_path: Path, other: dict[str
 
 def test_a_new_topic_of_the_same_name_stops_with_the_choice(tmp_path: Path) -> None:
     claim(str(tmp_path), METADATA, "stop")
-    with pytest.raises(TopicRecreated, match=r"restart sets the checkpoint aside.*continue keeps"):
+    with pytest.raises(TopicGone, match=r"restart sets the checkpoint aside.*continue keeps"):
         claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "stop")
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from streaming.kafka.metadata import Identity
-from streaming.spark.checkpoint import TopicRecreated
 from streaming.spark.progress import BatchReport, BucketReport, batch_report
 from streaming.spark.start import StreamOptions
 from streaming.spark.supervisor import OPEN_SECONDS, SETTLE_SECONDS, Action, Supervisor, TopicGone
@@ -117,7 +116,7 @@ def test_recreated_output_topic_ends_the_job() -> None:
 
 def test_the_topic_that_is_read_is_a_choice() -> None:
     other = TOPICS | {"m": Identity("id-2", 4)}
-    with pytest.raises(TopicRecreated, match="Choose: --on-data-loss restart"):
+    with pytest.raises(TopicGone, match="Choose: --on-data-loss restart"):
         supervisor().set_topics(other, 1.0)
     supervisor(on_data_loss="continue").set_topics(other, 1.0)
     made = supervisor()
