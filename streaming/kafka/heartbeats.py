@@ -37,7 +37,7 @@ from streaming.kafka.background_reader import BackgroundReader
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
-from streaming.kafka.topics import create_signs
+from streaming.kafka.topics import create_topics
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class HeartbeatWriter:
         elif not self._exists and now - self._tried >= _MAKE_EVERY_SECONDS:
             self._tried = now
             try:
-                create_signs(self._settings, timeout=_MAKE_SECONDS)
+                create_topics(self._settings, [self._topic], _MAKE_SECONDS)
             except (MonitorError, KafkaException) as error:
                 self._log_trouble(f"{error}; {_WITHOUT}")
         return self._exists

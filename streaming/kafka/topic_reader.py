@@ -47,6 +47,11 @@ class TopicReader(Closing):
             errors.
         properties: further properties of librdkafka.
 
+    Attributes:
+        missing: topics that do not exist yet.
+        silent_since: when the cluster last answered, seconds since the epoch; None while it answers. Detected within
+            ten seconds, as long as :meth:`poll` is called.
+
     Raises:
         TopicUnreadable: there is no such topic.
         NotAllowed: this user may not read it.
@@ -73,8 +78,8 @@ class TopicReader(Closing):
         self._end_offsets = EndOffsets(settings, ())
         self._unread: set[Place] = set()
         self._identities: dict[str, Identity] = {}
-        self._missing: set[str] = set()
-        self._silent_since: float | None = None
+        self.missing: set[str] = set()
+        self.silent_since: float | None = None
         self._contact = time.time()
         self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
         self._properties = dict(properties or {})
@@ -103,7 +108,7 @@ class TopicReader(Closing):
             if identity is None and not wait:
                 raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` makes it")
             if identity is None:
-                self._missing.add(topic)
+                self.missing.add(topic)
                 log.warning("topic %s does not exist yet: waiting for it", topic)
             elif ids.get(topic, identity.topic_id) != identity.topic_id:
                 _warn_recreated(topic)
@@ -126,10 +131,10 @@ class TopicReader(Closing):
             self._positions[place], self._ends[place] = start, high
             if max(start, low) < high:
                 self._unread.add(place)
-        for topic in self._missing & there.keys():
+        for topic in self.missing & there.keys():
             log.warning("topic %s is there: it is read from its beginning", topic)
         self._identities |= there
-        self._missing -= there.keys()
+        self.missing -= there.keys()
         if new:
             self._consumer.incremental_assign([TopicPartition(*place, self._positions[place]) for place in new])
 
@@ -144,11 +149,6 @@ class TopicReader(Closing):
         return {topic: identity.topic_id for topic, identity in self._identities.items()}
 
     @property
-    def missing(self) -> frozenset[str]:
-        """Topics that do not exist, and are waited for."""
-        return frozenset(self._missing)
-
-    @property
     def leaderless(self) -> frozenset[Place]:
         """Partitions that can't be read now, as they have no leader."""
         return self._watch.leaderless
@@ -156,7 +156,7 @@ class TopicReader(Closing):
     @property
     def at_end(self) -> bool:
         """True if all records that existed at the start have been read."""
-        return not self._unread and not self._missing
+        return not self._unread and not self.missing
 
     @property
     def lag(self) -> int:
@@ -167,14 +167,6 @@ class TopicReader(Closing):
         return sum(
             max(0, max(self._ends[place], ends.get(place, 0)) - offset) for place, offset in self._positions.items()
         )
-
-    @property
-    def silent_since(self) -> float | None:
-        """When the cluster last answered, seconds since the epoch; None while it answers.
-
-        Detected within ten seconds, as long as :meth:`poll` is called.
-        """
-        return self._silent_since
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
         """Return up to ``most`` records, or none after ``timeout`` seconds: only the first is waited for."""
@@ -208,8 +200,8 @@ class TopicReader(Closing):
             raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which a reader of it must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
-        elif name in _AWAY and self._silent_since is None:
-            self._silent_since = self._contact
+        elif name in _AWAY and self.silent_since is None:
+            self.silent_since = self._contact
         # librdkafka connects again by itself; the next look detects a topic that is gone.
 
     def _set_position(self, place: Place, offset: int) -> None:
@@ -223,10 +215,10 @@ class TopicReader(Closing):
             self._reconnect()
         identities = self._watch.look(time.monotonic())
         if identities is None:
-            if self._watch.trouble is not None and self._silent_since is None:
-                self._silent_since = self._contact
+            if self._watch.trouble is not None and self.silent_since is None:
+                self.silent_since = self._contact
             return
-        self._contact, self._silent_since = time.time(), None
+        self._contact, self.silent_since = time.time(), None
         ids = self.ids
         gone = [
             topic
@@ -239,7 +231,7 @@ class TopicReader(Closing):
                 what = "was deleted" if is_deleted else "was deleted and made again"
                 raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
             if is_deleted:
-                self._missing.add(topic)
+                self.missing.add(topic)
                 log.warning("topic %s was deleted: waiting until it is made again", topic)
             else:
                 _warn_recreated(topic)

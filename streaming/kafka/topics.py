@@ -122,7 +122,7 @@ def ensure_topics(
         if state.problem is not None:
             raise BadInput(state.problem)
     if missing := [state.name for state in states if not state.exists]:
-        _create_topics(settings, missing, timeout)
+        create_topics(settings, missing, timeout)
         # To a user who may not describe it, a topic looks as if it did not exist.
         for name in sorted(set(missing) - identify(settings.kafka, missing).keys()):
             raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "or to see that it exists"))
@@ -176,12 +176,7 @@ def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
     """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour."""
     name = settings.topics.ticks
     if identify(settings.kafka, [name]).get(name) is None:
-        _create_topics(settings, [name], timeout)
-
-
-def create_signs(settings: Settings, *, timeout: float = 30.0) -> None:
-    """Create the missing topic of component heartbeats."""
-    _create_topics(settings, [settings.topics.signs], timeout)
+        create_topics(settings, [name], timeout)
 
 
 def _new(name: str, settings: TopicSettings) -> NewTopic:
@@ -199,7 +194,8 @@ def _new(name: str, settings: TopicSettings) -> NewTopic:
     return NewTopic(name, num_partitions=partitions, replication_factor=settings.replication_factor, config=config)
 
 
-def _create_topics(settings: Settings, names: Iterable[str], timeout: float) -> None:
+def create_topics(settings: Settings, names: Iterable[str], timeout: float) -> None:
+    """Create topics with the configuration they need, unless they exist."""
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     new = [_new(name, settings.topics) for name in names]
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)

@@ -80,7 +80,7 @@ class RecordedHistory:
         self._newest: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 
     def apply(self, record: Record) -> list[Replayed]:
-        """Apply the next record of the log; return the diffs, episodes and incidents that it gives."""
+        """Apply the next record of the log; return its diffs, episodes and incidents."""
         sinks, outputs = self._sinks, list[Replayed]()
         for write in self._writes([record]):
             if write.value is None:

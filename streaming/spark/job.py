@@ -1,7 +1,7 @@
-"""Start, watch and stop the query.
+"""Starts, watches and stops the query.
 
-A signal handler only sets a flag. :func:`run` checks it a few times a second, stops the query between two calls
-into the JVM, and ends. The next start commits the batch that was running or runs it again, with the same ids.
+A signal handler only sets a flag. :func:`run` checks it five times a second, stops the query between two calls into the
+JVM, and ends. The next start commits the running batch or runs it again, with the same ids.
 :mod:`streaming.spark.supervisor` decides what to do when.
 """
 
@@ -119,7 +119,7 @@ class _StreamJob:
         self._reports = BucketReports(spark)
 
     def run_query(self) -> bool:
-        """Run the query to its end; return True if it is to be started again."""
+        """Run the query to its end; return True if it must be started again."""
         options = self._setup.options
         try:
             return self._follow(self._start())
@@ -172,7 +172,7 @@ class _StreamJob:
             self._on_batch(report)
 
     def _between_queries(self, action: Action) -> bool:
-        """Do what needs a stopped query; return True if the query is to be started again."""
+        """Do an action that needs a stopped query; return True if the query must be started again."""
         if self._stop.is_set():
             return False
         if action is Action.CONFIRM_TOPICS:
@@ -193,7 +193,7 @@ class _StreamJob:
         return not self._stop.is_set()
 
     def _look(self) -> Action:
-        """Update the supervisor, do what needs no stop of the query, and return what to do."""
+        """Update the supervisor, write ticks and heartbeats, and return the next action."""
         if self._renewal.renewed(time.monotonic()):
             return Action.RENEW_SECRETS
         self._store.check()
@@ -237,7 +237,7 @@ class _StreamJob:
             try:
                 topics = identify(self._setup.settings.kafka, self._watch.topics)
             except ClusterUnavailable:
-                return  # nothing is known
+                return
             self._supervisor.set_topics(topics, time.time())
             if None not in topics.values():
                 return

@@ -4,8 +4,8 @@ A tick becomes one row for each bucket, so that every bucket checks its session 
 The driver writes a tick when one is due (:class:`streaming.spark.supervisor.Timers`). Spark's own timers would run
 empty batches without pause.
 
-An array of structs is slow to carry to Python. Nearly all records have exactly the six headers that our codec
-writes: these travel as plain columns, and any other set as one string, for dead letters.
+An array of structs is slow to transfer to Python. Nearly all records have exactly the six headers that our codec
+writes: these are plain columns, and any other set is one string, for dead letters.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ CONSUME = {
     "isolation.level": "read_committed",
     # Otherwise a broker could create a deleted topic again, with its defaults.
     "allow.auto.create.topics": "false",
-    # A request for offsets waits so long for a broker that has died ("waiting for a node assignment", after 60 s by
+    # How long a request for offsets waits for a broker that has died ("waiting for a node assignment", 60 s by
     # default); Spark then repeats it with a new client, which finds the new leader.
     "request.timeout.ms": "5000",
     "default.api.timeout.ms": "5000",
 }
-#: The sink's producer. It has no setting against creating topics: the supervisor stops the query when one is gone.
+#: The sink's producer. No setting keeps it from creating topics: the supervisor stops the query if one is gone.
 PRODUCE = {
     "linger.ms": "0",
     "compression.type": "zstd",
@@ -59,7 +59,7 @@ PRODUCE = {
 
 
 def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    """The membership topic as a stream. ``options`` are those of Spark's Kafka source."""
+    """Return the membership topic as a stream; ``options``: of Spark's Kafka source."""
     return spark.readStream.format("kafka").options(includeHeaders="true", **options).load()
 
 

@@ -1,6 +1,6 @@
-"""The job's topics while it runs: the ticks that it writes, and where the membership topic ends.
+"""The job's topics while it runs: ticks, and the ends of the membership topic.
 
-A tick is a record in a topic of its own. It makes a batch run, in which every bucket checks its session timeouts.
+A tick is a record in its own topic that makes a batch run, in which every bucket checks its session timeouts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TickTopic:
         return Producer(confluent_config(self._kafka) | {"linger.ms": 0})
 
     def tick(self) -> None:
-        """Write a tick without waiting; while the broker is away it, or the next, is delivered later."""
+        """Write a tick without waiting; while the broker is unavailable, delivery is delayed."""
         self._producer.poll(0)
         now = time.monotonic()
         if not len(self._producer):
@@ -63,9 +63,9 @@ class TickTopic:
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction that keeps readers of committed records from all records behind its first one.
+    """An open transaction; readers of committed records stop before its first record, at ``offset``.
 
-    ``offset``: of its first record. ``since``: when it was first seen, seconds since the epoch.
+    ``since``: when it was first seen, seconds since the epoch.
     """
 
     partition: int
@@ -74,7 +74,7 @@ class OpenTransaction(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Ends of the partitions that are read: for readers of committed records, and open transactions included."""
+    """Ends of the read partitions: for readers of committed records (``stable``), and with open transactions."""
 
     stable: Mapping[int, int]
     log: Mapping[int, int]

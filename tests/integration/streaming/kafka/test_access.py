@@ -30,7 +30,7 @@ from streaming.kafka.compacted_topics import read_episode_records, read_explaine
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_live
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
-from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
+from streaming.kafka.topics import create_topics, ensure_ticks, ensure_topics
 from streaming.records.diffs import UnknownGroup
 from streaming.serve.source import Source
 from streaming.settings.config import Settings, load
@@ -159,7 +159,7 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
     settings, principal = cluster.settings("monitor"), cluster.secure.principal("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('signs')}."})
     settings.signs = settings.signs.model_copy(update={"every_ms": 100})
-    create_signs(cluster.clear.model_copy(update={"topics": settings.topics}))
+    create_topics(cluster.clear.model_copy(update={"topics": settings.topics}), [settings.topics.signs], 30)
     (write,), (read_, *_) = optional_permissions("collect", settings), optional_permissions("serve", settings)
     writer = HeartbeatWriter(settings, "collector", "c")
     with HeartbeatTracker(settings) as tracker:

@@ -11,7 +11,7 @@ from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import (
     MonitorTopic,
-    create_signs,
+    create_topics,
     describe_topics,
     ensure_ticks,
     ensure_topics,
@@ -107,7 +107,7 @@ def test_cluster_errors_of_topic_creation(
 
 
 def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    create = topics._create_topics
+    create = topics.create_topics
 
     def late(*given: object) -> None:
         for name in NAMES:
@@ -115,12 +115,12 @@ def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypat
             kafka.create(f"p.rebalance.{name}", 2, cleanup_policy=policy)
         create(*given)  # type: ignore[arg-type] # as given
 
-    monkeypatch.setattr(topics, "_create_topics", late)
+    monkeypatch.setattr(topics, "create_topics", late)
     assert [state.partitions for state in ensure_topics(SETTINGS)] == [2] * 4
 
 
 def test_created_topic_missing_from_metadata_is_reported(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "_create_topics", lambda *_: None)
+    monkeypatch.setattr(topics, "create_topics", lambda *_: None)
     kafka.create("p.rebalance.diffs")
     with pytest.raises(OutsideFailure) as refused:
         ensure_topics(SETTINGS, timeout=0.1)
@@ -183,7 +183,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
 
 def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) -> None:
     for _ in range(2):
-        create_signs(SETTINGS)  # another process may create it at the same time
+        create_topics(SETTINGS, [SETTINGS.topics.signs], 30)  # another process may create it at the same time
     made = kafka.topics[SETTINGS.topics.signs]
     names = ("cleanup.policy", "segment.ms", "message.timestamp.type")
     assert (len(made.logs), *(made.config[name] for name in names)) == (*(1, "compact", "21600000", "LogAppendTime"),)
