@@ -21,7 +21,7 @@ from streaming.explain.events import LogEvent
 from streaming.explain.reader import Counts, LogReader
 from streaming.explain.rounds import LogRound
 from streaming.explain.story import EventSorter, GroupStory, group_stories
-from streaming.explain.unwrap import KNOWN_LAYOUTS
+from streaming.explain.timestamps import KNOWN_LAYOUTS
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.recording.report import html_lines, html_page

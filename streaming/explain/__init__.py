@@ -1,6 +1,5 @@
 """Rounds and episodes of groups from logs: brokers' logs, clients' logs and the output of Kafka's tools.
 
-Pure: ``scan`` (bytes to the few lines that matter) → ``unwrap`` (a line to message and timestamp) → ``clients``
-and ``tools`` (a message to an event) → ``reader`` (one file to events, counted) → ``story`` (sorted by group and
-time) → ``rounds`` → ``episodes`` (as :mod:`streaming.episodes` classifies them).
+Pure: ``clients`` and ``tools`` (a message to an event) → ``reader`` (one file to events, counted) → ``story``
+(sorted by group and time) → ``rounds`` → ``episodes`` (as :mod:`streaming.episodes` classifies them).
 """

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from streaming.collect.broker_log.layouts import Text
 from streaming.explain.events import ClientEvent, ClientKind
-from streaming.explain.unwrap import Text
 from streaming.records.events import Holding
 
 K = ClientKind

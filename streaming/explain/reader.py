@@ -10,12 +10,12 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.collect.broker_log.layouts import read_line
+from streaming.collect.broker_log.layouts import Text, read_text, texts
 from streaming.collect.broker_log.log import LineScanner
 from streaming.explain.clients import read_client
 from streaming.explain.events import LogEvent
+from streaming.explain.timestamps import timestamp_in
 from streaming.explain.tools import DumpReader, MemberTable
-from streaming.explain.unwrap import Text, texts, timestamp_in
 
 #: One of these is in each line that is read here. Almost all have ``roup``: "group", "Group", "groupId".
 _NEEDLES: Final = (
@@ -139,7 +139,7 @@ class LogReader:
     def _coordinator(self, text: Text) -> LogEvent | None:
         if "clientId=" in text.text and "groupId=" in text.text:
             return None  # a client's message
-        event = read_line(text.text)
+        event = read_text(text)
         if event is None:
             return None
         timestamp = event.timestamp or timestamp_in(text.text, text.outside, self._newest_ms)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from streaming.collect.broker_log.layouts import read_json
 from streaming.explain.events import LogEvent, MemberListing
-from streaming.explain.unwrap import read_json
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -141,16 +141,67 @@ _BRACKETS_BEHIND: Final = re.compile(r"(?:\s+(?:\[[^\[\]]*\]|\{[^{}]*\}))+\Z")
 _QUOTED: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
 
 
-def read_line(line: str, depth: int = 0) -> CoordinatorEvent | None:
+class Text(NamedTuple):
+    """A text that may be a message, behind its header.
+
+    Attributes:
+        outside: the timestamp of the document around the text.
+        fields: the JSON object that the text is a field of; empty: it is none.
+    """
+
+    text: str
+    outside: LogTimestamp | None
+    fields: dict[str, Any]
+
+
+def texts(line: str) -> Iterator[Text]:
+    """Yield the texts in a line: the line itself, or the strings of the JSON in it."""
+    yield from _texts(COLOURS.sub("", line) if "\x1b" in line else line, None, {}, 0)
+
+
+def _texts(value: object, outside: LogTimestamp | None, fields: dict[str, Any], depth: int) -> Iterator[Text]:
+    if isinstance(value, str):
+        opened = _JSON.search(value) if depth < _DEPTH and "payload: {" not in value else None
+        document = read_json(value[opened.start() :]) if opened else {}
+        if opened and document:
+            yield from _texts(document, last_timestamp(value[: opened.start()]) or outside, {}, depth)
+        else:
+            yield Text(value, outside, fields)
+    elif isinstance(value, dict) and depth < _DEPTH:
+        timestamp = field_timestamp(value) or outside
+        for inner in value.values():
+            yield from _texts(inner, timestamp, value, depth + 1)
+    elif isinstance(value, list) and depth < _DEPTH:
+        for inner in value:
+            yield from _texts(inner, outside, fields, depth + 1)
+
+
+def read_json(text: str) -> dict[str, Any]:
+    """Return the JSON object that a text begins with; empty: there is none."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def read_line(line: str) -> CoordinatorEvent | None:
     """Return the event that a line reports; None: it has no known message."""
     if "\x1b" in line:
         line = COLOURS.sub("", line)
-    opened = _JSON.search(line) if depth < _DEPTH else None
-    if opened is not None:
-        event = _read_json(line[opened.start() :], last_timestamp(line[: opened.start()]), depth)
+    for text in texts(line) if _JSON.search(line) else ():
+        event = read_text(text)
         if event is not None:
             return event
-    return _read_text(line, is_field=depth > 0)
+    return _read_text(line, is_field=False)
+
+
+def read_text(text: Text) -> CoordinatorEvent | None:
+    """Return the event that a text reports; None: it has no known message."""
+    event = _read_text(text.text, is_field=bool(text.fields))
+    if event is None or event.timestamp is not None:
+        return event
+    return structs.replace(event, timestamp=text.outside)
 
 
 def _read_text(line: str, *, is_field: bool) -> CoordinatorEvent | None:
@@ -199,30 +250,6 @@ def _without_trailer(message: str) -> str:
 def _without_end(text: str, pattern: re.Pattern[str]) -> str:
     found = pattern.search(text, max(0, len(text) - _TRAILER_LENGTH))
     return text if found is None else text[: found.start()]
-
-
-def _read_json(text: str, outside: LogTimestamp | None, depth: int) -> CoordinatorEvent | None:
-    try:
-        value, _ = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return None
-    for inside, timestamp in _strings(value, outside, depth):
-        event = read_line(inside, depth + 1)
-        if event is not None:
-            return event if event.timestamp is not None else structs.replace(event, timestamp=timestamp)
-    return None
-
-
-def _strings(value: object, outside: LogTimestamp | None, depth: int) -> Iterator[tuple[str, LogTimestamp | None]]:
-    if isinstance(value, str):
-        yield value, outside
-    elif isinstance(value, dict) and depth < _DEPTH:
-        timestamp = field_timestamp(value) or outside
-        for inner in value.values():
-            yield from _strings(inner, timestamp, depth + 1)
-    elif isinstance(value, list) and depth < _DEPTH:
-        for inner in value:
-            yield from _strings(inner, outside, depth + 1)
 
 
 def field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:

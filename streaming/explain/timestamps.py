@@ -1,15 +1,13 @@
-"""The texts in a line of a log: containers and JSON unwrapped, each text with the timestamp around it."""
+"""The timestamps of messages in logs, whole or without a year or a date."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from streaming.collect.broker_log.events import LogTimestamp
-from streaming.collect.broker_log.layouts import COLOURS, MONTHS, field_timestamp, last_timestamp, timestamp_of
+from streaming.collect.broker_log.layouts import MONTHS, last_timestamp, timestamp_of
 
 #: Layouts that are tested, in words for people.
 KNOWN_LAYOUTS: Final = (
@@ -17,7 +15,6 @@ KNOWN_LAYOUTS: Final = (
     "docker, Kubernetes), Kubernetes CRI, docker compose, syslog, journald and java.util.logging; "
     "timestamps in ISO 8601, of log4j, or since the epoch"
 )
-_DEPTH: Final = 4
 _MONTH: Final = rf"(?<!\w)(?P<month>{'|'.join(MONTHS)})"
 _MINUTE: Final = r"(?P<minute>\d\d):(?P<second>\d\d)"
 #: Syslog's timestamp has no year.
@@ -32,47 +29,6 @@ _AMERICAN: Final = re.compile(
 #: Logback's default pattern has no date.
 _NO_DATE: Final = re.compile(rf"(?<![\d:.-])(?P<hour>\d\d):{_MINUTE}[.,](?P<fraction>\d{{3}})(?!\d)")
 _DAY_MS: Final = 86_400_000
-
-
-class Text(NamedTuple):
-    """A text that may be a message, behind its header.
-
-    Attributes:
-        outside: the timestamp of the document around the text.
-        fields: the JSON object that the text is a field of; empty: it is none.
-    """
-
-    text: str
-    outside: LogTimestamp | None
-    fields: dict[str, Any]
-
-
-def texts(line: str) -> Iterator[Text]:
-    """Yield the texts in a line: the line itself, or the strings of the JSON in it."""
-    yield from _texts(COLOURS.sub("", line) if "\x1b" in line else line, None, {}, 0)
-
-
-def _texts(text: str, outside: LogTimestamp | None, fields: dict[str, Any], depth: int) -> Iterator[Text]:
-    opened = text.find('{"') if depth < _DEPTH and "payload: {" not in text else -1
-    value = read_json(text[opened:]) if opened >= 0 else {}
-    if not value:
-        yield Text(text, outside, fields)
-        return
-    timestamp = field_timestamp(value) or last_timestamp(text[:opened]) or outside
-    for inner in value.values():
-        if isinstance(inner, str) and inner:
-            yield from _texts(inner.splitlines()[0], timestamp, value, depth + 1)
-        elif isinstance(inner, dict):
-            yield from _texts(json.dumps(inner), timestamp, {}, depth + 1)
-
-
-def read_json(text: str) -> dict[str, Any]:
-    """Return the JSON object that a text begins with; empty: there is none."""
-    try:
-        value, _ = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def timestamp_in(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
