@@ -102,22 +102,18 @@ class Board:
         *,
         cluster: str = "",
     ) -> None:
-        self.cluster = cluster
-        #: Shown by ``/ready``.
-        self.notice = ""
-        self.groups = dict(groups)
+        self.cluster, self.extent, self.groups = cluster, extent, dict(groups)
         self.current_stories = current_stories or CurrentStories()
         self.status = FeedStatus()
+        #: Shown by ``/ready``.
+        self.notice = ""
         #: Service levels, for the metrics.
         self.levels: Sequence[ServiceLevel] = ()
         #: Returns the lag of each group that was sampled.
         self.lags: Callable[[], Mapping[str, GroupLag]] = dict
         self.closing = False
-        self.refused = 0
-        self.repeated = 0
-        self.fell_behind = 0
-        self.cut_off = 0
-        self.extent = extent
+        #: Counters of records and of clients.
+        self.refused = self.repeated = self.fell_behind = self.cut_off = 0
         self._frames: list[Frame] = []
         self._start = 0
         self._size = 0
@@ -221,22 +217,22 @@ class Board:
 
     def stories(self, wanted: Filter, seq: int) -> bytes:
         """Return the newest episode and the open incidents of every group (or one), as an event with a place."""
-        if wanted.group is not None:
-            return self._stories_event(wanted, seq)
-        if self._stories is None or self._stories[0] is not self.current_stories or self._stories[1] != seq:
-            self._stories = (self.current_stories, seq, self._stories_event(wanted, seq))
-        return self._stories[2]
-
-    def _stories_event(self, wanted: Filter, seq: int) -> bytes:
         current = self.current_stories
+        if wanted.group is None and self._stories is not None:
+            stories, last_seq, shared_event = self._stories
+            if stories is current and last_seq == seq:
+                return shared_event
         episodes = [
             structs.replace(episode, story=episode.story + began_after(name, episode.opened_at, current.annotations))
             for name, episode in current.newest.items()
             if wanted.group in (None, name)
         ]
         incidents = [incident for incident in current.open.values() if wanted.group in (None, incident.group_id)]
-        event = _event("stories", {"seq": current.last, "episodes": episodes, "incidents": incidents})
-        return b"id: %b\n%b" % (self.event_id(seq, current.last), event)
+        data = _event("stories", {"seq": current.last, "episodes": episodes, "incidents": incidents})
+        event = b"id: %b\n%b" % (self.event_id(seq, current.last), data)
+        if wanted.group is None:
+            self._stories = (current, seq, event)
+        return event
 
     def snapshot(self, group: str | None) -> bytes:
         """Return the state of every group (or one) as an event; its id is the place of the changes after it."""

@@ -1,8 +1,7 @@
-"""The history file: its tables, its one writer, the checks of a path, and SQLite's errors in plain words.
+"""The history file: its tables, its single writer, the checks of its path, and plain messages for SQLite's errors.
 
-Only files that are provably ours are written. The path of ``--database`` is examined first, without a lock or a
-file beside it; a new history is built in a folder beside and moved into place whole, so that a full disk
-or a crash leaves what was there before.
+The path of ``--database`` is examined before anything is written, so that no file of another program changes. A new
+history is built in a folder beside the path and moved into place, so that a full disk or a crash leaves the old file.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 #: Files that SQLite keeps beside a database.
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
-#: Raise it with every change of the tables: a file of another version is refused.
+#: Increase it with every change of the tables: a file of another version is refused.
 SCHEMA_VERSION: Final = 2
-#: "KRMH" in the header of the file (``PRAGMA application_id``): it is ours.
+#: "KRMH" (``PRAGMA application_id``) in the header identifies a history.
 APPLICATION_ID: Final = 0x4B524D48
-#: Seconds to wait for another program's lock: less than what counts as a stalled follower.
+#: Seconds to wait for another program's lock, fewer than those after which the follower counts as stalled.
 _BUSY_SECONDS: Final = 5.0
 
 _SCHEMA: Final = """
@@ -42,43 +41,32 @@ CREATE TABLE positions (
     PRIMARY KEY (topic, partition)) WITHOUT ROWID;
 CREATE TABLE groups (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, summary BLOB, assignment BLOB);
--- AUTOINCREMENT: a number is never given twice, also when the newest rows are gone; feed ids depend on it.
+-- AUTOINCREMENT: no number is used twice, even if the newest rows are gone; feed ids depend on it.
+-- written: when the record was written to its topic, but never before the group's previous round.
+-- stored: when it was stored here, by this machine's clock.
 CREATE TABLE rounds (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    ce_id TEXT NOT NULL UNIQUE,
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, ce_id TEXT NOT NULL UNIQUE,
     group_id INTEGER NOT NULL REFERENCES groups (id),
-    timestamp INTEGER NOT NULL,
-    written INTEGER NOT NULL,  -- when the record was written to its topic; never less than the group's round before
-    stored INTEGER NOT NULL,  -- when it was stored here, by this machine's clock
-    cause TEXT NOT NULL,
-    moved INTEGER NOT NULL,
-    summary BLOB NOT NULL,
-    body BLOB NOT NULL);
+    timestamp INTEGER NOT NULL, written INTEGER NOT NULL, stored INTEGER NOT NULL,
+    cause TEXT NOT NULL, moved INTEGER NOT NULL, summary BLOB NOT NULL, body BLOB NOT NULL);
 CREATE INDEX rounds_by_group ON rounds (group_id, written, seq);
 CREATE INDEX rounds_by_time ON rounds (timestamp);
 CREATE INDEX rounds_by_storing ON rounds (stored);
--- The partition of a group's newest record: where a topic gets more partitions, its older records stay in another.
+-- The partition of a group's newest record; once a topic got more partitions, older records are in another partition.
 CREATE TABLE places (
     topic TEXT NOT NULL, group_id INTEGER NOT NULL, partition INTEGER NOT NULL, written INTEGER NOT NULL,
     PRIMARY KEY (topic, group_id)) WITHOUT ROWID;
+-- began: when it was opened, but never after it was stored, as clocks may be ahead.
 CREATE TABLE stories (
     id INTEGER PRIMARY KEY,
-    sort TEXT NOT NULL,
-    group_id INTEGER NOT NULL REFERENCES groups (id),
-    number INTEGER NOT NULL,
-    ce_id TEXT NOT NULL,
-    seq INTEGER NOT NULL UNIQUE,
-    opened INTEGER NOT NULL,
-    began INTEGER NOT NULL,  -- when it was opened, but not after it was stored: clocks may be ahead
-    updated INTEGER NOT NULL,
-    partition INTEGER NOT NULL,
-    written INTEGER NOT NULL,
-    stored INTEGER NOT NULL,
-    open INTEGER NOT NULL,
-    body BLOB NOT NULL,
+    sort TEXT NOT NULL, group_id INTEGER NOT NULL REFERENCES groups (id), number INTEGER NOT NULL,
+    ce_id TEXT NOT NULL, seq INTEGER NOT NULL UNIQUE,
+    opened INTEGER NOT NULL, began INTEGER NOT NULL, updated INTEGER NOT NULL,
+    partition INTEGER NOT NULL, written INTEGER NOT NULL, stored INTEGER NOT NULL,
+    open INTEGER NOT NULL, body BLOB NOT NULL,
     UNIQUE (sort, group_id, number));
 CREATE INDEX stories_by_time ON stories (sort, began);
--- Every record of a story that was read, for the group as of a moment.
+-- Every record of a story that was read, for groups as of a moment.
 CREATE TABLE versions (
     sort TEXT NOT NULL, group_id INTEGER NOT NULL, number INTEGER NOT NULL, happened INTEGER NOT NULL,
     opened INTEGER NOT NULL, body BLOB NOT NULL,
@@ -86,11 +74,8 @@ CREATE TABLE versions (
 CREATE TABLE annotations (id TEXT PRIMARY KEY, timestamp INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
 -- Sums over a group's closed episodes; ``counted``: the last of them.
 CREATE TABLE downtime (
-    group_id INTEGER PRIMARY KEY REFERENCES groups (id),
-    counted INTEGER NOT NULL,
-    lower_ms INTEGER NOT NULL,
-    upper_ms INTEGER NOT NULL,
-    unbounded INTEGER NOT NULL);
+    group_id INTEGER PRIMARY KEY REFERENCES groups (id), counted INTEGER NOT NULL,
+    lower_ms INTEGER NOT NULL, upper_ms INTEGER NOT NULL, unbounded INTEGER NOT NULL);
 """
 
 
@@ -119,11 +104,11 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _examine(path: Path, cluster_id: str) -> bool:
-    """Return True if a history of this cluster and version is there; False if there is no file, or an empty one.
+    """Return True if the path has a history of this cluster and version; False if the file is missing or empty.
 
     Raises:
-        WrongHistory: something else is there.
-        sqlite3.Error, OSError: it can't be read.
+        WrongHistory: the path has something else.
+        sqlite3.Error, OSError: the file can't be read.
     """
 
     def wrong(reason: str) -> WrongHistory:
@@ -142,7 +127,7 @@ def _examine(path: Path, cluster_id: str) -> bool:
         raise wrong("is not a history (it is not an SQLite file); name another file")
     if len(header) == _HEADER_BYTES and int.from_bytes(header[68:72]) != APPLICATION_ID:
         raise wrong("is a database of another program; name another file")
-    # Without a log beside it, nobody writes the file: it can be read without leaving anything beside it.
+    # Without a log beside it, no program writes the file, so that it can be read without creating a file.
     with closing(connect(path, "ro" if _beside(path)[0].exists() else "ro&immutable=1")) as connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         stored = connection.execute("SELECT value FROM meta WHERE key = 'cluster_id'").fetchone()
@@ -176,19 +161,19 @@ def _build(path: Path, cluster_id: str) -> None:
 
 
 class HistoryFile:
-    """The one writer of a history; a missing file is created empty.
+    """The single writer of a history; a missing file is created empty.
 
     Raises:
-        WrongHistory: the path holds something else, another cluster's rounds, or another release's.
-        HistoryInUse: another process serves from it.
-        HistoryFailure: the file is damaged or can't be written; it is as it was.
+        WrongHistory: the path has another file, or a history of another cluster or release.
+        HistoryInUse: another process uses the history.
+        HistoryFailure: the file is damaged or can't be written; it stays as it was.
     """
 
     def __init__(self, path: Path, cluster_id: str) -> None:
         self.path = Path(os.path.realpath(path))  # two names of a file have one lock
         with plainly(path, "--database"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _examine(self.path, cluster_id)  # before a lock file is left beside something that is not ours
+            _examine(self.path, cluster_id)  # before a lock file is created beside a file of another program
             lock = self.path.with_name(f"{self.path.name}.lock")
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -209,7 +194,7 @@ class HistoryFile:
             _build(self.path, cluster_id)
         self.connection = connect(self.path)
         try:
-            self.connection.execute("BEGIN IMMEDIATE")  # a lock, or a file that can't be written, is reported now
+            self.connection.execute("BEGIN IMMEDIATE")  # report a lock, or a read-only file, at the start
             self.connection.execute("COMMIT")
         except BaseException:
             self.connection.close()
@@ -217,7 +202,7 @@ class HistoryFile:
 
     @property
     def mark(self) -> str:
-        """Text that the lock file keeps, also where the history is replaced."""
+        """Text in the lock file, which stays if the history is replaced."""
         return os.pread(self._lock, 100, 0).decode(errors="replace")
 
     @mark.setter
@@ -226,12 +211,7 @@ class HistoryFile:
         os.pwrite(self._lock, text.encode(), 0)
 
     def check(self) -> None:
-        """Make sure that the paths still name the file that is written, and its log.
-
-        Raises:
-            HistoryGone: it was removed, moved or replaced.
-            HistoryFailure: its folder can't be read.
-        """
+        """Raise HistoryGone if the history or its log was removed or replaced; HistoryFailure if that is unknown."""
         with plainly(self.path):
             gone = [path for path, identity in self._files.items() if _identity(path) != identity]
             if gone:
@@ -243,7 +223,7 @@ class HistoryFile:
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
         try:
-            # What can't be folded now stays in the log, and the next start finds it there.
+            # Otherwise the changes stay in the log, which the next start merges.
             with suppress(sqlite3.Error):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.connection.close()
@@ -254,7 +234,7 @@ class HistoryFile:
             os.close(self._lock)
 
     def _remove_logs(self) -> None:
-        """Remove our logs: SQLite leaves them where the file is gone, and would read them into the next file here."""
+        """Remove our logs, which SQLite would apply to the next file at this path."""
         for path in _beside(self.path):
             if (identity := self._files[path]) is not None and _identity(path) == identity:
                 path.unlink()
@@ -267,7 +247,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return None
 
 
-#: Message for a file that can't be read.
 DAMAGED: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
 _LOCKED: Final = "another program holds a lock on it"
 #: By SQLite's primary error code.
@@ -283,7 +262,7 @@ _REASONS: Final = {
     sqlite3.SQLITE_NOTADB: DAMAGED,
 }
 _BLOCKING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
-#: Less room than this is a full disk.
+#: With less room than this the disk is full.
 _LEAST_ROOM_BYTES: Final = 64 * 1024
 
 
@@ -304,11 +283,9 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
 
 @contextmanager
 def plainly(path: Path, what: str = "history") -> Iterator[None]:
-    """Errors of SQLite, of the disk, and of stored bytes that don't decode, as one line about the file.
+    """Raise errors of SQLite, of the disk and of decoding stored bytes as HistoryFailure: one line about the file.
 
-    Raises:
-        HistoryBlocked: waiting may help.
-        HistoryFailure: waiting does not help.
+    It is HistoryBlocked if waiting may help.
     """
     try:
         yield
@@ -318,7 +295,7 @@ def plainly(path: Path, what: str = "history") -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Report errors as :func:`plainly`, and wrong values or missing rows as damage: around reading only."""
+    """Raise errors as :func:`plainly`, and wrong values or missing rows as damage; for reading only."""
     with plainly(path):
         try:
             yield
@@ -327,10 +304,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
-    """A connection with the settings that every user of the file needs.
+    """Return a connection with the settings that all users of the file need.
 
-    ``mode`` is what SQLite's URIs take: ``ro``, ``rw`` (the file must exist), ``rwc``, or ``ro&immutable=1``, which
-    takes no lock and writes nothing beside the file.
+    ``mode`` is that of SQLite's URIs: ``ro``, ``rw`` (the file must exist), ``rwc``, or ``ro&immutable=1``, which
+    takes no lock and creates no file.
     """
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",

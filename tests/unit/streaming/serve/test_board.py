@@ -40,20 +40,6 @@ def test_indented_json_still_is_one_data_line() -> None:
     assert one_line(b'{"a": 1}') == b'{"a": 1}'
 
 
-def test_expired_cursor_is_reported(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_module, "MAX_FRAMES", 8)
-    board, _ = filled(history, 20)
-    assert board.after(0) is None
-    assert [frame.seq for frame in board.after(board.end - 2) or []] == [19, 20]
-    assert board.end == 20
-
-
-def test_events_in_memory_are_bounded_by_bytes(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_module, "MAX_BYTES", 4000)
-    board, _ = filled(history, 50)
-    assert sum(len(frame.data) for frame in board._frames) <= 4000
-
-
 @pytest.mark.parametrize(
     ("wanted", "taken"),
     [

@@ -142,20 +142,13 @@ def test_follower_stops_while_the_disk_is_full(options: ServeOptions) -> None:
         eventually(lambda: ready(feed, 300))
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_history_that_is_removed_ends_the_process(options: ServeOptions, replaced: bool) -> None:
+def test_a_history_that_is_removed_ends_the_process(options: ServeOptions) -> None:
     source = MemorySource()
     source.put(*made(5))
     with running(options, source) as feed:
         eventually(lambda: ready(feed, 5))
-        if replaced:
-            copy = options.history.with_name("copy")
-            copy.write_bytes(options.history.read_bytes())
-            copy.replace(options.history)
-        else:
-            options.history.unlink()
+        options.history.unlink()
         assert isinstance(end_of(feed), HistoryGone)
-    options.history.unlink(missing_ok=True)
     with running(options, source) as feed:
         eventually(lambda: ready(feed, 5))
 
@@ -261,21 +254,8 @@ def test_topic_recreated_while_running_is_read_from_its_start(options: ServeOpti
         eventually(lambda: ready(feed, 9))
         source.remake("t-2", *made(20, "h"))
         eventually(lambda: ready(feed, 29))
-        assert {one["groupId"]: one["rounds"] for one in feed.get("/api/v1/groups")["groups"]} == {"g": 9, "h": 20}
-
-
-def test_record_with_numbers_out_of_range_stops_no_reader(options: ServeOptions) -> None:
-    good = made(2)
-    bad = msgspec.structs.replace(
-        good[0],
-        offset=1,
-        id="bad",
-        value=(good[0].value or b"").replace(b'"moved":', b'"moved":1180591620717411303424'),
-    )
-    with running(options) as feed:
-        feed.source.put(good[0], bad, msgspec.structs.replace(good[1], offset=2))
-        eventually(lambda: ready(feed, 2))
-        assert feed.metrics()["rebalance_monitor_feed_refused_records_total"] == 1
+        groups = feed.get("/api/v1/groups")["groups"]
+        assert {group["groupId"]: group["rounds"] for group in groups} == {"g": 9, "h": 20}
 
 
 def test_retention_runs_while_serving(options: ServeOptions) -> None:

@@ -115,10 +115,12 @@ def test_status_is_one_series_a_group_and_unknown_while_stale(history: History) 
 
 def test_open_incidents_of_groups_and_of_the_cluster(history: History) -> None:
     broker = msgspec.structs.replace(incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"])
-    history.append([story(incident("g", kind="data-loss")), story(broker)])
+    of_group = [incident("g", 1), incident("g", 2), incident("g", 3, kind="stuck"), incident("h", 1, closed_at=9)]
+    history.append([story(value, offset=offset) for offset, value in enumerate([*of_group, broker])])
     found = samples(Board(history.extent, history.groups, history.current_stories))
     assert {key: value for key, value in found.items() if "incident_open" in key[0]} == {
-        ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "data-loss"))): 1,
+        ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "storm"))): 2,
+        ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "stuck"))): 1,
         ("rebalance_monitor_cluster_incident_open", (("kind", "broker-restart"),)): 1,
     }
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 
 from streaming.records.codec import encode
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberDiff
@@ -85,20 +86,20 @@ def test_unsubscribed_partitions_leave_the_group_stable() -> None:
     assert records.summarise("id-1", lonely).state == "Stable"
 
 
-def test_join_and_leave_in_one_generation_keep_the_member_count() -> None:
-    gone = member([1], [1], present=False)
-    both = diff(members={"c1": member([0]), "c2": gone, "c3": member(None, None, [1])}, unassigned={})
-    assert records.summarise("id-1", both).members == 2
-
-
-def test_departed_members_are_not_counted_but_idle_ones_are() -> None:
-    left = diff(
-        "member.left",
-        "c3",
-        members={"c1": member([0]), "c2": member(), "c3": member([1], [1], present=False)},
-        unassigned={},
-    )
-    assert records.summarise("id-1", left).members == 2
+@pytest.mark.parametrize(
+    ("members", "count"),
+    [
+        # One member leaves and another joins in the same generation.
+        ({"c1": member([0]), "c2": member([1], [1], present=False), "c3": member(None, None, [1])}, 2),
+        # A member without partitions counts, a departed one does not.
+        ({"c1": member([0]), "c2": member(), "c3": member([1], [1], present=False)}, 2),
+        # Diffs without ``present``: every listed member counts, also one that rejoined in the round.
+        ({"c2": member([1], [], present=None)}, 1),
+        ({"c2": member([], [], [1], present=None)}, 1),
+    ],
+)
+def test_members_in_the_group_after_a_round_are_counted(members: dict[str, MemberDiff], count: int) -> None:
+    assert records.summarise("id-1", diff("member.left", "c3", members=members, unassigned={})).members == count
 
 
 def test_diffs_without_present_are_read() -> None:
@@ -125,40 +126,6 @@ def test_changes_list_new_owners_first_then_unowned() -> None:
     assert records.changes(handed) == [("c2", "t", [1])]
 
 
-def test_totals_grow_and_gaps_count_when_they_close() -> None:
-    first = records.advance(None, 1, records.summarise("a", diff()))
-    given = diff(
-        round=2,
-        timestamp=1500,
-        moved=2,
-        members={"c1": member([0, 1]), "c2": member([3, 4]), "c3": member([], [], [2, 5])},
-        unassigned={},
-    )
-    second = records.advance(first, 2, records.summarise("b", given))
-    assert (second.rounds, second.rebalances, second.moved_total, second.unavailable_ms, second.rebalance_ms) == (
-        2,
-        1,
-        2,
-        1000,
-        500,
-    )
-    assert second.causes == {"member.joined": 2}
-    assert second.state == "Stable"
-
-
-def test_latest_assignment_replaces_missing_rounds() -> None:
-    latest = LatestAssignment(
-        **WHO, assignor="range", generation=9, timestamp=5, members={"c1": {"t": [0, 1]}, "c2": {}}
-    )
-    alone = records.with_assignment(None, latest)
-    assert (alone.state, alone.members, alone.partitions, alone.cause, alone.rounds) == ("Stable", 2, 2, None, 0)
-    known = records.advance(None, 1, records.summarise("a", diff()))
-    assert records.with_assignment(known, latest) == known  # older than the round
-    newer = msgspec.structs.replace(latest, timestamp=2000)
-    expected: GroupSummary = msgspec.structs.replace(known, members=2)
-    assert records.with_assignment(known, newer) == expected
-
-
 #: Fields that the summaries of the first round and of its group share.
 FIRST = made(
     RoundSummary,
@@ -173,17 +140,10 @@ def test_summary_agrees_with_its_diff() -> None:
     assert records.summarise("id-7", told) == FIRST
 
 
-def test_member_that_rejoined_in_one_round_is_counted() -> None:
-    """A diff that does not list the present members: every member with partitions counts."""
-    back = diff("member.left", "c2", members={"c2": member([1], [], present=None)}, unassigned={})
-    given = diff("member.left", "c2", members={"c2": member([], [], [1], present=None)}, unassigned={})
-    assert [records.summarise("id-1", one).members for one in (back, given)] == [1, 1]
-
-
-def after(*told: Diff) -> GroupSummary:
+def after(*diffs: Diff) -> GroupSummary:
     group = None
-    for seq, one in enumerate(told, 7):
-        group = records.advance(group, seq, records.summarise(f"id-{seq}", one))
+    for seq, round_ in enumerate(diffs, 7):
+        group = records.advance(group, seq, records.summarise(f"id-{seq}", round_))
     assert group is not None
     return group
 
@@ -224,8 +184,8 @@ def test_backward_clock_subtracts_nothing() -> None:
 
 def test_time_before_the_first_kept_round_is_not_counted() -> None:
     """Later rounds are retained, the first is not: only the assignment shows that it existed."""
-    known = records.with_assignment(None, LATEST)
-    first = records.advance(known, 1, records.summarise("a", diff(round=2)))
+    assigned = records.with_assignment(None, LATEST)
+    first = records.advance(assigned, 1, records.summarise("a", diff(round=2)))
     assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)
     assert (first.rebalance_ms, first.unavailable_ms) == (0, 0)
 
@@ -256,9 +216,10 @@ def test_group_with_only_a_latest_assignment() -> None:
 
 
 def test_assignment_counts_members_but_not_of_a_dead_group() -> None:
-    known = after(diff(timestamp=1000))
+    group = after(diff(timestamp=1000))
     same = msgspec.structs.replace(LATEST, timestamp=1000)
-    assert records.with_assignment(known, same) == msgspec.structs.replace(known, members=2)
+    assert records.with_assignment(group, same) == msgspec.structs.replace(group, members=2)
+    assert records.with_assignment(group, LATEST) == group  # it is older than the round
     dead = after(diff(timestamp=1000), diff("group.deleted", "", timestamp=1100, members={}, unassigned={}))
     assert records.with_assignment(dead, msgspec.structs.replace(LATEST, timestamp=1200)) == dead
 

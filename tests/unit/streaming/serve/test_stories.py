@@ -21,7 +21,7 @@ from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, with_assignment
 from streaming.serve.stories import DowntimeTotals
-from tests.support.compacted import RESTARTED, checkout, latest, told, updated
+from tests.support.compacted import RESTARTED, checkout, latest, told
 from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
 from tests.support.incidents import incident
 
@@ -215,16 +215,6 @@ def test_damage_is_reported(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_open_incidents_are_counted_by_group_and_kind(history: History) -> None:
-    found = [incident("g", 1), incident("g", 2), incident("g", 3, kind="stuck"), incident("h", 1, closed_at=9)]
-    history.append([story(one, offset=offset) for offset, one in enumerate(found)])
-    text = Metrics(Board(history.extent, history.groups, history.current_stories)).text().decode()
-    assert [line for line in text.splitlines() if line.startswith("kafka_consumergroup_incident_open")] == [
-        'kafka_consumergroup_incident_open{consumergroup="g",kind="storm"} 2.0',
-        'kafka_consumergroup_incident_open{consumergroup="g",kind="stuck"} 1.0',
-    ]
-
-
 def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
     one, other = (found.episode for found in told(checkout()))
     last = other if over else msgspec.structs.replace(other, closed_at=None, status="settling")
@@ -271,7 +261,3 @@ def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:
         f'{name}_unbounded_partitions_total{{consumergroup="g"}} 0.0',
         f'{name}_unbounded_partitions_total{{consumergroup="{GROUP}"}} 2.0',
     ]
-
-
-def test_every_update_of_an_episode_has_an_id_of_its_own() -> None:
-    assert len({one.id for one in stories(checkout())}) == len(updated(checkout()))
