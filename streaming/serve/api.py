@@ -162,16 +162,13 @@ class Api:
         routes = [Route("/api/v1/openapi.json", self.description)]
         for operation in _OPERATIONS:
             path = operation.path.replace("{group}", "{group:path}")  # group ids may have slashes
-            routes.append(Route(f"/api/v1{path}", self._endpoint(operation), methods=[operation.method]))
+            routes.append(Route(f"/api/v1{path}", partial(self._answer, operation), methods=[operation.method]))
         return routes
 
-    def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Any]]:
-        method: Callable[[Request, Query], Awaitable[Any]] = getattr(self, operation.name)
-
-        async def endpoint(request: Request) -> Any:
-            return await method(request, decode_query(request, operation.parameters))
-
-        return endpoint
+    async def _answer(self, operation: Operation, request: Request) -> Response:
+        query = decode_query(request, operation.parameters)
+        response: Response = await getattr(self, operation.name)(request, query)
+        return response
 
     async def _read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Query the archive in a thread; only a few queries run at once."""

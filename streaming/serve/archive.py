@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
@@ -31,7 +31,7 @@ from streaming.serve.ownership import (
     up_to,
 )
 from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
-from streaming.serve.stories import MOST_STORIES, EpisodeSummary, Sort, StoredStory, episode_summary
+from streaming.serve.stories import MOST_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
 
 #: Most items of one page.
 MAX_PAGE: Final = 2000
@@ -64,6 +64,7 @@ _EPISODES_SINCE: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {
 _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
+_incidents = msgspec.json.Decoder(IncidentSummary)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 #: A topic and a partition, such as ``orders-17``.
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.DOTALL)
@@ -80,24 +81,15 @@ class Window(NamedTuple):
     before: int | None = None
     limit: int = 100
 
-    def sql(self) -> tuple[str, list[Any]]:
-        """``WHERE … ORDER BY … LIMIT`` and its values; newest first."""
-        where, values = _where(
-            (_OF_GROUP, self.group),
-            ("timestamp >= ?", self.since),
-            ("timestamp < ?", self.until),
-            ("cause = ?", self.cause),
-            ("moved >= ?", self.min_moved or None),
-        )
-        if self.before is not None:
-            where += f" AND {_BEFORE}"
-            values += [self.before] * 3
-        return f"WHERE {where} ORDER BY written DESC, seq DESC LIMIT ?", [*values, self.limit + 1]
-
 
 def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
-    set_conditions = [condition for condition in conditions if condition[1] is not None]
-    return " AND ".join(["1", *(sql for sql, _ in set_conditions)]), [value for _, value in set_conditions]
+    """Return the conditions whose value is not None, joined, and the values of their question marks."""
+    where, values = ["1"], list[Any]()
+    for sql, value in conditions:
+        if value is not None:
+            where.append(sql)
+            values += [value] * sql.count("?")
+    return " AND ".join(where), values
 
 
 class StoredPage(NamedTuple):
@@ -325,7 +317,7 @@ class Archive:
             incidents = [
                 body
                 for body in _versions_at(connection, "incident", group, at_ms, MOST_STORIES)
-                if (closed := _lasting.decode(body).closed_at) is None or closed > at_ms
+                if (closed := _incidents.decode(body).closed_at) is None or closed > at_ms
             ]
             latest = latest_assignment(connection, group)
             if latest is None or latest.timestamp > at_ms:
@@ -373,9 +365,16 @@ def _page(connection: sqlite3.Connection, window: Window, item: Callable[[int, b
     """Return the rounds of a window, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
     items: list[bytes] = []
     size = last = 0
-    where, values = window.sql()
-    query = f"SELECT seq, summary, body FROM rounds {where}"  # noqa: S608 - literals
-    with closing(connection.execute(query, values)) as rows:
+    where, values = _where(
+        (_OF_GROUP, window.group),
+        ("timestamp >= ?", window.since),
+        ("timestamp < ?", window.until),
+        ("cause = ?", window.cause),
+        ("moved >= ?", window.min_moved or None),
+        (_BEFORE, window.before),
+    )
+    query = f"SELECT seq, summary, body FROM rounds WHERE {where} ORDER BY written DESC, seq DESC LIMIT ?"  # noqa: S608 - literals
+    with closing(connection.execute(query, [*values, window.limit + 1])) as rows:
         for seq, summary, body in rows:
             if len(items) >= window.limit or size >= MAX_BYTES:
                 return StoredPage(items, last)
@@ -390,13 +389,6 @@ def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
     if summary.group_id != group:
         raise ValueError(f"round {seq} is of no group that it holds")
     return StoredRound(seq, summary, zlib.decompress(body))
-
-
-class _Lasting(Struct, frozen=True, rename="camel"):
-    closed_at: int | None = None
-
-
-_lasting: Final = msgspec.json.Decoder(_Lasting)
 
 
 def _versions_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int, most: int) -> list[bytes]:
