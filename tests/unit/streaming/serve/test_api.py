@@ -27,10 +27,10 @@ def test_groups(app: ASGIApp) -> None:
 
 
 def test_one_group_with_its_assignment(app: ASGIApp) -> None:
-    found = ask(app, "/api/v1/groups/orders").json
-    assert found["group"]["rounds"] == 30
-    assert found["assignment"]["groupId"] == "orders"
-    assert (found["downtime"], found["downtimeToday"]) == ({"lowerMs": 0, "upperMs": 0, "unbounded": 0}, None)
+    answer = ask(app, "/api/v1/groups/orders").json
+    assert answer["group"]["rounds"] == 30
+    assert answer["assignment"]["groupId"] == "orders"
+    assert (answer["downtime"], answer["downtimeToday"]) == ({"lowerMs": 0, "upperMs": 0, "unbounded": 0}, None)
     slashed = ask(app, "/api/v1/groups/team%2Fbilling").json
     assert (slashed["group"]["groupId"], slashed["assignment"]) == ("team/billing", None)
     assert len(ask(app, "/api/v1/groups/team%2Fbilling/rounds").json["rounds"]) == 5
@@ -53,7 +53,7 @@ def test_rounds_have_cursors_and_views(app: ASGIApp) -> None:
     assert [len(first["rounds"]), first["next"]] == [20, "11"]
     assert set(first["rounds"][0]) == {"seq", "summary", "diff"}
     rest = ask(app, f"/api/v1/groups/orders/rounds?cursor={first['next']}&view=summary").json
-    assert [one["seq"] for one in rest["rounds"]] == list(range(10, 0, -1))
+    assert [item["seq"] for item in rest["rounds"]] == list(range(10, 0, -1))
     assert (set(rest["rounds"][0]), rest["next"]) == ({"seq", "summary"}, None)
     assert len(ask(app, "/api/v1/rounds?limit=2000&view=summary").json["rounds"]) == 35
 
@@ -83,7 +83,7 @@ def test_pages_of_groups(app: ASGIApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "status", "kind", "says"),
+    ("target", "status", "kind", "message"),
     [
         ("/api/v1/groups/nobody", 404, "group", "no group 'nobody'"),
         ("/api/v1/groups/orders/rounds/999", 404, "round", "no such round"),
@@ -102,13 +102,13 @@ def test_pages_of_groups(app: ASGIApp) -> None:
     ],
 )
 def test_unanswerable_request_is_a_problem_document(
-    app: ASGIApp, target: str, status: int, kind: str, says: str
+    app: ASGIApp, target: str, status: int, kind: str, message: str
 ) -> None:
     answer = ask(app, target)
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json["status"] == status
     assert answer.json["type"] == f"/problems#{kind}"
-    assert says in answer.json["detail"]
+    assert message in answer.json["detail"]
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ def test_missing_history_gives_a_problem_document(history: History) -> None:
 
 
 def test_rounds_are_filtered_by_time_cause_and_moves(app: ASGIApp) -> None:
-    whole = [one["summary"] for one in ask(app, "/api/v1/rounds?view=summary&limit=2000").json["rounds"]]
-    orders = [one for one in whole if one["groupId"] == "orders"]
+    whole = [item["summary"] for item in ask(app, "/api/v1/rounds?view=summary&limit=2000").json["rounds"]]
+    orders = [item for item in whole if item["groupId"] == "orders"]
     first, last = orders[20]["timestamp"], orders[5]["timestamp"]
 
     def summaries(query: str) -> list[object]:
-        found = ask(app, f"/api/v1/groups/orders/rounds?view=summary&{query}").json["rounds"]
-        return [one["summary"] for one in found]
+        items = ask(app, f"/api/v1/groups/orders/rounds?view=summary&{query}").json["rounds"]
+        return [item["summary"] for item in items]
 
     assert summaries(f"from={first}&to={last}") == [
         summary for summary in orders if first <= summary["timestamp"] < last
@@ -230,8 +230,8 @@ def test_a_page_with_diffs_is_shorter_than_one_of_summaries(app: ASGIApp, monkey
 
 def test_default_page_has_a_hundred_entries(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 2).diffs(102)))
-    found = ask(service(history), "/api/v1/rounds?view=summary").json
-    assert (len(found["rounds"]), found["next"]) == (100, "3")
+    page = ask(service(history), "/api/v1/rounds?view=summary").json
+    assert (len(page["rounds"]), page["next"]) == (100, "3")
 
 
 def test_a_problem_is_a_whole_document(app: ASGIApp) -> None:
@@ -263,8 +263,8 @@ def test_search_finds_owners_of_a_partition_topics_and_members(history: History)
     }
     (topic,) = ask(app, "/api/v1/search?q=t").json["found"]
     assert topic == {"groupId": "shop", "kind": "topic", "topic": "t", "partitions": 6}
-    found = ask(app, "/api/v1/search?q=pay").json["found"]
-    assert {one["memberId"] for one in found} == {one for one in latest_of.members if "pay" in one}
+    matches = ask(app, "/api/v1/search?q=pay").json["found"]
+    assert {match["memberId"] for match in matches} == {match for match in latest_of.members if "pay" in match}
     for nothing in ("", "t-99999999999999999999", "none", "t-7"):
         assert ask(app, f"/api/v1/search?q={nothing}").json == {"found": []}
     assert len(ask(app, "/api/v1/search?q=h&limit=1").json["found"]) == 1

@@ -33,15 +33,15 @@ def stored(history: History) -> ASGIApp:
 
 
 def stories_and_cursor(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]], Any]:
-    found = ask(app, target).json
-    (sort,) = found.keys() & {"episodes", "incidents"}
-    return [(one["groupId"], one[sort[:-1]]) for one in found[sort]], found["next"]
+    page = ask(app, target).json
+    (sort,) = page.keys() & {"episodes", "incidents"}
+    return [(value["groupId"], value[sort[:-1]]) for value in page[sort]], page["next"]
 
 
 def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
     whole = ask(stored, f"/api/v1/groups/{GROUP}/episodes")
     assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
-    values = [one.value for one in reversed(told(checkout()))]
+    values = [record.value for record in reversed(told(checkout()))]
     assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
     first, cursor = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1")
     assert first == [("team/checkout", 2)]
@@ -56,7 +56,9 @@ def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
     ("query", "numbers"), [(f"from={RESTARTED}", [2]), (f"to={RESTARTED}", [1]), (f"from={RESTARTED + 1}", [])]
 )
 def test_episodes_of_a_time_are_those_that_began_then(stored: ASGIApp, query: str, numbers: list[int]) -> None:
-    assert [one for _, one in stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]] == numbers
+    assert [
+        number for _, number in stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]
+    ] == numbers
 
 
 def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:

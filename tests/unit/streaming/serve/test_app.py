@@ -38,9 +38,9 @@ def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer
 
 
 def test_every_answer_carries_the_security_headers(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = list(everything(app, monkeypatch))
-    assert {answer.status for answer in found} == {200, 400, 404, 405, 421, 500}
-    for answer in found:
+    answers = list(everything(app, monkeypatch))
+    assert {answer.status for answer in answers} == {200, 400, 404, 405, 421, 500}
+    for answer in answers:
         policy = answer.headers["content-security-policy"].split("; ")
         assert {"default-src 'none'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} <= set(policy)
         assert "unsafe" not in answer.headers["content-security-policy"]

@@ -108,16 +108,16 @@ def test_the_last_page_has_no_next(archive: Archive) -> None:
 
 def test_timelines_and_rounds_use_display_names(history: History) -> None:
     """At both ends of a page, newer end first: members that joined or left in between have the summaries' names."""
-    one = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
+    first = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
     two = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="orders", client_host="/h1"),
         "c2": change(assigned={"t": [1]}, client_id="orders", client_host="/h2"),
     }
-    told = [(1, one), (2, two), (3, {"c3": change()})]
+    told = [(1, first), (2, two), (3, {"c3": change()})]
     history.append(records([sample(members=members, generation=number) for number, members in told]))
     archive = Archive(history.path)
-    found = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
-    assert [json.loads(timeline.names) for timeline in found] == [
+    timelines = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
+    assert [json.loads(timeline.names) for timeline in timelines] == [
         {},
         {"c1": "orders (h1)", "c2": "orders (h2)"},
         {"c1": "orders"},

@@ -39,7 +39,7 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "mode", "says"),
+    ("content", "mode", "message"),
     [
         (FIRST, 0o644, "every user may read it; chmod 640"),
         ("short", 0o600, "line 1 holds no token of 16 or more characters"),
@@ -50,8 +50,8 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
         ("\udcff" * 20, 0o600, "--token-file .*'utf-8' codec"),
     ],
 )
-def test_a_token_that_protects_little_is_refused(tmp_path: Path, content: str, mode: int, says: str) -> None:
-    with pytest.raises(UnusableToken, match=says) as refused:
+def test_a_token_that_protects_little_is_refused(tmp_path: Path, content: str, mode: int, message: str) -> None:
+    with pytest.raises(UnusableToken, match=message) as refused:
         read_tokens(file_of(tmp_path, content, mode))
     assert not content or content not in str(refused.value)
 
@@ -93,7 +93,7 @@ def test_deleted_or_public_token_file_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("header", "addresses", "says"),
+    ("header", "addresses", "message"),
     [
         ("X User", ["10.0.0.1"], "--trust-header X User: name the header that the proxy sets"),
         ("Authorization", ["10.0.0.1"], "--trust-header Authorization"),
@@ -102,8 +102,8 @@ def test_deleted_or_public_token_file_changes_nothing(
         ("X-User", ["10.0.0.1/24"], "--trusted-proxy: 10.0.0.1/24 has host bits set; write an address"),
     ],
 )
-def test_invalid_proxy_is_refused(header: str, addresses: list[str], says: str) -> None:
-    with pytest.raises(UnusableProxy, match=says):
+def test_invalid_proxy_is_refused(header: str, addresses: list[str], message: str) -> None:
+    with pytest.raises(UnusableProxy, match=message):
         Proxies.of(header, addresses)
 
 
@@ -151,8 +151,8 @@ def test_a_token_is_another_way_in(tmp_path: Path, history: History) -> None:
 
 def test_a_proxy_that_ends_tls_has_browsers_stay_with_it(behind: ASGIApp) -> None:
     def transport_security(peer: str, **headers: str) -> str | None:
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        return ask(behind, "/", given, peer=peer).headers.get("strict-transport-security")
+        sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return ask(behind, "/", sent_headers, peer=peer).headers.get("strict-transport-security")
 
     assert transport_security("10.0.0.7", x_forwarded_proto="https") == "max-age=31536000; includeSubDomains"
     assert transport_security("10.0.0.7", x_forwarded_proto="http") is None

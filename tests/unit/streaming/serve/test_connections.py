@@ -135,7 +135,7 @@ def test_connections_are_as_many_as_the_system_has_files_for(
 ) -> None:
     said: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
-    monkeypatch.setattr(resource, "setrlimit", lambda _, found: said.append(found))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: said.append(limits))
     assert (connections.allow(wanted), said) == (allowed, raised)
 
 

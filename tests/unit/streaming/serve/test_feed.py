@@ -84,13 +84,13 @@ class Reader:
 
     async def until(self, name: str, seq: int | None = None) -> list[Event]:
         """Return events up to the first with this name (and number)."""
-        found: list[Event] = []
+        events: list[Event] = []
         async with asyncio.timeout(60):
             async for chunk in self.chunks:
-                found += parsed(chunk)
-                if any(event.name == name and seq in (None, event.seq) for event in found):
-                    return found
-        return found
+                events += parsed(chunk)
+                if any(event.name == name and seq in (None, event.seq) for event in events):
+                    return events
+        return events
 
 
 @pytest.fixture

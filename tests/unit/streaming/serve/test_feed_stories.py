@@ -26,8 +26,8 @@ def feeding(history: History) -> Feeding:
 
 def store_incidents(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
     """Store the current state of the incidents with these numbers."""
-    found = [story(incident(group, number, **fields)) for number in numbers]
-    feeding.board.publish(feeding.history.append(found))
+    updates = [story(incident(group, number, **fields)) for number in numbers]
+    feeding.board.publish(feeding.history.append(updates))
 
 
 def incident_numbers(events: list[Event]) -> list[int]:
@@ -58,7 +58,7 @@ async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> 
         assert first[1].id == f"{feeding.history.epoch}.0.{last}"
         episodes, incidents = (first[1].data[name] for name in ("episodes", "incidents"))
         assert [(episode["groupId"], episode["episode"]) for episode in episodes] == [("team/checkout", 2)]  # type: ignore[attr-defined]
-        assert [one["incident"] for one in incidents] == [1]  # type: ignore[attr-defined]
+        assert [value["incident"] for value in incidents] == [1]  # type: ignore[attr-defined]
         feeding.store(1)
         store_incidents(feeding, 1, closed_at=700)
         events = await reader.until("incident")
@@ -102,12 +102,12 @@ async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytes
         for number in range(1, 40):
             store_incidents(feeding, number)
             feeding.store(1)
-        found: list[Event] = []
+        events: list[Event] = []
         async with asyncio.timeout(60):
-            while set(incident_numbers(found)) != set(range(1, 40)):
-                found += await reader.until("incident")
-        assert len(incident_numbers(found)) == 39
-        assert [event.seq for event in found if event.name == "round"] == list(range(1, 40))
+            while set(incident_numbers(events)) != set(range(1, 40)):
+                events += await reader.until("incident")
+        assert len(incident_numbers(events)) == 39
+        assert [event.seq for event in events if event.name == "round"] == list(range(1, 40))
 
 
 @in_a_loop

@@ -219,8 +219,15 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
     source.put(*made(5))
 
     def parts(**fields: Any) -> list[dict[str, Any]]:
-        known = {"part": "collector", "id": "c", "by": "offsets", "state": "alive", "lastHeartbeat": 1000, "upTo": 900}
-        return [{**known, **fields}]
+        fields_of_part = {
+            "part": "collector",
+            "id": "c",
+            "by": "offsets",
+            "state": "alive",
+            "lastHeartbeat": 1000,
+            "upTo": 900,
+        }
+        return [{**fields_of_part, **fields}]
 
     with running(options, source, lambda: said[0]) as feed:
         eventually(lambda: ready(feed, 5))  # no status is reported for missing components

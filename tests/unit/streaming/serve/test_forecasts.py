@@ -32,38 +32,38 @@ def stored(history: History) -> ASGIApp:
 
 
 def answer_json(app: ASGIApp, target: str) -> Any:
-    found = ask(app, f"/api/v1/groups/team%2Fcheckout/{target}")
-    assert found.status == 200, found.json
-    return found.json
+    response = ask(app, f"/api/v1/groups/team%2Fcheckout/{target}")
+    assert response.status == 200, response.json
+    return response.json
 
 
 def test_a_rolling_restart_under_every_protocol_without_rounds(stored: ASGIApp) -> None:
-    found = answer_json(stored, "forecast?down_ms=5000&between_ms=20000&processing_ms=0")
+    forecast = answer_json(stored, "forecast?down_ms=5000&between_ms=20000&processing_ms=0")
 
-    assert (found["groupId"], found["now"]) == ("team/checkout", "eager")
-    assert found["sentence"].startswith("This rolling restart costs ")
-    assert found["unsure"][0].startswith("by the history alone")
-    eager = found["protocols"]["eager"]
+    assert (forecast["groupId"], forecast["now"]) == ("team/checkout", "eager")
+    assert forecast["sentence"].startswith("This rolling restart costs ")
+    assert forecast["unsure"][0].startswith("by the history alone")
+    eager = forecast["protocols"]["eager"]
     assert (eager["rounds"], eager["rebalances"]) == ([], 4)  # one of its three members is static
     assert answer_json(stored, "forecast?scale=4")["change"] == "Scaling to 4 members"
 
 
 def test_the_way_to_another_protocol(stored: ASGIApp) -> None:
     assert list(answer_json(stored, "migrate")["targets"]) == ["cooperative", "static", "consumer"]
-    found = answer_json(stored, "migrate?to=static")["targets"]["static"]
-    assert [one["reason"] for one in found["inTheWay"]] == ["has no group.instance.id"] * 2
+    target = answer_json(stored, "migrate?to=static")["targets"]["static"]
+    assert [obstacle["reason"] for obstacle in target["inTheWay"]] == ["has no group.instance.id"] * 2
 
 
 def test_moves_of_a_change(stored: ASGIApp) -> None:
-    found = answer_json(stored, "what-if?add=1&partitions=t=9")
-    assert found["partitions"] == {"t": 9}
-    assert [found["names"][one] for one in found["added"]] == ["new-1"]
-    assert found["inexact"][0].startswith("by the history alone")
-    (own,) = (one for one in found["answers"] if one["own"])
+    answer = answer_json(stored, "what-if?add=1&partitions=t=9")
+    assert answer["partitions"] == {"t": 9}
+    assert [answer["names"][member] for member in answer["added"]] == ["new-1"]
+    assert answer["inexact"][0].startswith("by the history alone")
+    (own,) = (member for member in answer["answers"] if member["own"])
     assert own["chosen"]
     assert sum(len(numbers) for share in own["assignment"].values() for numbers in share.values()) == 9
-    other = answer_json(stored, "what-if?protocol=consumer&assignor=range")
-    assert [one["protocol"] for one in other["answers"] if one["chosen"]] == ["consumer"]
+    consumer = answer_json(stored, "what-if?protocol=consumer&assignor=range")
+    assert [member["protocol"] for member in consumer["answers"] if member["chosen"]] == ["consumer"]
 
 
 def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> None:
@@ -75,10 +75,10 @@ def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> N
     ]
     assignment = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(builder)), None)
     history.append([*rounds, *stories(builder), assignment])
-    found = ask(service(history), "/api/v1/groups/g/advice").json
-    given = advice_history(builder, now_ms=builder.now, live=None)
-    assert found == {"groupId": "g", "advice": msgspec.json.decode(encode(advise(given)))}
-    assert any(one["saving"] for one in found["advice"])
+    answer = ask(service(history), "/api/v1/groups/g/advice").json
+    past = advice_history(builder, now_ms=builder.now, live=None)
+    assert answer == {"groupId": "g", "advice": msgspec.json.decode(encode(advise(past)))}
+    assert any(advice["saving"] for advice in answer["advice"])
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,14 @@ def test_full_disk_is_recognised_and_nothing_is_lost(history: History) -> None:
 
 def test_lock_of_another_program_is_recognised(history: History) -> None:
     history._connection.execute("PRAGMA busy_timeout = 0")
-    with sqlite3.connect(history.path, isolation_level=None) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with sqlite3.connect(history.path, isolation_level=None) as backup:
+        backup.execute("BEGIN IMMEDIATE")
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.append(made(1))
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.renew({DIFFS: "a"})
-        other.execute("ROLLBACK")
-    other.close()
+        backup.execute("ROLLBACK")
+    backup.close()
     assert len(history.append(made(1)).rounds) == 1
 
 
@@ -204,9 +204,9 @@ def test_recreated_topic_is_read_from_its_start(history: History) -> None:
 
 
 def test_retention_by_age_drops_a_run_from_the_start(history: History) -> None:
-    found = made(20)
-    history.append(found[:12], 1000)
-    history.append(found[12:], 2000)
+    topic_records = made(20)
+    history.append(topic_records[:12], 1000)
+    history.append(topic_records[12:], 2000)
     assert history.trim(Retention(0, 2**40), 2000).rounds == 12
     assert (history.extent.trimmed, history.extent.last) == (12, 20)
 
@@ -215,10 +215,10 @@ def test_retention_by_age_drops_a_run_from_the_start(history: History) -> None:
 def test_a_round_from_a_clock_ahead_stops_no_retention(history: History, ahead_ms: int) -> None:
     diffs = Group("g", GROUP, 1).diffs(20)
     diffs[3] = structs.replace(diffs[3], timestamp=diffs[3].timestamp + ahead_ms)
-    found = records(diffs)
-    history.append(found[:5], 2**50)  # this machine's own clock was ahead too
-    history.append(found[5:15], 1000)
-    history.append(found[15:], 2000)
+    topic_records = records(diffs)
+    history.append(topic_records[:5], 2**50)  # this machine's own clock was ahead too
+    history.append(topic_records[5:15], 1000)
+    history.append(topic_records[15:], 2000)
     assert history.trim(Retention(0, 2**40), 2000).rounds == 15
 
 
@@ -242,7 +242,7 @@ def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
 
 def test_rounds_of_a_topic_with_more_partitions_stay_in_order(history: History) -> None:
     older = [structs.replace(topic_record, timestamp=10 + topic_record.offset) for topic_record in made(6)]
-    newer = [structs.replace(one, partition=1, offset=one.offset - 4, timestamp=90) for one in older[4:]]
+    newer = [structs.replace(record, partition=1, offset=record.offset - 4, timestamp=90) for record in older[4:]]
     history.append([newer[0], *older[:2], newer[1], *older[2:4]])
     group = history.groups["g"]
     newest = json.loads(newer[1].value or b"")
@@ -250,7 +250,7 @@ def test_rounds_of_a_topic_with_more_partitions_stay_in_order(history: History) 
     page = Archive(history.path).page(Window(group="g", limit=4), with_diff=True)
     rest = Archive(history.path).page(Window(group="g", before=page.next), with_diff=True)
     shown = [json.loads(item)["diff"] for item in [*page.items, *rest.items]]
-    assert shown == [json.loads(one.value or b"") for one in [*older[:4], *newer][::-1]]
+    assert shown == [json.loads(record.value or b"") for record in [*older[:4], *newer][::-1]]
     history.append([structs.replace(topic_record, partition=2, timestamp=5) for topic_record in made(7)[6:]])
     assert history.groups["g"].generation == newest["generation"]
 

@@ -41,7 +41,7 @@ def execute(path: Path, *statements: str) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 def text(path: Path) -> None:
@@ -99,7 +99,7 @@ def link_to_a_text_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (text, "it is not an SQLite file"),
         (short_text, "it is not an SQLite file"),
@@ -115,10 +115,10 @@ def link_to_a_text_file(path: Path) -> None:
         (write_ahead_log_alone, "h.sqlite-wal is there without the file it belongs to"),
     ],
 )
-def test_foreign_file_is_refused_and_unchanged(path: Path, make, says: str) -> None:
+def test_foreign_file_is_refused_and_unchanged(path: Path, make, message: str) -> None:
     make(path)
     before = contents(path.parent)
-    with pytest.raises(WrongHistory, match=says) as refused:
+    with pytest.raises(WrongHistory, match=message) as refused:
         opened(path)
     assert f"--database {path.parent}" in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -198,7 +198,7 @@ def test_full_disk_while_building_leaves_no_file(path: Path, monkeypatch: pytest
     monkeypatch.setattr(historyfile, "_SCHEMA", f"PRAGMA max_page_count = 1; {historyfile._SCHEMA}")
     with pytest.raises(HistoryFailure, match="the disk is full"):
         opened(path)
-    assert [one.name for one in path.parent.iterdir()] == [f"{path.name}.lock"]
+    assert [file.name for file in path.parent.iterdir()] == [f"{path.name}.lock"]
 
 
 @pytest.fixture
@@ -297,8 +297,8 @@ def test_older_copy_that_is_put_back_is_reported(path: Path) -> None:
         assert history.notice == ""
     path.write_bytes(copy)
     with closing(opened(path)) as history:
-        says = "an older copy was put back; 3 rounds are read again from the topics"
-        assert history.notice == f"history {path}: {says}"
+        message = "an older copy was put back; 3 rounds are read again from the topics"
+        assert history.notice == f"history {path}: {message}"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

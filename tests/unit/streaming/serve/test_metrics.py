@@ -37,21 +37,21 @@ def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
 def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     group = history.groups["g"]
-    found = samples(Board(history.extent, history.groups))
+    exported = samples(Board(history.extent, history.groups))
     label = ("consumergroup", "g")
-    assert found["kafka_consumergroup_members", (label,)] == group.members
-    assert found["kafka_consumergroup_state", (label, ("state", group.state))] == 1
-    assert found["kafka_consumergroup_unowned_partitions", (label,)] == group.unassigned
-    assert found["kafka_consumergroup_partitions_moved_total", (label,)] == group.moved_total
-    assert found["kafka_consumergroup_partition_unavailable_seconds_total", (label,)] == group.unavailable_ms / 1000
-    assert found["kafka_consumergroup_rebalance_duration_seconds_count", (label,)] == group.timed_rebalances
-    assert found["kafka_consumergroup_rebalance_duration_seconds_sum", (label,)] == group.rebalance_ms / 1000
+    assert exported["kafka_consumergroup_members", (label,)] == group.members
+    assert exported["kafka_consumergroup_state", (label, ("state", group.state))] == 1
+    assert exported["kafka_consumergroup_unowned_partitions", (label,)] == group.unassigned
+    assert exported["kafka_consumergroup_partitions_moved_total", (label,)] == group.moved_total
+    assert exported["kafka_consumergroup_partition_unavailable_seconds_total", (label,)] == group.unavailable_ms / 1000
+    assert exported["kafka_consumergroup_rebalance_duration_seconds_count", (label,)] == group.timed_rebalances
+    assert exported["kafka_consumergroup_rebalance_duration_seconds_sum", (label,)] == group.rebalance_ms / 1000
     for cause, count in group.causes.items():
-        assert found["kafka_consumergroup_rounds_total", (("cause", cause), label)] == count
+        assert exported["kafka_consumergroup_rounds_total", (("cause", cause), label)] == count
     for cause, count in group.rebalance_causes.items():
-        assert found["kafka_consumergroup_rebalances_total", (("cause", cause), label)] == count
+        assert exported["kafka_consumergroup_rebalances_total", (("cause", cause), label)] == count
     assert sum(group.rebalance_causes.values()) == group.rebalances < group.rounds
-    assert found["kafka_consumergroup_last_rebalance_timestamp_seconds", (label,)] == group.timestamp / 1000
+    assert exported["kafka_consumergroup_last_rebalance_timestamp_seconds", (label,)] == group.timestamp / 1000
     assert sum(group.causes.values()) == group.rounds == 25
     assert 0 < group.timed_rebalances < group.rebalances
     assert 0 not in (group.unavailable_ms, group.rebalance_ms)  # otherwise seconds and hours would be the same
@@ -60,8 +60,8 @@ def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
 def test_rebalances_of_one_round_have_no_duration(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     eager = msgspec.structs.replace(history.groups["g"], rebalances=48, rebalance_ms=0, timed_rebalances=0)
-    found = samples(Board(history.extent, {"g": eager}))
-    assert not [name for name, _ in found if name.startswith("kafka_consumergroup_rebalance_duration")]
+    exported = samples(Board(history.extent, {"g": eager}))
+    assert not [name for name, _ in exported if name.startswith("kafka_consumergroup_rebalance_duration")]
 
 
 def test_members_in_causes_are_one_series_per_group_and_cause(history: History) -> None:
@@ -69,8 +69,8 @@ def test_members_in_causes_are_one_series_per_group_and_cause(history: History) 
     group = msgspec.structs.replace(
         history.groups["g"], cause_members={"member.fenced": 'the "first" and 2 more', "member.left": "i-4"}
     )
-    found = samples(Board(history.extent, {"g": group}))
-    assert {labels: value for (name, labels), value in found.items() if "cause_members" in name} == {
+    exported = samples(Board(history.extent, {"g": group}))
+    assert {labels: value for (name, labels), value in exported.items() if "cause_members" in name} == {
         (("cause", "member.fenced"), ("consumergroup", "g"), ("members", 'the "first" and 2 more')): 1,
         (("cause", "member.left"), ("consumergroup", "g"), ("members", "i-4")): 1,
     }
@@ -80,11 +80,11 @@ def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     board = Board(history.extent, history.groups)
     board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
-    found = samples(board)
-    assert [labels for name, labels in found if name == "kafka_consumergroup_state"] == [
+    exported = samples(board)
+    assert [labels for name, labels in exported if name == "kafka_consumergroup_state"] == [
         (("consumergroup", "g"), ("state", "Unknown"))
     ]
-    assert {labels[0][1]: value for (name, labels), value in found.items() if name == f"{FEED}_stale"} == {
+    assert {labels[0][1]: value for (name, labels), value in exported.items() if name == f"{FEED}_stale"} == {
         "kafka-unreachable": 0,
         "topic-missing": 1,
         "partition-offline": 0,
@@ -92,9 +92,9 @@ def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
         "follower-stalled": 0,
         **{f"{part}-{state}": 0 for part in ("collector", "stream") for state in ("silent", "stopped", "behind")},
     }
-    assert found[f"{FEED}_stale_since_timestamp_seconds", ()] == 1_700_000_000.5
-    assert math.isnan(found[f"{FEED}_lag_records", ()])
-    assert found[f"{FEED}_caught_up", ()] == 0
+    assert exported[f"{FEED}_stale_since_timestamp_seconds", ()] == 1_700_000_000.5
+    assert math.isnan(exported[f"{FEED}_lag_records", ()])
+    assert exported[f"{FEED}_caught_up", ()] == 0
 
 
 def test_status_is_one_series_a_group_and_unknown_while_stale(history: History) -> None:
@@ -103,22 +103,22 @@ def test_status_is_one_series_a_group_and_unknown_while_stale(history: History) 
     group = msgspec.structs.replace(history.groups["g"], status="rebalancing", since=since)
     board = Board(history.extent, {"g": group})
     label, name = ("consumergroup", "g"), "kafka_consumergroup_rebalancing_seconds"
-    found = samples(board)
-    assert found["kafka_consumergroup_status", (label, ("status", "rebalancing"))] == 1
-    assert 30 <= found[name, (label,)] < 40
+    exported = samples(board)
+    assert exported["kafka_consumergroup_status", (label, ("status", "rebalancing"))] == 1
+    assert 30 <= exported[name, (label,)] < 40
     assert samples(Board(history.extent, history.groups))[name, (label,)] == 0
     board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
-    found = samples(board)
-    assert found["kafka_consumergroup_status", (label, ("status", "unknown"))] == 1
-    assert (name, (label,)) not in found
+    exported = samples(board)
+    assert exported["kafka_consumergroup_status", (label, ("status", "unknown"))] == 1
+    assert (name, (label,)) not in exported
 
 
 def test_open_incidents_of_groups_and_of_the_cluster(history: History) -> None:
     broker = msgspec.structs.replace(incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"])
     of_group = [incident("g", 1), incident("g", 2), incident("g", 3, kind="stuck"), incident("h", 1, closed_at=9)]
     history.append([story(value, offset=offset) for offset, value in enumerate([*of_group, broker])])
-    found = samples(Board(history.extent, history.groups, history.current_stories))
-    assert {key: value for key, value in found.items() if "incident_open" in key[0]} == {
+    exported = samples(Board(history.extent, history.groups, history.current_stories))
+    assert {key: value for key, value in exported.items() if "incident_open" in key[0]} == {
         ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "storm"))): 2,
         ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "stuck"))): 1,
         ("rebalance_monitor_cluster_incident_open", (("kind", "broker-restart"),)): 1,
@@ -133,9 +133,9 @@ def test_each_part_has_its_own_metrics(history: History) -> None:
         Part(part="collector", id=state, by=None, state=state, last_heartbeat=9500, up_to=8000) for state in states
     ]
     board.progress(FeedStatus(parts=tuple(parts)))
-    found = samples(board)
+    exported = samples(board)
     assert [
-        [found[f"rebalance_monitor_part_{name}", (("id", state), ("part", "collector"))] for name in names]
+        [exported[f"rebalance_monitor_part_{name}", (("id", state), ("part", "collector"))] for name in names]
         for state in states
     ] == [[1, 9.5, 8], [1, 9.5, 8], [0, 9.5, 8], [0, 9.5, 8]]
 
@@ -155,10 +155,10 @@ def test_no_member_id_is_a_label(history: History) -> None:
 def test_feed_exports_its_own_metrics(history: History) -> None:
     board = Board(history.extent, history.groups)
     board.progress(FeedStatus(caught_up=True, lag=7))
-    found = samples(board)
-    assert found[f"{FEED}_lag_records", ()] == 7
-    assert found[f"{FEED}_caught_up", ()] == 1
-    assert found[f"{FEED}_stale_since_timestamp_seconds", ()] == 0
+    exported = samples(board)
+    assert exported[f"{FEED}_lag_records", ()] == 7
+    assert exported[f"{FEED}_caught_up", ()] == 1
+    assert exported[f"{FEED}_stale_since_timestamp_seconds", ()] == 0
     with board.listening():
         assert samples(board)[f"{FEED}_clients", ()] == 1
     assert samples(board)[f"{FEED}_clients", ()] == 0
@@ -171,9 +171,9 @@ def test_stored_repeated_and_refused_records_are_counted(history: History) -> No
     again = [msgspec.structs.replace(diff, offset=6) for diff in diffs[:2]]
     board.publish(history.append([*diffs, *again, *unusable]))
     board.publish(history.append([msgspec.structs.replace(diffs[0], offset=9)]))
-    found = samples(board)
+    exported = samples(board)
     names = ("rounds", "repeated_records", "refused_records", "clients_behind", "clients_cut_off")
-    assert [found[f"{FEED}_{name}_total", ()] for name in names] == [5, 3, 3, 0, 0]
+    assert [exported[f"{FEED}_{name}_total", ()] for name in names] == [5, 3, 3, 0, 0]
 
 
 def test_deleted_groups_have_no_series(history: History) -> None:

@@ -27,7 +27,7 @@ def test_an_assignment_is_of_the_group_in_its_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "message"),
     [
         ({"id": None}, "header ce_id: missing"),
         ({"id": ""}, "header ce_id: missing"),
@@ -36,14 +36,14 @@ def test_an_assignment_is_of_the_group_in_its_key() -> None:
         ({"value": b"\xff"}, "value: 'utf-8' codec"),
     ],
 )
-def test_invalid_diff_is_refused(fields: dict[str, bytes | None], says: str) -> None:
+def test_invalid_diff_is_refused(fields: dict[str, bytes | None], message: str) -> None:
     (record,) = records(Group("g", {"t": 6}, 1).diffs(1))
-    with pytest.raises(UnusableRecord, match=says):
+    with pytest.raises(UnusableRecord, match=message):
         round_of(msgspec.structs.replace(record, **fields))
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "says"),
+    ("key", "value", "message"),
     [
         (None, b"{}", "key: missing"),
         (b"\xff", b"{}", "key: 'utf-8' codec"),
@@ -51,6 +51,6 @@ def test_invalid_diff_is_refused(fields: dict[str, bytes | None], says: str) -> 
         (b"g", b"null", "value: Expected `object`"),
     ],
 )
-def test_invalid_assignment_is_refused(key: bytes | None, value: bytes | None, says: str) -> None:
-    with pytest.raises(UnusableRecord, match=says):
+def test_invalid_assignment_is_refused(key: bytes | None, value: bytes | None, message: str) -> None:
+    with pytest.raises(UnusableRecord, match=message):
         assignment_of(TopicRecord(ASSIGNMENTS, 0, 0, key, value, None))

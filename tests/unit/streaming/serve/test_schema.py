@@ -13,7 +13,7 @@ from streaming.serve.historyfile import HistoryBlocked, HistoryFailure, connect,
 
 
 def failed(code: int) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError("what SQLite says")
+    error = sqlite3.OperationalError("SQLite's message")
     error.sqlite_errorcode = code
     return error
 
@@ -25,7 +25,7 @@ def failure_of(path: Path, code: int) -> HistoryFailure:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "says"),
+    ("code", "kind", "message"),
     [
         (sqlite3.SQLITE_BUSY, HistoryBlocked, "another program holds a lock on it"),
         (sqlite3.SQLITE_BUSY_SNAPSHOT, HistoryBlocked, "another program holds a lock on it"),
@@ -39,18 +39,18 @@ def failure_of(path: Path, code: int) -> HistoryFailure:
         (sqlite3.SQLITE_NOTADB, HistoryFailure, "is damaged; restore a copy, or remove it"),
     ],
 )
-def test_sqlite_errors_come_with_advice(tmp_path: Path, code: int, kind: type[HistoryFailure], says: str) -> None:
+def test_sqlite_errors_come_with_advice(tmp_path: Path, code: int, kind: type[HistoryFailure], message: str) -> None:
     told = failure_of(tmp_path / "h", code)
     assert type(told) is kind
-    assert str(told).startswith(f"history {tmp_path / 'h'}: {says}")
-    assert str(told).endswith("(what SQLite says)")
+    assert str(told).startswith(f"history {tmp_path / 'h'}: {message}")
+    assert str(told).endswith("(SQLite's message)")
 
 
-@pytest.mark.parametrize("error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("what SQLite says")])
+@pytest.mark.parametrize("error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("SQLite's message")])
 def test_unknown_error_is_shown_verbatim(tmp_path: Path, error: sqlite3.Error) -> None:
     with pytest.raises(HistoryFailure) as told, plainly(tmp_path / "h", "--database"):
         raise error
-    assert (type(told.value), str(told.value)) == (HistoryFailure, f"--database {tmp_path / 'h'}: what SQLite says")
+    assert (type(told.value), str(told.value)) == (HistoryFailure, f"--database {tmp_path / 'h'}: SQLite's message")
 
 
 @pytest.mark.parametrize(("free", "kind"), [(0, HistoryBlocked), (2**20, HistoryFailure)])
@@ -62,15 +62,15 @@ def test_io_error_without_room_is_a_full_disk(
 
 
 def test_an_error_of_the_system_names_its_file_once(tmp_path: Path) -> None:
-    path, other = tmp_path / "h", tmp_path / "other"
-    for given, says in (
+    path, file = tmp_path / "h", tmp_path / "other"
+    for error, message in (
         (PermissionError(13, "Permission denied", str(path)), "Permission denied"),
-        (PermissionError(13, "Permission denied", str(other)), f"{other}: Permission denied"),
+        (PermissionError(13, "Permission denied", str(file)), f"{file}: Permission denied"),
         (OSError("odd"), "odd"),
     ):
         with pytest.raises(HistoryFailure) as told, plainly(path):
-            raise given
-        assert str(told.value) == f"history {path}: {says}"
+            raise error
+        assert str(told.value) == f"history {path}: {message}"
 
 
 @pytest.mark.parametrize("error", [zlib.error("bits"), UnicodeDecodeError("utf-8", b"x", 0, 1, "bits")])

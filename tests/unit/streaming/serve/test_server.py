@@ -56,7 +56,7 @@ def test_a_feed_ends_with_the_token_that_opened_it(
     file.touch(0o600)
     file.write_text(f"{old}\n{new}\n")
     with running(replace(options, token_file=file)) as feed:
-        going, staying = (asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {one}") for one in (old, new))
+        going, staying = (asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {token}") for token in (old, new))
         with going, staying:
             for client in (going, staying):
                 assert client.recv(12) == b"HTTP/1.1 200"
@@ -97,14 +97,14 @@ def test_the_address_is_one_to_open(host: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "port", "says"),
+    ("host", "port", "message"),
     [("192.0.2.1", 0, "Cannot assign requested address"), ("127.0.0.1", 70_000, "port must be 0-65535.")],
 )
-def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int, says: str) -> None:
+def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int, message: str) -> None:
     with pytest.raises(AddressUnusable) as told:
         listen(host, port)
     assert str(told.value).startswith(f"--host {host} --port {port}: ")
-    assert says in str(told.value)
+    assert message in str(told.value)
     assert str(told.value).endswith("; --port 0 takes a free one")
 
 

@@ -62,9 +62,9 @@ def source(kafka: MemoryKafka) -> Iterator[Source]:
 
 def read(source: Source) -> list[TopicRecord]:
     """Return all records of the topics."""
-    found: list[TopicRecord] = []
-    eventually(lambda: found.extend(source.poll(0.01)) or source.caught_up)
-    return found
+    polled: list[TopicRecord] = []
+    eventually(lambda: polled.extend(source.poll(0.01)) or source.caught_up)
+    return polled
 
 
 def test_record_is_returned_as_in_the_topic(kafka: MemoryKafka, source: Source) -> None:
@@ -114,9 +114,9 @@ def test_offsets_of_a_recreated_topic_start_again(
     for _ in range(9):
         kafka.mark(DIFFS)
     kafka.append(DIFFS, b"after", key=b"g")
-    found: list[TopicRecord] = []
-    eventually(lambda: found.extend(source.poll(0.01)) or found)
-    assert [(topic_record.offset, topic_record.value, source.ids[DIFFS]) for topic_record in found] == [
+    polled: list[TopicRecord] = []
+    eventually(lambda: polled.extend(source.poll(0.01)) or polled)
+    assert [(topic_record.offset, topic_record.value, source.ids[DIFFS]) for topic_record in polled] == [
         (9, b"after", made.id)
     ]
     assert not any("are gone" in message for message in caplog.messages)

@@ -41,12 +41,12 @@ def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list
 def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History) -> None:
     made = stories(checkout())
     batch = history.append(made)
-    assert [(one.seq, one.sort, one.id) for one in batch.stories] == [
+    assert [(stored.seq, stored.sort, stored.id) for stored in batch.stories] == [
         (number, "episode", record.id) for number, record in enumerate(made, 1)
     ]
     assert history.current_stories.last == len(made)
-    assert [one.body for one in Archive(history.path).stories_after(0, 100, 2**20)] == [
-        one.value for one in told(checkout())
+    assert [stored.body for stored in Archive(history.path).stories_after(0, 100, 2**20)] == [
+        stored.value for stored in told(checkout())
     ]
     assert batch.current_stories == history.current_stories
     assert history.current_stories.newest[GROUP].story == told(checkout())[-1].episode.story
@@ -75,8 +75,8 @@ def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: 
     )
     order = [story(away), story(crash)] if incident_first else [story(crash), story(away)]
     with opened(tmp_path) as history:
-        sent = [one for record in order for one in history.append([record]).stories]
-        assert [one.seq for one in sent] == list(range(1, len(sent) + 1))
+        sent = [stored for record in order for stored in history.append([record]).stories]
+        assert [stored.seq for stored in sent] == list(range(1, len(sent) + 1))
         last = json.loads(sent[-1].body)
         assert (last["kind"], last["sure"], last["cause"]) == ("coordinator-move", False, "(cluster)/1")
         assert last["story"].startswith(
@@ -104,7 +104,7 @@ def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
-    first, second = (one.episode for one in told(checkout()))
+    first, second = (record.episode for record in told(checkout()))
     with opened(tmp_path) as history:
         history.append([story(second), story(first, offset=1)])
         assert history.current_stories.newest[GROUP].episode == 2
@@ -140,8 +140,8 @@ def test_invalid_story_is_skipped(history: History, key: bytes, value: bytes | N
 
 def test_newest_entries_of_a_group_are_kept(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stories_module, "MOST_STORIES", 2)
-    found = [incident("g", number, opened_at=number, closed_at=number) for number in range(1, 6)]
-    history.append([story(one, offset=offset) for offset, one in enumerate(found)])
+    incidents = [incident("g", number, opened_at=number, closed_at=number) for number in range(1, 6)]
+    history.append([story(value, offset=offset) for offset, value in enumerate(incidents)])
     history.append([story(incident("h", 1, opened_at=1), offset=9)])
     assert sorted(numbers(history, "incident")) == [1, 4, 5]
 
@@ -176,7 +176,7 @@ def test_failed_transaction_publishes_nothing(history: History, monkeypatch: pyt
 
 
 def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None:
-    first, second = (one.episode for one in told(checkout()))
+    first, second = (record.episode for record in told(checkout()))
     ahead = msgspec.structs.replace(first, opened_at=first.opened_at + 1000 * 31_557_600_000)
     with opened(tmp_path) as history:
         history.append([story(ahead), story(second, offset=1)])
@@ -189,7 +189,7 @@ def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None
 
 
 def test_forgotten_group_starts_again_at_episode_one(history: History) -> None:
-    first, second = (one.episode for one in told(checkout()))
+    first, second = (record.episode for record in told(checkout()))
     again = msgspec.structs.replace(first, opened_at=second.updated_at + 1)
     history.append([story(first), story(second, offset=1), story(again, offset=2)])
     assert history.current_stories.newest[GROUP].opened_at == again.opened_at
@@ -216,11 +216,11 @@ def test_damage_is_reported(tmp_path: Path) -> None:
 
 
 def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
-    one, other = (found.episode for found in told(checkout()))
-    last = other if over else msgspec.structs.replace(other, closed_at=None, status="settling")
+    earlier, later = (record.episode for record in told(checkout()))
+    last = later if over else msgspec.structs.replace(later, closed_at=None, status="settling")
     return [
-        story(msgspec.structs.replace(one, downtime=first, closed_at=None, status="settling")),
-        story(msgspec.structs.replace(one, downtime=first), offset=1),
+        story(msgspec.structs.replace(earlier, downtime=first, closed_at=None, status="settling")),
+        story(msgspec.structs.replace(earlier, downtime=first), offset=1),
         story(msgspec.structs.replace(last, downtime=second), offset=2),
     ]
 

@@ -49,16 +49,16 @@ def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> No
             then = archive.group_at(latest.group_id, at_ms)
             if then is None or then.assignment.timestamp != latest.timestamp:
                 continue  # no round yet, or a static member rejoined, which no round shows
-            assert {one: share for one, share in then.assignment.members.items() if share} == {
-                one: share for one, share in latest.members.items() if share
+            assert {member: share for member, share in then.assignment.members.items() if share} == {
+                member: share for member, share in latest.members.items() if share
             }
-            own = [one for one in past.episodes if one.episode.group_id == latest.group_id]
-            own.sort(key=lambda one: one.episode.episode, reverse=True)
-            assert then.episodes == [one.value for one in own[:10]]
+            own = [member for member in past.episodes if member.episode.group_id == latest.group_id]
+            own.sort(key=lambda member: member.episode.episode, reverse=True)
+            assert then.episodes == [member.value for member in own[:10]]
             assert {json.loads(body)["incident"] for body in then.incidents} == {
-                one.incident.incident
-                for one in past.incidents
-                if one.incident.group_id == latest.group_id and one.incident.closed_at is None
+                member.incident.incident
+                for member in past.incidents
+                if member.incident.group_id == latest.group_id and member.incident.closed_at is None
             }
             compared += 1
     assert compared > 15

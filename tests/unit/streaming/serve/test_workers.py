@@ -60,9 +60,9 @@ class Client:
 
 async def problem(workers: Workers, function: object, *arguments: object) -> tuple[str, str]:
     """Return kind and detail of the problem that a function's response reports."""
-    with pytest.raises(Problem) as found:
+    with pytest.raises(Problem) as refused:
         await workers.run(Client().request, function, *arguments)  # type: ignore[arg-type]
-    return found.value.kind, found.value.detail
+    return refused.value.kind, refused.value.detail
 
 
 def test_failure_in_a_worker_is_reported() -> None:
