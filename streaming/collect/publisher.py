@@ -15,12 +15,12 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
-from streaming.collect.source import HELD, ResumePoint
+from streaming.collect.source import ResumePoint
 from streaming.kafka.access import refusal
 from streaming.kafka.clients import (
     ClusterUnavailable,
@@ -210,8 +210,7 @@ class Publisher:
             return False
         consumer = confluent_kafka.Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
         try:
-            partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in place.offsets]
-            committed = committed_offsets(consumer, partitions, _TIMEOUT, self._stopping)
+            committed = committed_offsets(consumer, place.partitions(), _TIMEOUT, self._stopping)
         finally:
             consumer.close()
         return {partition.partition: partition.offset for partition in committed} == dict(place.offsets)
@@ -244,16 +243,8 @@ class Publisher:
             for record in batch:
                 self._producer.send_record(record.topic, record.key, record.value, record.headers)
             if place is not None:
-                group, places = (
-                    place.group,
-                    [
-                        TopicPartition(OFFSETS_TOPIC, number, offset, HELD if number in place.held else "")
-                        for number, offset in place.offsets.items()
-                    ],
-                )
-                _call_with_timeout(
-                    lambda: client.send_offsets_to_transaction(places, group, self._try_seconds), self._endless
-                )
+                arguments = (place.partitions(), place.group, self._try_seconds)
+                _call_with_timeout(lambda: client.send_offsets_to_transaction(*arguments), self._endless)
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client: client.commit_transaction(self._try_seconds))
         except (KafkaException, NotDelivered, ClusterUnavailable, SystemError) as error:

@@ -35,7 +35,7 @@ _TIMEOUT = 30.0
 #: Between two requests that check whether the cluster answers, while nothing is read.
 _LOOK_SECONDS = 2.0
 #: Metadata of the committed offset of a partition with snapshots that wait to be published.
-HELD = "held"
+_HELD = "held"
 
 
 class ResumePoint(NamedTuple):
@@ -47,6 +47,11 @@ class ResumePoint(NamedTuple):
     offsets: Mapping[int, int]
     group: Any
     held: frozenset[int] = frozenset()
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return the offsets as the client commits them."""
+        offsets = self.offsets.items()
+        return [TopicPartition(OFFSETS_TOPIC, n, offset, _HELD if n in self.held else "") for n, offset in offsets]
 
 
 class OffsetsBatch(NamedTuple):
@@ -275,7 +280,7 @@ class OffsetsTopic:
                     *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
                 )
             partition = self._partitions[kept.partition] = _Partition(fold(kept.partition))
-            partition.fold.start, partition.fold.held_at_start = max(0, min(end, kept.offset)), kept.metadata == HELD
+            partition.fold.start, partition.fold.held_at_start = max(0, min(end, kept.offset)), kept.metadata == _HELD
         self._ends = EndOffsets(self._kafka, places)
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)

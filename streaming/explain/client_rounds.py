@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streaming.collect.broker_log.messages import is_metadata_change, is_subscription_change
+from streaming.collect.broker_log.messages import METADATA_CHANGED, SUBSCRIPTION_CHANGED
 from streaming.explain.clients import POLL_TIMEOUT
 from streaming.explain.events import ClientEvent, ClientKind, LogEvent, MemberListing
 from streaming.explain.rounds import FOLLOW_UPS, GroupRounds, LogRound
@@ -226,9 +226,9 @@ class ClientRounds(GroupRounds):
 
 def _requested_kind(reason: str) -> str | None:
     """Return the kind of the event for which a client itself requests a rebalance; None: another reason."""
-    if is_metadata_change(reason):
+    if reason.startswith(METADATA_CHANGED):
         return "topic.partitions_changed"
-    return "member.subscription_changed" if is_subscription_change(reason) else None
+    return "member.subscription_changed" if reason.startswith(SUBSCRIPTION_CHANGED) else None
 
 
 def _moved(before: dict[str, Holding], after: dict[str, Holding]) -> Holding:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import UNSET, UnsetType
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, ReasonKind
-from streaming.collect.broker_log.messages import is_metadata_change, is_subscription_change, is_unanswered
+from streaming.collect.broker_log.messages import METADATA_CHANGED, SUBSCRIPTION_CHANGED, is_unanswered
 from streaming.records.events import COORDINATOR_MOVED, MAX_TIMESTAMP, UNDELIVERED, Evidence, Stop
 
 #: The most groups, and generations, kept: evidence waits for the record of its generation.
@@ -274,11 +274,11 @@ def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence
     if has_moved and is_unanswered(event.client_reason):
         return _evidence(event.reason, (), COORDINATOR_MOVED)
     kind = None if event.reason_kind is None else _REASON_KINDS.get(event.reason_kind)
-    if event.reason_kind in _REJOINS:
-        if event.reason_kind is ReasonKind.LEADER_REJOINED and is_metadata_change(event.client_reason):
-            kind = "topic.partitions_changed"
-        elif is_subscription_change(event.client_reason):
-            kind = "member.subscription_changed"
+    client_reason = event.client_reason or ""
+    if event.reason_kind is ReasonKind.LEADER_REJOINED and client_reason.startswith(METADATA_CHANGED):
+        kind = "topic.partitions_changed"
+    elif event.reason_kind in _REJOINS and client_reason.startswith(SUBSCRIPTION_CHANGED):
+        kind = "member.subscription_changed"
     return _evidence(event.reason, event.member_ids, kind)
 
 

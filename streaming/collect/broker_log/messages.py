@@ -142,14 +142,9 @@ def is_unanswered(client_reason: str | None) -> bool:
     return client_reason is not None and _UNANSWERED.match(client_reason) is not None
 
 
-def is_metadata_change(client_reason: str | None) -> bool:
-    """True if a leader rejoins because partitions or racks of its topics changed."""
-    return client_reason is not None and client_reason.startswith("cached metadata has changed")
-
-
-def is_subscription_change(client_reason: str | None) -> bool:
-    """True if a client rejoins because its subscription changed."""
-    return client_reason is not None and client_reason.startswith("subscription has changed")
+#: How clients' reasons begin when partitions or racks of the leader's topics changed, or the subscription.
+METADATA_CHANGED: Final = "cached metadata has changed"
+SUBSCRIPTION_CHANGED: Final = "subscription has changed"
 
 
 class Message(NamedTuple):

@@ -88,14 +88,12 @@ def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
         subscription = embedded.read_subscription(fields["subscription"], protocol)
         instance = streams_data.read_instance(subscription.user_data) if protocol == STREAM else None
         if instance is not None:
-            more["process_id"] = instance.process_id
-            more |= {} if instance.endpoint is None else {"endpoint": instance.endpoint}
+            more |= instance._asdict()
     with _naming("assignment", fields["member_id"]):
         assigned, user_data = embedded.read_assignment(fields["assignment"])
         tasks = streams_data.read_assigned_tasks(user_data) if protocol == STREAM else None
         if tasks is not None:
-            more["standby"] = tasks.standby
-            more |= {} if tasks.next_rebalance_ms is None else {"next_rebalance_ms": tasks.next_rebalance_ms}
+            more |= tasks._asdict()
     return _member(
         fields,
         topics=list(subscription.topics),

@@ -7,8 +7,10 @@ task looks like a standby task. Newer versions are not read, as in older release
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
+
+from msgspec import UNSET, UnsetType
 
 from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged
 from streaming.records.events import MAX_TIMESTAMP, Partitions
@@ -22,25 +24,21 @@ _WITH_ENDPOINT, _WITH_SUPPORTED, _WITH_SUMS = 2, 3, 7
 _WITH_NEXT, _WITH_NAMES = 7, 10
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(NamedTuple):
     """A member's Streams process, and its ``application.server``."""
 
     process_id: str
-    endpoint: str | None = None
+    endpoint: str | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class AssignedTasks:
-    """The user data of an assignment.
+class AssignedTasks(NamedTuple):
+    """The user data of an assignment: standby and warm-up tasks, ``{subtopology: partitions}``.
 
-    Attributes:
-        standby: standby and warm-up tasks, ``{subtopology: partitions}``.
-        next_rebalance_ms: when the member rejoins on its own, ms since the epoch; 0: at once; None: never.
+    ``next_rebalance_ms``: when the member rejoins on its own, ms since the epoch; 0: at once; UNSET: never.
     """
 
     standby: Partitions
-    next_rebalance_ms: int | None = None
+    next_rebalance_ms: int | UnsetType = UNSET
 
 
 def read_instance(data: bytes | None) -> Instance | None:
@@ -56,7 +54,7 @@ def read_instance(data: bytes | None) -> Instance | None:
         _tasks(reader, "standbyTasks")
     endpoint = reader.nullable_bytes("userEndPoint") if reader.version >= _WITH_ENDPOINT else None
     try:
-        return Instance(process_id, endpoint.decode() if endpoint else None)
+        return Instance(process_id, endpoint.decode() if endpoint else UNSET)
     except UnicodeDecodeError as error:
         raise MalformedRecord("userEndPoint: not UTF-8") from error
 
@@ -70,7 +68,7 @@ def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
         reader.int32("commonlySupportedVersion")
     _tasks(reader, "activeTasks")
     standby = merged(reader.array("standbyTasks", lambda: _standby_task(reader)))
-    return AssignedTasks(standby, _next_rebalance(reader) if reader.version >= _WITH_NEXT else None)
+    return AssignedTasks(standby, _next_rebalance(reader) if reader.version >= _WITH_NEXT else UNSET)
 
 
 def _open(data: bytes | None) -> Reader | None:
@@ -111,14 +109,14 @@ def _text(reader: Reader, what: str) -> bytes:
     return reader.raw(reader.int16(what) & 0xFFFF, what)
 
 
-def _next_rebalance(reader: Reader) -> int | None:
+def _next_rebalance(reader: Reader) -> int | UnsetType:
     """Read the time of the next rebalance, which follows the topics and hosts."""
     reader.array("topics", lambda: (reader.int32("topics"), _text(reader, "topics")))
     _skip_hosts(reader, "partitionsByHost")
     _skip_hosts(reader, "standbyPartitionsByHost")
     reader.int32("errorCode")
     time = reader.int64("nextRebalanceMs")
-    return time if 0 <= time <= MAX_TIMESTAMP else None
+    return time if 0 <= time <= MAX_TIMESTAMP else UNSET
 
 
 def _skip_hosts(reader: Reader, what: str) -> None:

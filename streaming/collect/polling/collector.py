@@ -224,21 +224,20 @@ class PollingCollector(BaseCollector):
                     self._keep(group_id, None)
 
     def _failed(self, reply: Unanswered) -> None:
-        if reply.error.name().endswith(_DENIED):
-            raise self._denied(reply)
-        now = time.monotonic()
-        if reply.group_id is None:
-            self._log_contact(reply.error.str())
+        group_id, error, now = reply.group_id, reply.error.str(), time.monotonic()
+        if (name := reply.error.name()).endswith(_DENIED):
+            topics, group = Permission("Describe", "*", "topic"), Permission("Describe", group_id or "*", "group")
+            why = f"which collect --by polling must for group {group_id or '*'}; or leave it out with --exclude-group"
+            raise NotAllowed(denied(self._settings.kafka, topics if name.startswith("TOPIC") else group, why))
+        if group_id is None:
+            self._log_contact(error)
             self._list_due = now + _AGAIN_SECONDS
             return
-        self._newer_than_answer.discard(reply.group_id)
-        self._schedule.answered(reply.group_id, "nothing", now)
+        self._newer_than_answer.discard(group_id)
+        self._schedule.answered(group_id, "nothing", now)
         if not self._unanswered and not self._away:
-            _log.warning(
-                "group %s: its coordinator gives no answer of use (%s): waiting for one",
-                *(reply.group_id, reply.error.str()),
-            )
-        self._unanswered.add(reply.group_id)
+            _log.warning("group %s: its coordinator gives no answer of use (%s): waiting for one", group_id, error)
+        self._unanswered.add(group_id)
         self._metrics.unanswered.set(len(self._unanswered))
 
     def _log_contact(self, trouble: str | None) -> None:
@@ -247,13 +246,6 @@ class PollingCollector(BaseCollector):
         self._away = trouble is not None
         if (news := self._contact.news(trouble)) is not None:
             _log.warning("%s", news)
-
-    def _denied(self, reply: Unanswered) -> NotAllowed:
-        group_id = reply.group_id or "*"
-        topics = reply.error.name().startswith("TOPIC")
-        permission = Permission("Describe", "*", "topic") if topics else Permission("Describe", group_id, "group")
-        why = f"which collect --by polling must for group {group_id}; or leave it out with --exclude-group"
-        return NotAllowed(denied(self._settings.kafka, permission, why))
 
     def _log_visibility(self, groups: int) -> None:
         if self._complete:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+from msgspec import UNSET
 
 from assignors.assignment import minus, union
 from streaming.collect.coordinator import connect, streams_data
@@ -128,7 +129,7 @@ def _streams(said: bytes, given: bytes) -> None:
     if found is None:
         return
     tasks = [_task(name, number) for name, numbers in found.standby.items() for number in numbers]
-    at = MAX_TIMESTAMP + 1 if found.next_rebalance_ms is None else found.next_rebalance_ms
+    at = MAX_TIMESTAMP + 1 if found.next_rebalance_ms is UNSET else found.next_rebalance_ms
     again = pack(">iiii", 11, 11, 0, len(tasks)) + b"".join(tasks) + pack(">iiiiq", 0, 0, 0, 0, at)
     assert streams_data.read_assigned_tasks(again) == found
 

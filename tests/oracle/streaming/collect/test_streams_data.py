@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import UNSET
 
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.coordinator.streams_data import read_assigned_tasks, read_instance
@@ -37,15 +38,14 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str | None:
     try:
         if what == "subscription":
             said = read_instance(data)
-            return None if said is None else {"processId": said.process_id, "endpoint": said.endpoint}
-        assigned_tasks = read_assigned_tasks(data)
+            return None if said is None else {"processId": said.process_id, "endpoint": said.endpoint or None}
+        assigned = read_assigned_tasks(data)
     except MalformedRecord as error:
         return str(error)
-    return (
-        None
-        if assigned_tasks is None
-        else {"standby": assigned_tasks.standby, "next": assigned_tasks.next_rebalance_ms}
-    )
+    if assigned is None:
+        return None
+    rejoins_at = assigned.next_rebalance_ms
+    return {"standby": assigned.standby, "next": None if rejoins_at is UNSET else rejoins_at}
 
 
 def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
+from msgspec import UNSET, UnsetType
 
 from streaming.collect.coordinator.classic import ClassicGroup, following, view
 from streaming.collect.coordinator.records import decode
@@ -32,9 +33,9 @@ def test_the_bytes_of_4_3_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "expected"), [(0, 0), (1_700_000_000_000, 1_700_000_000_000), (-1, None), (2**62, None)]
+    ("at", "expected"), [(0, 0), (1_700_000_000_000, 1_700_000_000_000), (-1, UNSET), (2**62, UNSET)]
 )
-def test_when_to_join_again(at: int, expected: int | None) -> None:
+def test_when_to_join_again(at: int, expected: int | UnsetType) -> None:
     assert read_assigned_tasks(ASSIGNMENT_INFO[:-8] + pack(">q", at)) == AssignedTasks({"0": [3]}, expected)
 
 
