@@ -32,11 +32,7 @@ class LogUnreadable(OutsideFailure):
 class LogTail:
     """Reads what is appended to a log file, which may appear later.
 
-    Attributes:
-        within_line: reading began in the middle of the file, most likely within a line.
-
-    Raises:
-        LogUnreadable: permission denied, or not a regular file.
+    ``within_line``: reading began in the middle of the file, most likely within a line.
     """
 
     def __init__(self, path: Path) -> None:

@@ -86,7 +86,7 @@ class ClusterView:
         self, before: ClusterSnapshot, after: ClusterSnapshot, topics: Mapping[str, AbstractSet[str]], at_ms: int
     ) -> Iterator[ClusterChange]:
         self._coordinators |= {
-            partition: broker for partition, broker in enumerate(before.coordinators) if broker is not None
+            number: broker for number, broker in enumerate(before.coordinators) if broker is not None
         }
         count = len(after.coordinators)
         led = [(coordinator_partition(group_id, count), group_id) for group_id in topics] if count else []

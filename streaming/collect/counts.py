@@ -98,13 +98,11 @@ class PartitionCounts:
     ) -> list[Event]:
         """Return the counts that a group has not received, as one event or none."""
         published = self._published.get(group_id, {})
-        new = {
-            name: current[name]
-            for name in sorted(topics)
-            # A topic that has never been there is no news.
-            if name in current and published.get(name, _NO_TOPIC) != current[name]
-        }
-        if not new:
+        # A topic that never existed is no news.
+        changed = (
+            name for name in sorted(topics) if name in current and published.get(name, _NO_TOPIC) != current[name]
+        )
+        if not (new := {name: current[name] for name in changed}):
             return []
         self._published[group_id] = published | new
         return [partitions_changed(self._source, group_id, timestamp, new)]

@@ -74,15 +74,7 @@ class BaseCollector(ABC):
         self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
 
     def run(self) -> None:
-        """Collect until ``stop`` is set.
-
-        Raises:
-            ClusterUnavailable: no broker answers at the start.
-            NotAllowed: an ACL is missing, or was removed.
-            Superseded: another collector has taken over.
-            ForeignLayout: the offsets topic is not written by Apache Kafka.
-            BadInput, OutsideFailure, NotPublished: as named.
-        """
+        """Collect until ``stop`` is set; errors that the collector can't repair are raised."""
         kafka = self._settings.kafka
         try:
             self._begin()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Count
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
@@ -64,12 +65,11 @@ class LagMetrics(Collector):
         for key, (committed, end) in islice(self._offsets(), _MOST_PARTITIONS):
             lag.add_metric(key, max(0, end - committed))
             offset.add_metric(key, committed)
-            seconds = self._seconds(key, committed, end)
-            if seconds is not None:
+            if (seconds := self._seconds(key, committed, end)) is not None:
                 age.add_metric(key, seconds)
-        sums: dict[tuple[str, str], int] = {}
+        sums: Count[tuple[str, str]] = Count()
         for (group_id, topic, _), (committed, end) in self._offsets():
-            sums[group_id, topic] = sums.get((group_id, topic), 0) + max(0, end - committed)
+            sums[group_id, topic] += max(0, end - committed)
         for labels, value in sums.items():
             total.add_metric(labels, value)
         yield from (lag, offset, age, total)

@@ -172,9 +172,6 @@ class Publisher:
         """Write a batch and the source's offsets after it, if it has any; return the written records.
 
         Raises:
-            OutsideFailure: another cluster answers now, without this producer's state.
-            Superseded: another collector has taken over.
-            NotAllowed: an ACL was removed.
             NotPublished: the cluster refuses, or does not answer while the collector stops.
         """
         items = list(items)

@@ -115,9 +115,6 @@ class OffsetsTopic:
 
     ``waiting`` is called repeatedly while the topic is awaited. ``fetched`` is called before the records of a read are
     used; its argument: all of them were in the log at the start.
-
-    Raises:
-        ClusterUnavailable: the client can't go on.
     """
 
     def __init__(

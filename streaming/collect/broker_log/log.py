@@ -19,16 +19,10 @@ _KEPT_BYTES: Final = 2000
 
 
 class LineScanner:
-    """Splits chunks of a log into lines, and yields those that may matter.
+    """Splits chunks of a log into lines, and yields those with a needle that match ``interesting`` (None: all).
 
-    Args:
-        needles: a line that matters contains one of them.
-        interesting: and matches this pattern; None: the needles are enough.
-        longest: longer lines are skipped, in bytes.
-        within_line: the first chunk may begin in the middle of a line, which is skipped.
-
-    Attributes:
-        follow: set by the caller while it handles a line: the next line is yielded, whatever it has.
+    Lines of more than ``longest`` bytes are skipped. ``within_line``: the first chunk may begin in the middle of a
+    line, which is skipped. If the caller sets ``follow`` while it handles a line, the next line is always yielded.
     """
 
     def __init__(
@@ -42,11 +36,8 @@ class LineScanner:
         self.read = 0
         self.first = self.last = ""
         self.follow = False
-        self._needles = needles
-        self._interesting = interesting
-        self._longest = longest
-        self._rest = b""
-        self._skipping = within_line
+        self._needles, self._interesting, self._longest = needles, interesting, longest
+        self._rest, self._skipping = b"", within_line
 
     def scan(self, chunk: bytes) -> Iterator[tuple[int, str]]:
         """Yield number and text of the lines that end in this chunk and may matter."""
@@ -132,11 +123,7 @@ class LogCounts:
     example: str = ""
 
     def problem(self, *, is_whole: bool = False) -> str | None:
-        """Return what is wrong with the log, in one sentence; None: nothing.
-
-        Args:
-            is_whole: the log is complete, so a few lines are enough to judge by.
-        """
+        """Return what is wrong with the log; None: nothing. Of a complete log (``is_whole``) few lines are enough."""
         many_lines, many_messages = (1, 1) if is_whole else (_MANY_LINES, _MANY_MESSAGES)
         if not self.understood and (self.read >= many_lines or self.strange >= many_messages):
             shown = f"; such as: {self.example}" if self.example else ""

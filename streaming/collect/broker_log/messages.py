@@ -188,11 +188,7 @@ def read_message(
 ) -> CoordinatorEvent | None:
     """Return the event of a message; None: it matches none of :data:`MESSAGES`.
 
-    Args:
-        text: the message, from its first word on.
-        timestamp: its timestamp.
-        is_exact: the message certainly ends with the text.
-        is_beginning: the text may go on after the message.
+    ``is_exact``: the message certainly ends with the text. ``is_beginning``: the text may go on after the message.
     """
     for message, literal, pattern in _COMPILED:
         if literal in text and (match := (pattern.match if is_beginning else pattern.fullmatch)(text)) is not None:

@@ -73,13 +73,8 @@ class _Type(NamedTuple):
     key: tuple[Field, ...] = ()
 
 
-def _commit(value: tuple[int, int] | None, **where: Any) -> OffsetCommit:
-    timestamp, offset = (None, None) if value is None else value
-    return OffsetCommit(timestamp=timestamp, offset=offset, **where)
-
-
 _COMMIT = _Type(
-    _commit,
+    lambda value, **where: OffsetCommit(**where, **(value or {"timestamp": None})),
     Value(
         "OffsetCommitValue",
         (
@@ -88,7 +83,7 @@ _COMMIT = _Type(
             Field("metadata", Reader.nullable_string),
             Field("commitTimestamp", Reader.int64, "timestamp"),
         ),
-        make=lambda timestamp, offset: (timestamp, offset),
+        make=dict,
         newest=4,
         flexible=4,
     ),
@@ -107,10 +102,6 @@ def _held(name: str, read: Read) -> Read:
 
 _PARTITIONS = _held("topicId", Reader.uuid)
 _TASKS = _held("subtopologyId", Reader.string)
-
-
-def _regex(reader: Reader, what: str) -> str | None:
-    return reader.nullable_string(what) or None
 
 
 def _session_timeout(reader: Reader, what: str) -> int | None:
@@ -210,7 +201,7 @@ _TYPES = {
     5: _part(
         *("consumer", "subscriptions", "ConsumerGroupMemberMetadataValue"),
         *(_INSTANCE, _RACK, *_CLIENT, _TOPICS),
-        Field("subscribedTopicRegex", _regex, "regex"),
+        Field("subscribedTopicRegex", lambda reader, what: reader.nullable_string(what) or None, "regex"),
         _REBALANCE_TIMEOUT,
         Field("serverAssignor", Reader.nullable_string, "server_assignor"),
         tags={0: Field("classicMemberMetadata", _session_timeout, "session_timeout_ms")},
