@@ -40,8 +40,6 @@ LOG, ADMIN, RECORDS = "coordinator-log", "admin", "records"
 _EVERY_MS: Final = 1000
 #: A rebalance is over once it is missing in so many lists in a row.
 _MISSED: Final = 2
-#: Time zones differ by multiples of this, and a line of the log is read so soon after it was written; ms.
-_ZONES_MS: Final = 900_000
 _JOINED: Final = frozenset(
     {ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED}
 )
@@ -132,9 +130,8 @@ class Rebalances:
                 rebalance.missed = _MISSED
 
     def _prepare(self, event: CoordinatorEvent, now: int) -> None:
-        since = now
-        if event.timestamp is not None:
-            since = event.timestamp.ms + round((now - event.timestamp.ms) / _ZONES_MS) * _ZONES_MS
+        # A line is read soon after it was written.
+        since = now if event.timestamp is None else event.timestamp.ms + event.timestamp.zone_ms(now)
         since = min(max(since, 0), now)
         rebalance = self._open.get(event.group_id)
         if rebalance is None:

@@ -59,6 +59,8 @@ class ReasonKind(StrEnum):
     OTHER = "other"
 
 
+#: Time zones differ by multiples of this, ms.
+_ZONES_MS = 900_000
 Protocol = Literal["classic", "consumer", "share", "streams"]
 
 
@@ -67,6 +69,10 @@ class LogTimestamp(NamedTuple):
 
     ms: int
     precision_ms: int = 1
+
+    def zone_ms(self, near: int) -> int:
+        """Return the offset of the log's time zone if the line was written about this time (ms since the epoch)."""
+        return round((near - self.ms) / _ZONES_MS) * _ZONES_MS
 
 
 class CoordinatorEvent(Struct, frozen=True, kw_only=True):

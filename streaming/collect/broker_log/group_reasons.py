@@ -20,8 +20,6 @@ from streaming.records.events import COORDINATOR_MOVED, MAX_TIMESTAMP, UNDELIVER
 
 #: The most groups, and generations, kept: evidence waits for the record of its generation.
 _REMEMBERED: Final = 50_000
-#: Time zones differ by multiples of this, ms.
-_ZONES_MS: Final = 900_000
 #: A record further from its line than this, ms, belongs to another line: the log is old, or a static member
 #: rejoined and the coordinator wrote the generation again.
 _APART_MS: Final = 1_000
@@ -78,7 +76,7 @@ class JoinPhases:
         if entry is None:
             return None
         phase, assigned = entry
-        zone = round((timestamp - assigned.ms) / _ZONES_MS) * _ZONES_MS
+        zone = assigned.zone_ms(timestamp)
         if abs(timestamp - assigned.ms - zone) >= _APART_MS + assigned.precision_ms:
             return None
         del self._phases[group_id, number]  # a second record of this generation has no join phase
@@ -183,10 +181,6 @@ class GroupReasons:
             items = self._evidence.get((group_id, earlier), ())
             evidence = [item for item in items if item not in evidence] + evidence
         return evidence
-
-    def generations(self) -> list[tuple[str, int]]:
-        """Return the groups and generations with evidence, in the order of the log."""
-        return list(self._evidence)
 
     def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:
         old = event.number if event.number is not None else -1
