@@ -52,8 +52,11 @@ ENFORCED = {
     "public-name": (
         *_SCRIPTS,
         "assignors/",
-        *(f"streaming/{name}/" for name in ("advice", "cli", "demo", "explain", "incidents", "kafka", "listener")),
-        *(f"streaming/{name}/" for name in ("monitor", "notify", "process", "protocols", "recording", "serve")),
+        *(f"streaming/{name}/" for name in ("advice", "cli", "collect", "demo", "explain", "incidents", "kafka")),
+        *(
+            f"streaming/{name}/"
+            for name in ("listener", "monitor", "notify", "process", "protocols", "recording", "serve")
+        ),
         "streaming/simulation/",
     ),
     "riddle": (*_SCRIPTS, "assignors/", "streaming/"),

@@ -131,16 +131,16 @@ class BrokerReasons:
     """Follows brokers' logs."""
 
     def __init__(self, logs: Iterable[Path]) -> None:
-        self._tails = {path: LogTail(path) for path in logs}
-        self._logs = {path: BrokerLog(within_line=tail.within_line) for path, tail in self._tails.items()}
+        tails = [(path, LogTail(path)) for path in dict.fromkeys(logs)]
+        self._logs = [(path, tail, BrokerLog(within_line=tail.within_line)) for path, tail in tails]
         self._reported: set[Path] = set()
         self.reasons = GroupReasons()
 
     def read(self, each: Callable[[CoordinatorEvent], None] = lambda _: None) -> LogCounts:
         """Read the new lines of all logs, calling ``each`` with their events; return the counts since the start."""
         total = LogCounts()
-        for path, log in self._logs.items():
-            for chunk in self._tails[path].chunks():
+        for path, tail, log in self._logs:
+            for chunk in tail.chunks():
                 for event in log.read(chunk):
                     self.reasons.add(event)
                     each(event)
@@ -155,5 +155,5 @@ class BrokerReasons:
 
     def close(self) -> None:
         """Close the files."""
-        for tail in self._tails.values():
+        for _, tail, _ in self._logs:
             tail.close()

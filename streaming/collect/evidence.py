@@ -33,7 +33,7 @@ from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import PROBING, Evidence, GroupObserved, ObservedMember
 
 SOURCE = "offset-commits"
-#: The kind of evidence that can't tell a crash from a leave.
+#: The kind of evidence that fits both a crash and a leave.
 UNSURE = "group.observed"
 #: Silence of more session timeouts counts as idleness.
 _IDLE_FACTOR = 2

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.collect.coordinator.classic import ClassicGroup, Generation, following, view
+from streaming.collect.coordinator.classic import ClassicGroup, Generation, view, with_last_kind
 from streaming.collect.coordinator.modern import GroupPart, ModernGroup, TopicNames, named
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.evidence import departure_evidence, probing_rebalance, removal_evidence
@@ -45,7 +45,7 @@ class CoordinatedGroup:
     def apply(self, record: ClassicGroup | GroupPart) -> None:
         """Apply one record."""
         if isinstance(record, ClassicGroup):
-            self.classic = following(self.classic, record.value)
+            self.classic = with_last_kind(self.classic, record.value)
             return
         group = self.modern if self.modern is not None and self.modern.kind == record.kind else None
         if record.part == "epoch" and record.value is None:

@@ -39,11 +39,11 @@ class LagMetrics(Collector):
         """Take samples and deletions of groups; other events are ignored."""
         for data in events:
             if isinstance(data, GroupProgress):
-                self._sample(data)
+                self._take_sample(data)
             elif isinstance(data, GroupDeleted) and self._last.pop(data.group_id, None) is not None:
                 self._ends = {key: ends for key, ends in self._ends.items() if key[0] != data.group_id}
 
-    def _sample(self, data: GroupProgress) -> None:
+    def _take_sample(self, data: GroupProgress) -> None:
         self._last[data.group_id] = data
         for topic, offsets in data.partitions.items():
             for partition, (_, end) in offsets.items():

@@ -235,7 +235,7 @@ def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) 
 def _unquoted(text: str) -> str:
     """Return a text up to the quote that ends it, as logfmt (backslashes) or CSV (doubled quotes) write it."""
     quoted = _QUOTED.match(text)
-    return re.sub(r'\\(.)|""', lambda found: found[1] or '"', quoted[0] if quoted else text, flags=re.DOTALL)
+    return re.sub(r'\\(.)|""', lambda match: match[1] or '"', quoted[0] if quoted else text, flags=re.DOTALL)
 
 
 def _without_trailer(message: str) -> str:
@@ -248,8 +248,8 @@ def _without_trailer(message: str) -> str:
 
 
 def _without_end(text: str, pattern: re.Pattern[str]) -> str:
-    found = pattern.search(text, max(0, len(text) - _TRAILER_LENGTH))
-    return text if found is None else text[: found.start()]
+    match = pattern.search(text, max(0, len(text) - _TRAILER_LENGTH))
+    return text if match is None else text[: match.start()]
 
 
 def field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:

@@ -59,7 +59,7 @@ def view(group_id: str, group: Generation, timestamp: int) -> GroupObserved | No
     )
 
 
-def following(before: Generation | None, now: Generation | None) -> Generation | None:
+def with_last_kind(before: Generation | None, now: Generation | None) -> Generation | None:
     """Return ``now`` with the kind of ``before`` if it has no members, as an empty group has no protocol."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now

@@ -28,7 +28,7 @@ _WITH_GENERATION, _WITH_RACK = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class ConsumerSubscription:
     """A member's subscription: its topics, owned partitions and their generation (−1: unknown)."""
 
     topics: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Subscription:
     user_data: bytes | None = field(default=None, compare=False, repr=False)
 
 
-def read_subscription(data: bytes, protocol: str | None) -> Subscription:
+def read_subscription(data: bytes, protocol: str | None) -> ConsumerSubscription:
     """Read a member's subscription under an assignor; without bytes it is empty."""
     if not data:
-        return Subscription()
+        return ConsumerSubscription()
     reader = _open(data)
     topics, user_data = strings(reader, "topics"), reader.nullable_bytes("userData")
     owned: Partitions = {}
@@ -61,7 +61,7 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
     elif protocol == "cooperative-sticky" and user_data and generation < 0:
         with suppress(MalformedRecord):
             generation = Reader(user_data).int32("userData.generation")
-    return Subscription(topics, owned, generation, rack, user_data)
+    return ConsumerSubscription(topics, owned, generation, rack, user_data)
 
 
 def read_assignment(data: bytes) -> tuple[Partitions, bytes | None]:

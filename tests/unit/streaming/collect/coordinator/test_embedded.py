@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from streaming.collect.coordinator.embedded import Subscription, read_assignment, read_subscription
+from streaming.collect.coordinator.embedded import ConsumerSubscription, read_assignment, read_subscription
 from streaming.collect.coordinator.schema import MalformedRecord
 from tests.support.offsets_topic import assignment, sized, string, subscription
 
@@ -14,26 +14,26 @@ NULL = pack(">i", -1)
 def test_subscription_and_assignment() -> None:
     said = subscription(["t", "u"], {"t": [2, 1]}, generation=4, rack="r1")
 
-    assert read_subscription(said, "range") == Subscription(("t", "u"), {"t": [1, 2]}, 4, "r1")
+    assert read_subscription(said, "range") == ConsumerSubscription(("t", "u"), {"t": [1, 2]}, 4, "r1")
     assert read_assignment(assignment({"u": [1, 0]}))[0] == {"u": [0, 1]}
 
 
 def test_empty_bytes_are_no_metadata() -> None:
-    assert read_subscription(b"", "range") == Subscription((), {}, -1, None)
+    assert read_subscription(b"", "range") == ConsumerSubscription((), {}, -1, None)
     assert read_assignment(b"")[0] == {}
 
 
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        (0, Subscription(("t",))),
-        (1, Subscription(("t",), {"t": [5]})),
-        (2, Subscription(("t",), {"t": [5]}, 9)),
-        (3, Subscription(("t",), {"t": [5]}, 9, "r")),
-        (32_767, Subscription(("t",), {"t": [5]}, 9, "r")),
+        (0, ConsumerSubscription(("t",))),
+        (1, ConsumerSubscription(("t",), {"t": [5]})),
+        (2, ConsumerSubscription(("t",), {"t": [5]}, 9)),
+        (3, ConsumerSubscription(("t",), {"t": [5]}, 9, "r")),
+        (32_767, ConsumerSubscription(("t",), {"t": [5]}, 9, "r")),
     ],
 )
-def test_every_version_and_newer_ones(version: int, expected: Subscription) -> None:
+def test_every_version_and_newer_ones(version: int, expected: ConsumerSubscription) -> None:
     topics, owned = pack(">i", 1) + string("t"), pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     data = pack(">h", version) + topics + sized(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
 
@@ -43,11 +43,11 @@ def test_every_version_and_newer_ones(version: int, expected: Subscription) -> N
 def test_every_length_below_0_is_null() -> None:
     data = pack(">hi", 3, 0) + pack(">i", -2) + pack(">ii", 0, 1) + pack(">h", -2)
 
-    assert read_subscription(data, "range") == Subscription((), {}, 1)
+    assert read_subscription(data, "range") == ConsumerSubscription((), {}, 1)
 
 
 def test_a_version_1_without_its_field_owns_nothing() -> None:
-    assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == Subscription(("t",))
+    assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == ConsumerSubscription(("t",))
 
 
 def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
@@ -55,9 +55,9 @@ def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
     said = subscription(["t"], user_data=owned + pack(">i", 6))
     without_generation = subscription(["t"], user_data=owned)
 
-    assert read_subscription(said, "sticky") == Subscription(("t",), {"t": [3, 5]}, 6)
-    assert read_subscription(without_generation, "sticky") == Subscription(("t",), {"t": [3, 5]}, -1)
-    assert read_subscription(said, "range") == Subscription(("t",))
+    assert read_subscription(said, "sticky") == ConsumerSubscription(("t",), {"t": [3, 5]}, 6)
+    assert read_subscription(without_generation, "sticky") == ConsumerSubscription(("t",), {"t": [3, 5]}, -1)
+    assert read_subscription(said, "range") == ConsumerSubscription(("t",))
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
     ],
 )
 def test_sticky_user_data_that_cannot_be_read_own_nothing(user_data: bytes) -> None:
-    assert read_subscription(subscription(["t"], user_data=user_data), "sticky") == Subscription(("t",))
+    assert read_subscription(subscription(["t"], user_data=user_data), "sticky") == ConsumerSubscription(("t",))
 
 
-def _cooperative(version: int, user_data: bytes | None, generation: int = -1) -> Subscription:
+def _cooperative(version: int, user_data: bytes | None, generation: int = -1) -> ConsumerSubscription:
     owned = pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     said = NULL if user_data is None else sized(user_data)
     tail = pack(">i", generation) + string("r") if version > 1 else b""

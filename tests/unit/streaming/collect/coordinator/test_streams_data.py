@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 from msgspec import UNSET, UnsetType
 
-from streaming.collect.coordinator.classic import ClassicGroup, following, view
+from streaming.collect.coordinator.classic import ClassicGroup, view, with_last_kind
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.coordinator.streams_data import AssignedTasks, Instance, read_assigned_tasks, read_instance
@@ -101,7 +101,7 @@ def test_a_generation_and_the_group_when_its_last_member_left() -> None:
     assert (seen.kind, seen.group_protocol) == ("streams", "classic")
     assert (member.assigned, member.standby, member.next_rebalance_ms) == ({"in": [0]}, {"0": [3]}, 5)
     assert member.process_id == PROCESS
-    empty = following(now.value, left.value)
+    empty = with_last_kind(now.value, left.value)
     assert empty is not None
     assert (empty.kind, empty.members) == ("streams", ())
 
