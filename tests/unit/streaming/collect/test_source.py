@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming.collect import source
 from streaming.collect.cluster_view import subscribed
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
-from streaming.collect.fold import CollectedEvent, Fold
-from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
+from streaming.collect.fold import Fold
+from streaming.collect.source import OffsetsTopic, ResumePoint
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.records.events import GroupObserved, PartitionsStopped
@@ -23,43 +23,9 @@ from tests.support.offsets_topic import assignment, commit_key, commit_value, gr
 from tests.support.wait import eventually
 
 
-def partition(start: int) -> _Partition:
-    fold = Fold("s", 4, str)
-    fold.start = start
-    return _Partition(fold)
-
-
 def generation(offset: int) -> RawRecord:
     members = {"m": (subscription(["t"]), assignment({"t": [0]}))}
     return RawRecord(4, offset, offset * 1000, group_key("g"), group_value(offset + 1, members))
-
-
-def read(one: _Partition, row: RawRecord) -> list[int]:
-    one.next_offset = row.offset + 1
-    return [item.record.offset for item in one.fold.add(row) if isinstance(item, CollectedEvent)]
-
-
-def test_position_does_not_move_while_old_records_are_reread() -> None:
-    one = partition(3)
-    assert one.place == 3
-    assert [read(one, generation(offset)) for offset in range(3)] == [[], [], []]
-    assert one.place == 3
-
-
-def test_published_events_are_not_returned_again() -> None:
-    one = partition(2)
-    found = [read(one, generation(offset)) for offset in range(5)]
-    assert found == [[], [], [], [2], [3]]
-
-
-def test_the_place_is_before_a_run_that_is_not_complete() -> None:
-    one = partition(0)
-    read(one, generation(0))
-    assert one.place == 0
-    read(one, generation(1))
-    assert one.place == 1
-    assert [item.record.offset for item in one.fold.settle()] == [1]
-    assert one.place == 2
 
 
 @pytest.fixture

@@ -115,13 +115,6 @@ def test_endless_lines_take_no_memory() -> None:
     assert scanned(scanner, b"a group" + b"x" * MAX_LINE_BYTES + b"\nanother group\n") == ["another group"]
 
 
-def test_the_last_line_needs_no_end() -> None:
-    scanner = LineScanner()
-    assert scanned(scanner, b"one\nlast group") == []
-    assert list(scanner.finish()) == [(2, "last group")]
-    assert list(scanner.finish()) == []
-
-
 @pytest.mark.parametrize("repeated", [" (Group", "[GroupId ", " {}", " [a]", '{"', "0", '\\"', "Member a in group "])
 @pytest.mark.parametrize("head", ["", "[GroupCoordinator 1]: ", "[GroupId g] Member m fenced from the group because "])
 def test_longest_client_chosen_line_is_read_at_once(head: str, repeated: str) -> None:

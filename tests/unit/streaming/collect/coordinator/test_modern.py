@@ -87,12 +87,6 @@ def test_deleted_group_stays_deleted_after_tombstones() -> None:
         assert after(rest, group=None) is None
 
 
-def test_before_its_first_epoch_there_is_no_view() -> None:
-    group = after(part("subscriptions", subscription("t"), "m"))
-    assert group is not None
-    assert group.snapshot("g", 1, str) is None
-
-
 def test_the_topics_of_a_pattern() -> None:
     group = after(
         part("epoch", 2),
