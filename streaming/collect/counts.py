@@ -99,10 +99,9 @@ class PartitionCounts:
         """Return the counts that a group has not received, as one event or none."""
         published = self._published.get(group_id, {})
         # A topic that never existed is no news.
-        changed = (
-            name for name in sorted(topics) if name in current and published.get(name, _NO_TOPIC) != current[name]
-        )
-        if not (new := {name: current[name] for name in changed}):
+        pairs = ((name, current[name]) for name in sorted(topics) if name in current)
+        new = {name: topic for name, topic in pairs if published.get(name, _NO_TOPIC) != topic}
+        if not new:
             return []
         self._published[group_id] = published | new
         return [partitions_changed(self._source, group_id, timestamp, new)]

@@ -94,9 +94,8 @@ def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMemb
 
 def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
     """Return the inferred evidence about members whose removal no log line explains, as brokers don't guess."""
-    explained = {
-        member_id for item in logged if item.kind in ("member.left", "member.fenced") for member_id in item.member_ids
-    }
+    removals = (item for item in logged if item.kind in ("member.left", "member.fenced"))
+    explained = {member_id for item in removals for member_id in item.member_ids}
     return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
 
 

@@ -182,17 +182,14 @@ class Fold:
 
     def _keep_offset(self, commit: OffsetCommit) -> None:
         """Keep the committed offset of a followed group, which compaction may put before the group's records."""
-        offsets = self.committed.get(commit.group_id)
-        if offsets is None:
-            if not self._is_wanted(commit.group_id):
-                return
-            offsets = self.committed[commit.group_id] = {}
-        if commit.offset is not None and commit.offset >= 0:
+        offsets = self.committed.get(commit.group_id, {})
+        if commit.offset is None or commit.offset < 0:
+            offsets.pop((commit.topic, commit.partition), None)
+            if not offsets:
+                self.committed.pop(commit.group_id, None)
+        elif offsets or self._is_wanted(commit.group_id):
             offsets[commit.topic, commit.partition] = commit.offset
-            return
-        offsets.pop((commit.topic, commit.partition), None)
-        if not offsets:
-            del self.committed[commit.group_id]
+            self.committed[commit.group_id] = offsets
 
     def _commit(self, owners: PartitionOwners, commit: OffsetCommit) -> bool:
         sent_after = None

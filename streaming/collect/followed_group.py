@@ -137,7 +137,8 @@ class FollowedGroup:
                 return None
             return GroupDeleted(group_id=self.group_id, timestamp=record.timestamp, reason="tombstone")
         evidence, self.evidence = self.evidence, []
-        is_same = before is not None and _is_same(before, now)
+        # Each classic record is a generation of its own.
+        is_same = before is not None and now.counts_epochs and structs.replace(before, timestamp=now.timestamp) == now
         if before is not None and not is_same:
             evidence += [
                 *departure_evidence(before, now, self.owners, self.surely_alive_ms),
@@ -163,8 +164,3 @@ class FollowedGroup:
             return []
         reason = f"the partition of the group's records had a new leader {elapsed_ms / 1000:.0f} s before"
         return [Evidence(source="group-records", reason=reason, kind=COORDINATOR_MOVED)]
-
-
-def _is_same(before: GroupObserved, now: GroupObserved) -> bool:
-    """True if a group with epochs did not change; each classic record is a generation of its own."""
-    return now.counts_epochs and structs.replace(before, timestamp=now.timestamp) == now

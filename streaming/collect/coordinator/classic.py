@@ -135,10 +135,6 @@ def _naming(what: str, member_id: str) -> Iterator[None]:
         raise MalformedMember(f"{what} of member {member_id}: {error}") from error
 
 
-def _bytes(reader: Reader, what: str) -> bytes:
-    return reader.nullable_bytes(what) or b""
-
-
 GROUP_FIELDS = (
     Field("protocolType", Reader.string, "protocol_type"),
     Field("generation", Reader.int32, "number"),
@@ -153,8 +149,8 @@ MEMBER_FIELDS = (
     Field("clientHost", Reader.string, "client_host"),
     Field("rebalanceTimeout", Reader.int32, "rebalance_timeout_ms", since=1),
     Field("sessionTimeout", Reader.int32, "session_timeout_ms"),
-    Field("subscription", _bytes, "subscription"),
-    Field("assignment", _bytes, "assignment"),
+    Field("subscription", lambda reader, what: reader.nullable_bytes(what) or b"", "subscription"),
+    Field("assignment", lambda reader, what: reader.nullable_bytes(what) or b"", "assignment"),
 )
 GENERATION = Value(
     "GroupMetadataValue",
