@@ -122,7 +122,8 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
         try:
             ended.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised where the call was made
-            ended.set_exception(error)
+            # A traceback holds this frame, the frame the future, and the future the error: see answer_of.
+            ended.set_exception(error.with_traceback(None))
 
     # A call that never ends keeps its thread, but not the process.
     threading.Thread(target=run, name="transaction", daemon=True).start()

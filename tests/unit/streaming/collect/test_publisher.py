@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import gc
 import json
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from assignors.errors import OutsideFailure
 from streaming.collect import publisher
@@ -167,6 +169,26 @@ def test_a_producer_that_never_answers_is_replaced(
     lost = "the cluster answers others, but not this producer (no answer within 0.2 s): a new one"
     assert caplog.messages.count(lost) == 1
     assert asked[0] is not asked[1]
+
+
+def test_a_failed_call_leaves_no_cycle_with_its_client() -> None:
+    """Python may free a cycle on a thread of librdkafka, which then ends the process."""
+    freed = threading.Event()
+
+    class Client:
+        def commit(self) -> None:
+            raise KafkaException(AWAY)
+
+        def __del__(self) -> None:
+            freed.set()
+
+    gc.disable()
+    try:
+        with suppress(KafkaException):
+            publisher._call_with_timeout(Client().commit, 5)
+        assert freed.wait(5)
+    finally:
+        gc.enable()
 
 
 def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka) -> None:
