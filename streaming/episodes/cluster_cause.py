@@ -44,9 +44,8 @@ def explain_episodes(records: Iterable[EpisodeRecord], incidents: Iterable[Incid
     explained = []
     for record in records:
         episode = explain_episode(record.episode, of_group.get(record.episode.group_id, ()))
-        explained.append(
-            record if episode is record.episode else EpisodeRecord(episode, encode(episode), record.written)
-        )
+        is_same = episode is record.episode
+        explained.append(record if is_same else EpisodeRecord(episode, encode(episode), record.written))
     return explained
 
 

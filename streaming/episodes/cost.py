@@ -57,12 +57,9 @@ class Sample(Struct, frozen=True, array_like=True, gc=False):
 class OffsetSamples(Struct, array_like=True, gc=False):
     """Samples of the offsets of a group's partitions, changed in place.
 
-    Attributes:
-        at: time of the last sample, ms.
-        samples: by topic and partition, oldest first.
-        peak: the largest lag of the group in the episode, as bounds.
-        past: delayed messages and worst delay by partition, in outages before the current one.
-        followed: number of partitions with samples.
+    ``at``: time of the last sample, ms. ``samples``: by topic and partition, oldest first. ``peak``: the largest lag of
+    the group in the episode. ``past``: delayed messages and worst delay by partition, in outages before the current
+    one. ``followed``: number of partitions with samples.
     """
 
     at: int = 0

@@ -129,9 +129,11 @@ def _count_poll_timeout(
     state: IncidentState, note: RoundNote, member_id: str, item: Evidence, limits: Thresholds
 ) -> tuple[IncidentState, list[StoredIncident]]:
     who, at = note.names.get(member_id, MemberNames()), note.timestamp
-    key, since = _key(member_id, who), at - limits.poll_timeouts_within_ms
-    times = tuple(time for time in (*state.overruns.get(key, ()), at) if time > since)
-    times = times[-limits.poll_timeouts :]
+    since = at - limits.poll_timeouts_within_ms
+    # A key that stays the same when the member rejoins under a new member id.
+    key = f"{who.client_id}@{who.client_host}" if who.client_id else member_id
+    key = f"={who.group_instance_id}" if who.group_instance_id else key
+    times = tuple(time for time in (*state.overruns.get(key, ()), at) if time > since)[-limits.poll_timeouts :]
     others = {
         member_key: times for member_key, times in state.overruns.items() if member_key != key and times[-1] > since
     }
@@ -142,13 +144,6 @@ def _count_poll_timeout(
         return state, []
     what = f"{member_list([member_id], called({member_id: who}))} exceeds max.poll.interval.ms again and again"
     return state, [StoredIncident("poll-timeout", what, [member_id], {member_id: who}, evidence=[item])]
-
-
-def _key(member_id: str, who: MemberNames) -> str:
-    """Return a key of a member that stays the same when the member rejoins under a new member id."""
-    if who.group_instance_id:
-        return f"={who.group_instance_id}"
-    return f"{who.client_id}@{who.client_host}" if who.client_id else member_id
 
 
 def detect_deleted_topics(

@@ -86,13 +86,8 @@ class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
 class Outages(Struct, array_like=True, gc=False):
     """Outages of a group's open episode, changed in place.
 
-    Attributes:
-        number: the last round.
-        partitions: outages by topic and partition.
-        early: reports of members that arrived before their round.
-        sources: sources of the evidence.
-        followed: how many partitions are tracked.
-        missed: stops of partitions beyond :data:`MOST_PARTITIONS`.
+    ``number``: the last round. ``partitions``: outages by topic and partition. ``early``: reports of members that
+    arrived before their round. ``followed``: number of tracked partitions; ``missed``: stops of all others.
     """
 
     number: int = -1
@@ -158,15 +153,15 @@ def over(outages: Outages | None) -> Outages | None:
 
 def cut(outages: Outages | None) -> Outages | None:
     """Return the state for an episode that begins without a quiet time: also partitions not yet consumed."""
-    rest = over(outages)
-    if outages is None or rest is None:
+    next_outages = over(outages)
+    if outages is None or next_outages is None:
         return None
     for topic, partition, outage in outages.each():
         if outage.started_at is not None and outage.resumed_before is None:
             waits = Outage(outage.number, outage.first, rounds=0, is_owned=True, started_at=outage.started_at)
-            rest.partitions.setdefault(topic, {})[partition] = waits
-            rest.followed += 1
-    return rest
+            next_outages.partitions.setdefault(topic, {})[partition] = waits
+            next_outages.followed += 1
+    return next_outages
 
 
 def downtime(outages: Outages | None) -> Downtime | None:

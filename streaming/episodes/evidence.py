@@ -13,33 +13,27 @@ from msgspec import UNSET, UnsetType, structs
 from assignors.assignment import collect_lists
 from streaming.episodes import downtime
 from streaming.episodes.downtime import EarlyReport, Outage, Outages
-from streaming.records.events import (
-    AssignmentAcknowledged,
-    GroupObserved,
-    Holding,
-    ObservedMember,
-    PartitionsStopped,
-    Stop,
-)
+from streaming.records import events
+from streaming.records.events import Holding
 
 #: Epoch of a static KIP-848 member that has left temporarily.
 AWAY_EPOCH: Final = -2
 #: Events other than rounds that are evidence of downtime.
-Evidence = GroupObserved | PartitionsStopped | AssignmentAcknowledged
+Evidence = events.GroupObserved | events.PartitionsStopped | events.AssignmentAcknowledged
 
 
 def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
     """Apply evidence other than a round, in place; return whether it changes a bound."""
     match data:
-        case GroupObserved():
+        case events.GroupObserved():
             return _apply_snapshot(outages, data)
-        case PartitionsStopped():
+        case events.PartitionsStopped():
             return _apply_witness(outages, data, data.generation if protocol == "classic" else data.group_epoch)
-        case AssignmentAcknowledged():
+        case events.AssignmentAcknowledged():
             return _apply_callback(outages, data)
 
 
-def _apply_snapshot(outages: Outages, view: GroupObserved) -> bool:
+def _apply_snapshot(outages: Outages, view: events.GroupObserved) -> bool:
     """Apply a snapshot of a KIP-848 group without a new round."""
     number = view.group_epoch or 0
     changed = downtime.leave(outages, away_of(view.members), number)
@@ -57,17 +51,17 @@ def _apply_snapshot(outages: Outages, view: GroupObserved) -> bool:
     return changed
 
 
-def away_of(members: Iterable[ObservedMember]) -> Holding:
+def away_of(members: Iterable[events.ObservedMember]) -> Holding:
     """Return the partitions of static members that left temporarily (KIP-848)."""
     return collect_lists(member.assigned for member in members if member.member_epoch == AWAY_EPOCH)
 
 
-def pending_of(members: Iterable[ObservedMember]) -> Holding:
+def pending_of(members: Iterable[events.ObservedMember]) -> Holding:
     """Return the partitions that members must give up and still consume."""
     return collect_lists(member.pending_revocation for member in members)
 
 
-def _apply_witness(outages: Outages, record: PartitionsStopped, number: int | None) -> bool:
+def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: int | None) -> bool:
     if number is None:
         return False
     changed = False
@@ -90,7 +84,7 @@ def _apply_witness(outages: Outages, record: PartitionsStopped, number: int | No
     return changed
 
 
-def _narrowed(outage: Outage, stop: Stop, *, is_general: bool) -> Outage:
+def _narrowed(outage: Outage, stop: events.Stop, *, is_general: bool) -> Outage:
     resumed_before = outage.resumed_before
     if outage.is_owned:
         resumed_before = _earlier(resumed_before, stop.resumed_before)
@@ -127,7 +121,7 @@ def _earlier(current: int | None, moment: int | UnsetType) -> int | None:
     return current if moment is UNSET else moment if current is None else min(current, moment)
 
 
-def _apply_callback(outages: Outages, report: AssignmentAcknowledged) -> bool:
+def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> bool:
     changed = False
     revoked = {} if report.revoked is UNSET else report.revoked
     assigned = {} if report.assigned is UNSET else report.assigned
@@ -156,7 +150,7 @@ def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> boo
     return True
 
 
-def _apply_gain(outages: Outages, topic: str, partition: int, report: AssignmentAcknowledged) -> bool:
+def _apply_gain(outages: Outages, topic: str, partition: int, report: events.AssignmentAcknowledged) -> bool:
     """Apply a member's report that it got a partition, in the last round or in a future one."""
     at, number = report.timestamp, report.generation
     outage = downtime.outage_of(outages, topic, partition)

@@ -23,16 +23,10 @@ from streaming.episodes.incidents import MOST_LISTED
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
+from streaming.records import events
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Cost, Rebalancing, Waiting
-from streaming.records.events import (
-    COORDINATOR_MOVED,
-    GROUP_CREATED,
-    MAX_TIMESTAMP,
-    PROBING,
-    Evidence,
-    GroupRebalancing,
-)
+from streaming.records.events import Evidence
 
 #: Time without a round after which an episode ends, ms.
 QUIET_MS: Final = 120_000
@@ -47,7 +41,7 @@ _SUBSCRIPTION: Final = "member.subscription_changed"
 _REJOINS: Final = frozenset({"member.joined", _SUBSCRIPTION})
 _DELETED: Final = "group.deleted"
 #: Kinds of causes and evidence that explain a rebalance without a membership change.
-_REASONS: Final = frozenset({PROBING, COORDINATOR_MOVED, _DELETED, _SUBSCRIPTION})
+_REASONS: Final = frozenset({events.PROBING, events.COORDINATOR_MOVED, _DELETED, _SUBSCRIPTION})
 #: The most rounds of a classic rebalance: a cooperative one takes two, a third corrects an uneven result (KIP-429).
 _MOST_FOLLOW_UPS: Final = 3
 #: The most rebalances of an episode that new partition counts explain.
@@ -135,19 +129,15 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
     returned = max(state.departures, state.bounces)
     if migrates or (state.before or 0) <= 1 or returned < (state.before or 0):
         return False
-    if isinstance(note, BounceNote) and any(_has_alternating_identity(state, note, old) for old in note.renamed):
-        return False
+    for old, new in note.renamed.items() if isinstance(note, BounceNote) else ():
+        history = state.present.get(old)
+        if history is not None and members.alternate((*history.identities, note.names.get(new, MemberNames()))):
+            return False  # two processes share the instance id
     back, _, went, _ = members.changes(state.present, state.absent)
     if any(member.how not in ("left", "gone") for member in back):
         return False  # crashes of all members in turn are a storm
     rejoined = sum(member.founder and bool(member.by) and not member.how for member in state.present.values())
     return len(back) + rejoined == state.before and not went
-
-
-def _has_alternating_identity(state: EpisodeState, note: BounceNote, old: str) -> bool:
-    """Return whether a static member rejoins with an earlier identity: two processes share its instance id."""
-    history, identity = state.present.get(old), note.names.get(note.renamed[old], MemberNames())
-    return history is not None and members.alternate((*history.identities, identity))
 
 
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
@@ -189,7 +179,7 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
 
 def _first_seen(note: RoundNote) -> bool:
     """Return whether the group may have had members before its first observation."""
-    if any(item.kind == GROUP_CREATED for item in note.cause.evidence):
+    if any(item.kind == events.GROUP_CREATED for item in note.cause.evidence):
         return False
     return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence)
 
@@ -260,7 +250,7 @@ def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
     since = state.waiting[0].since if state.waiting else note.timestamp
     until, reason = None, "partitions have no owner"
     if note.delay_ms:
-        until = min(note.timestamp + note.delay_ms, MAX_TIMESTAMP)
+        until = min(note.timestamp + note.delay_ms, events.MAX_TIMESTAMP)
         reason = "tasks wait for their worker to come back, until the scheduled delay is over"
     return (Waiting(since=since, reason=reason, partitions=note.unassigned, until=until),)
 
@@ -307,7 +297,7 @@ def over(state: EpisodeState) -> EpisodeState:
 
 
 def take_rebalancing(
-    last: EpisodeState, mark: str, data: GroupRebalancing, names: Mapping[str, MemberNames], quiet_ms: int
+    last: EpisodeState, mark: str, data: events.GroupRebalancing, names: Mapping[str, MemberNames], quiet_ms: int
 ) -> EpisodeStep:
     """Apply a rebalance in progress, or its end. ``mark``: id of the note. ``names``: names of the group's members.
 
@@ -337,7 +327,7 @@ def take_rebalancing(
     return EpisodeStep(state, closed)
 
 
-def _rebalancing(data: GroupRebalancing, awaited: list[str]) -> Rebalancing:
+def _rebalancing(data: events.GroupRebalancing, awaited: list[str]) -> Rebalancing:
     return Rebalancing(
         since=data.since,
         reason=data.reason,

@@ -57,7 +57,6 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
         closed_at: when it was closed, ms; 0: it is open.
         times: how often the condition occurred.
         episode: number of the episode in which it was first opened; 0: none.
-        acknowledged: its acknowledgement; None: there is none.
     """
 
     kind: IncidentKind

@@ -74,12 +74,9 @@ class RoundNote(Struct, frozen=True, gc=False):
 class BounceNote(NamedTuple):
     """Note of static members that rejoined under new member ids, which causes no rebalance.
 
-    Attributes:
-        id: id of the event, as there is no diff.
-        renamed: old member id → new member id.
-        names: identities of the new ids, and of the old ones if known.
-        before: number of members, which does not change.
-        change: partitions that stopped and resumed; None if unknown.
+    ``id``: that of the event, as there is no diff. ``renamed``: old member id → new member id. ``names``: identities of
+    both, where known. ``before``: number of members, which does not change. ``change``: partitions that stopped and
+    resumed; None if unknown.
     """
 
     id: str

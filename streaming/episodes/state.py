@@ -29,24 +29,17 @@ class EpisodeState(Struct, array_like=True, gc=False):
         stuck: the quiet time passed while the group was still waiting.
         opened_at, last_at: times of its first and of its last note, ms.
         mark: id of the last note, to which ``group.quiet`` refers.
-        protocol, assignor, kind: current ones of the group.
-        rounds: ids of its newest diffs, one per line: a string is copied faster than a list.
-        round_count: number of all its diffs.
-        rebalances: number of its rebalances.
+        rounds: ids of its newest diffs, one per line: a string is copied faster than a list; ``round_count``: of all.
         started_with, started_by: protocol and assignor before it; None for a new group.
         before: number of members before it; None until the first snapshot of a group that existed before.
-        after: number of members now.
-        away: the largest number of members that were missing at the same time.
+        after: number of members now; ``away``: the most that were missing at the same time.
         present: histories of members that joined, returned or requested a rebalance, by member id.
         absent: histories of members that departed.
         moved: partitions that moved, by topic; ``again``: those that moved more than once.
         causes: number of rebalances by the kind of their cause.
-        evidence: evidence for the causes, each once.
         bounces: number of static rejoins without a rebalance.
         remade: connectors or tasks were created or deleted.
-        deleted: the group was deleted.
-        waiting: partitions without an owner after the last round.
-        awaited: other waits by the last snapshot.
+        waiting: partitions without an owner after the last round; ``awaited``: other waits by the last snapshot.
         called: identities of awaited members.
         began: when the group began to wait, ms; 0: it does not wait, −1: it waits for Connect's scheduled delay.
         took: durations of the group's last waits, ms, also before this episode.

@@ -34,13 +34,9 @@ _RETIRED = {name.encode() for name in RETIRED_TYPES}
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
-    """Apply the records of one batch to the bucket, and return the records to write.
+    """Apply the records of one batch to the bucket, in place, and return the records to write.
 
-    Args:
-        bucket: changed in place.
-        records: the batch, with the records of each group in the order of (partition, offset).
-        now_ms: time of the batch; it only moves deadlines.
-        sinks: topics and settings of the outputs.
+    ``records`` has the records of each group in the order of (partition, offset). ``now_ms`` only moves deadlines.
 
     Raises:
         CorruptState: a group's state can't be read; no record caused this.

@@ -32,11 +32,9 @@ class CorruptState(BadInput):
 class LastHeartbeat(Struct, array_like=True, gc=False):
     """The last heartbeat of a member that sends them.
 
-    Attributes:
-        timestamp: time of the member's last event, ms; a ``member.fenced`` that the timer wrote is compared with it.
-        deadline: end of the session by the job's clock, ms: batch time at arrival + session timeout. It is the only
-            part of the state that does not follow from the log, and no diff depends on it.
-        timeout: session timeout, ms.
+    ``timestamp``: time of the member's last event, ms, for comparison with a ``member.fenced`` that the timer wrote.
+    ``timeout``: session timeout, ms. ``deadline``: batch time at arrival + session timeout, ms. Deadlines are the only
+    part of the state that does not follow from the log, and no diff depends on them.
     """
 
     timestamp: int
@@ -74,15 +72,16 @@ class Bucket:
     """The groups of one bucket, unpacked on demand.
 
     A group that :meth:`get` returns may be changed in place. :meth:`commit` keeps the changes, :meth:`discard` drops
-    them.
-
-    Attributes:
-        due: earliest deadline by group, for groups that have one.
-        changed: a commit has changed the bucket's bytes.
+    them. ``due``: earliest deadline by group, for groups that have one. ``changed``: a commit has changed the bytes.
     """
 
     def __init__(self, blob: bytes | None = None) -> None:
-        packed = _PackedBucket({}) if blob is None else _unpacked(blob)
+        packed = _PackedBucket({})
+        if blob is not None:
+            if blob[:_HEADER] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER:
+                start = f"state: {blob[:_HEADER].hex()}…"
+                raise CorruptState(f"{start} is no state of this release; start with a new checkpoint")
+            packed = _decoded(_bucket, blob[_HEADER:], f"state of version {VERSION}")
         self._groups = packed.groups
         self.due = packed.due
         self._open: dict[str, TrackedGroup] = {}
@@ -149,12 +148,6 @@ class Bucket:
     def size(self, group_id: str) -> int:
         """Return the number of bytes of one group at its last commit."""
         return len(bytes(self._groups[group_id]))
-
-
-def _unpacked(blob: bytes) -> _PackedBucket:
-    if blob[:_HEADER] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER:
-        raise CorruptState(f"state: {blob[:_HEADER].hex()}… is no state of this release; start with a new checkpoint")
-    return _decoded(_bucket, blob[_HEADER:], f"state of version {VERSION}")
 
 
 def _decoded(decoder: msgspec.msgpack.Decoder[_T], packed: bytes | Raw, what: str) -> _T:

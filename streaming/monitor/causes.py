@@ -18,7 +18,6 @@ Members with ``range`` and ``roundrobin`` own nothing when they join, so only th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -27,7 +26,7 @@ from assignors.assignment import LastOwners, collect_lists
 from streaming.monitor.rounds import without_owned
 from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ownership, tidy
 from streaming.records.diffs import Cause, Undelivered
-from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved, ObservedMember
+from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved
 
 #: The kind of a cause that neither evidence nor the comparison reveals.
 UNKNOWN = "group.observed"
@@ -119,10 +118,10 @@ def cause_of(
     evidence = [*evidence]
     gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}
     for member_id in seen.gone:
-        said = {item.kind for item in evidence if member_id in item.member_ids}
+        kinds = {item.kind for item in evidence if member_id in item.member_ids}
         # The source saw the departure, but not whether it was a crash or a leave.
-        unsure = UNKNOWN in said and "member.left" not in said
-        gone["member.fenced" if "member.fenced" in said else UNKNOWN if unsure else "member.left"].append(member_id)
+        is_unsure = UNKNOWN in kinds and "member.left" not in kinds
+        gone["member.fenced" if "member.fenced" in kinds else UNKNOWN if is_unsure else "member.left"].append(member_id)
     shown: dict[str, list[str]] = {
         "member.joined": seen.joined,
         "member.fenced": gone["member.fenced"],
@@ -132,11 +131,9 @@ def cause_of(
     }
     shown = {kind: ids for kind, ids in shown.items() if ids}
     present = {member.member_id for member in members}
-    named = [
-        kind
-        for kind in KINDS
-        if any(item.kind == kind and not (shown and _is_passing_member(item, present)) for item in evidence)
-    ]
+    passing = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
+    passing = [item for item in passing if present.isdisjoint(item.member_ids)]
+    named = [kind for kind in KINDS if any(item.kind == kind and item not in passing for item in evidence)]
     scheduled = [item.kind for item in evidence if item.kind == PROBING]
     kind = next(iter([*named, *shown, *scheduled]), UNKNOWN)
     member_ids = shown.get(kind) or [
@@ -149,10 +146,6 @@ def cause_of(
     )
     evidence.extend(unseen)
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
-
-
-def _is_passing_member(item: Evidence, present: AbstractSet[str]) -> bool:
-    return item.kind == "member.joined" and bool(item.member_ids) and present.isdisjoint(item.member_ids)
 
 
 _SHOWN = {
@@ -207,18 +200,14 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
         if member.member_id in replaced.owned
         and member.member_id in now
         and tidy(member.owned) == replaced.owned[member.member_id] != now[member.member_id]
-        and _has_rejoined(member, state.generation)
+        # The subscription was sent with this join: absent static members keep their last one.
+        and (member.group_instance_id is None or member.owned_generation >= state.generation)
     ]
     # Without partitions and without a generation a member may have lost what it had.
     says_so = state.assignor == _COOPERATIVE
     if any(member.owned or (says_so and member.owned_generation >= 0) for member in rejoined):
         return [member.member_id for member in rejoined]
     return []
-
-
-def _has_rejoined(member: ObservedMember, generation: int) -> bool:
-    """Return whether the subscription was sent with this join; absent static members keep their last subscription."""
-    return member.group_instance_id is None or member.owned_generation >= generation
 
 
 def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) -> GroupState:

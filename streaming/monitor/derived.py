@@ -30,9 +30,7 @@ from streaming.records.diffs import Cause
 from streaming.records.events import Partitions
 
 #: Assignor of a classic member that names none.
-DEFAULT_CLASSIC = ("range",)
-#: The first of ``group.consumer.assignors``: the coordinator's default when no member names an assignor.
-DEFAULT_CONSUMER = "uniform"
+_DEFAULT_CLASSIC = ("range",)
 #: The assignor under which clients keep their partitions through a rebalance.
 COOPERATIVE = "cooperative-sticky"
 
@@ -53,8 +51,8 @@ def classic_assignor(members: Sequence[MemberState]) -> str:
     """Return the assignor that ``ClassicGroup.selectProtocol`` picks; InconsistentGroupProtocol if there is none."""
     lists = [member.assignors for member in members]
     if lists.count(lists[0]) == len(lists):
-        return (lists[0] or DEFAULT_CLASSIC)[0]
-    return vote.select({member.member_id: member.assignors or DEFAULT_CLASSIC for member in members})
+        return (lists[0] or _DEFAULT_CLASSIC)[0]
+    return vote.select({member.member_id: member.assignors or _DEFAULT_CLASSIC for member in members})
 
 
 def consumer_assignor(members: Sequence[MemberState]) -> str:
@@ -64,12 +62,12 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
     group name none.
     """
     votes = [member.assignors[0] for member in members if member.group_protocol == "consumer" and member.assignors]
-    return vote.most_votes(votes) if votes else DEFAULT_CONSUMER
+    return vote.most_votes(votes) if votes else "uniform"  # the first of ``group.consumer.assignors``
 
 
 def keeps(member: MemberState) -> bool:
     """Return whether this client keeps its partitions through a rebalance."""
-    return vote.cooperative(tuple(member.assignors or DEFAULT_CLASSIC))
+    return vote.cooperative(tuple(member.assignors or _DEFAULT_CLASSIC))
 
 
 class JoiningMember(Struct, frozen=True, gc=False):
@@ -169,9 +167,8 @@ def rebalance(state: GroupState, trigger: Trigger) -> list[Round]:
     generation = next_generation(max(state.generation, *[claim.generation for claim in claims.values()], -1))
     if not members:
         return [Round(1, generation, state.protocol, None, cause, members, before)]
-    if protocol(members) == "consumer":
-        return _reconcile(state, generation, trigger)
-    return _join_and_sync(state, generation, trigger)
+    play = _reconcile if protocol(members) == "consumer" else _join_and_sync
+    return play(state, generation, trigger)
 
 
 def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:

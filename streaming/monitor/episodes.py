@@ -70,13 +70,13 @@ def update(
             step.incidents = acknowledge(past, data.incident, by)
         case _:
             step.play(before, outputs)
-    incidents = step.incidents
-    if incidents.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
-        incidents = close_incidents(incidents, [_STUCK], event.data.timestamp)
-    if sinks.incidents is None or incidents is past:
+    now = step.incidents
+    if now.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
+        now = close_incidents(now, [_STUCK], event.data.timestamp)
+    if sinks.incidents is None or now is past:
         return [*step.episodes]
-    group.incidents = None if group.state is None else incidents
-    return [*step.episodes, *(IncidentOutput(event, incident) for incident in changed_incidents(past, incidents))]
+    group.incidents = None if group.state is None else now
+    return [*step.episodes, *(IncidentOutput(event, incident) for incident in changed_incidents(past, now))]
 
 
 class _Update:
@@ -211,10 +211,10 @@ class _Update:
         group.episode, group.quiet_at = episode, 0
         self.episodes.append(EpisodeOutput(self.event, closed or episode, closed=closed is not None))
         if group.state is not None:
-            incidents = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
-            over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {incident.kind for incident in incidents}
+            detected = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
+            over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {incident.kind for incident in detected}
             self.incidents = close_incidents(self.incidents, sorted(over), data.timestamp)
-            for incident in incidents:
+            for incident in detected:
                 self._open(incident, episode.number if episode.open else 0)
 
 

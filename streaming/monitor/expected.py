@@ -47,7 +47,9 @@ def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
     It isn't if no member is left, if the group was unknown before, or if the epoch's target was computed earlier.
     Rounds of more than ``most`` partitions are not computed.
     """
-    if not data.members or most <= 0 or not state.observed or _no_target(state, data):
+    is_last_epoch = data.group_epoch == state.generation and not state.assigning
+    lacks_target = data.group_protocol != "classic" and (data.state == "Assigning" or is_last_epoch)
+    if not data.members or most <= 0 or not state.observed or lacks_target:
         return UNSET
     try:
         return _verdict(state, data, most)
@@ -91,13 +93,6 @@ def _missing_input(state: GroupState, data: GroupObserved, assigned: Mapping[str
     if data.group_protocol == "consumer" and (behind := _member_behind(state, data)):
         return f"the previous target is unknown: {behind} had not reached it"
     return None
-
-
-def _no_target(state: GroupState, data: GroupObserved) -> bool:
-    """Return whether the snapshot has no new target (KIP-848): it is the last one, or not computed yet."""
-    if data.group_protocol == "classic":
-        return False
-    return data.state == "Assigning" or (data.group_epoch == state.generation and not state.assigning)
 
 
 def _member_behind(state: GroupState, data: GroupObserved) -> str:

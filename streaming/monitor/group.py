@@ -82,11 +82,8 @@ def apply(
 ) -> Applied:
     """Return the group after one event (``state`` itself if nothing changes), and the outputs to write.
 
-    Args:
-        state: the group before the event; None if it is unknown.
-        event: the next event of this group in the log.
-        last_heartbeats: by member id; a fence by the timer counts only without a later heartbeat. None: it counts.
-        most: rounds with more partitions are not compared with their assignor; 0: no round is.
+    ``last_heartbeats``: by member id; a fence by the timer counts only without a later heartbeat. None: it counts.
+    ``most``: rounds with more partitions are not compared with their assignor.
 
     Raises:
         BadInput: the event can't be applied.

@@ -17,16 +17,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from streaming.monitor.bucket_state import LastHeartbeat, TrackedGroup
-from streaming.records.events import (
-    MAX_TIMESTAMP,
-    AssignmentAcknowledged,
-    Event,
-    GroupDeleted,
-    MemberFenced,
-    MemberHeartbeat,
-    MemberJoined,
-    SubscriptionChanged,
-)
+from streaming.records import events
+from streaming.records.events import Event
 
 #: ``ce_source`` of the timer's events.
 SOURCE = "rebalance-monitor/timer"
@@ -36,14 +28,10 @@ LATE_MS = 10_000
 #: How long an empty group is remembered by default, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
 #: Events that may change the session timeout.
-_RESETS: Final = (MemberJoined, SubscriptionChanged)
+_RESETS: Final = (events.MemberJoined, events.SubscriptionChanged)
 
 
-def track(
-    group: TrackedGroup,
-    data: MemberHeartbeat | AssignmentAcknowledged | MemberJoined | SubscriptionChanged,
-    now_ms: int,
-) -> None:
+def track(group: TrackedGroup, data: events.MemberEvent, now_ms: int) -> None:
     """Move a member's deadline. Unknown members and members without a session timeout are not tracked."""
     last = group.heartbeats.get(data.member_id)
     if last is not None:
@@ -55,7 +43,7 @@ def track(
         group.heartbeats[data.member_id] = LastHeartbeat(data.timestamp, now_ms + timeout, timeout)
 
 
-def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: MemberFenced) -> bool:
+def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: events.MemberFenced) -> bool:
     """Return whether the log has a later event of the member than the last one that the timer had read."""
     if fence.last_heard is None or heartbeats is None:
         return False
@@ -83,7 +71,7 @@ def due(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = 
 
     An event that is lost before it reaches the log is written again one session timeout later, with the same id.
     """
-    events: list[Event] = []
+    due_events: list[Event] = []
     for member_id, last in group.heartbeats.items():
         if last.deadline > now_ms:
             continue
@@ -91,18 +79,18 @@ def due(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = 
         last.deadline = now_ms + max(last.timeout, 1000)
         if is_late:
             continue
-        fence = MemberFenced(
+        fence = events.MemberFenced(
             group_id=group_id,
             # The end of the session by the member's clock: a function of the log.
-            timestamp=min(last.timestamp + last.timeout, MAX_TIMESTAMP),
+            timestamp=min(last.timestamp + last.timeout, events.MAX_TIMESTAMP),
             member_id=member_id,
             reason=REASON,
             last_heard=last.timestamp,
         )
-        events.append(Event(SOURCE, f"{group_id}/{member_id}/{last.timestamp}", fence))
+        due_events.append(Event(SOURCE, f"{group_id}/{member_id}/{last.timestamp}", fence))
     state = group.state
     if group.forget_at and group.forget_at <= now_ms and state is not None:
         group.forget_at = now_ms + forget_after_ms
-        data = GroupDeleted(group_id=group_id, timestamp=state.timestamp, reason="empty for long", forget=True)
-        events.append(Event(SOURCE, f"{group_id}/forget/{state.generation}/{state.timestamp}", data))
-    return events
+        data = events.GroupDeleted(group_id=group_id, timestamp=state.timestamp, reason="empty for long", forget=True)
+        due_events.append(Event(SOURCE, f"{group_id}/forget/{state.generation}/{state.timestamp}", data))
+    return due_events

@@ -43,15 +43,12 @@ def notes(
             result.append(_round_note(output, past, free, first=first, derived=derived))
             past, free, first = output.decided.members, output.changes.last_owners, False
     view = event.data
-    if not first and isinstance(view, GroupObserved) and after is not None and _is_current(after, view):
-        result.append(waiting.awaited(output_id(event, "awaited"), view))
+    if not first and isinstance(view, GroupObserved) and after is not None:
+        number = view.generation if view.group_protocol == "classic" else view.group_epoch
+        is_current = (after.protocol, after.generation) == (view.group_protocol, number)
+        if is_current and (after.counted or not view.polled):
+            result.append(waiting.awaited(output_id(event, "awaited"), view))
     return result
-
-
-def _is_current(after: GroupState, data: GroupObserved) -> bool:
-    """Return whether a snapshot is of the group's current generation, not of an old one."""
-    number = data.generation if data.group_protocol == "classic" else data.group_epoch
-    return (after.protocol, after.generation) == (data.group_protocol, number) and (after.counted or not data.polled)
 
 
 def _may_rename(event: Event, state: GroupState) -> bool:

@@ -11,7 +11,7 @@ from streaming.episodes.incidents import StoredIncident
 from streaming.episodes.story import count, member_list, partition_list
 from streaming.monitor.state import GroupState, MemberState, names_of, subscribed
 from streaming.records.episodes import IncidentKind, Waiting
-from streaming.records.events import Evidence, Holding
+from streaming.records.events import Evidence
 from streaming.records.names import called
 
 
@@ -23,7 +23,11 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
     if not group.members:
         return
     counts = {name: topic.partitions for name, topic in group.topics.items()}
-    free = _unassigned(group, counts)
+    if group.holds_tasks:
+        free = {name: sorted(owners) for name, owners in group.last_owners.items()}
+    else:
+        owned = collect_lists(member.owned for member in group.members)
+        free = unassigned(subscribed(group.members), counts, owned)
     if named := [wait for wait in waits if wait.member_id is not None or not free]:
         yield _stuck(group, named)
     if free:
@@ -49,12 +53,6 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
         yield _of_members("half-migration", group, classic, what)
 
 
-def _unassigned(group: GroupState, counts: dict[str, int]) -> Holding:
-    if group.holds_tasks:
-        return {name: sorted(owners) for name, owners in group.last_owners.items()}
-    return unassigned(subscribed(group.members), counts, collect_lists(member.owned for member in group.members))
-
-
 def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
     """Return an incident about some members; their names replace ``{who}`` in ``what``."""
     ids = [member.member_id for member in members]
@@ -64,10 +62,7 @@ def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberS
 
 def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
     names = names_of(group.members)
-    partitions: dict[str, set[int]] = {}
-    for wait in waits:
-        for topic, numbers in wait.partitions.items():
-            partitions.setdefault(topic, set()).update(numbers)
+    partitions = collect_lists(wait.partitions for wait in waits)
     ids = list(dict.fromkeys(wait.member_id for wait in waits if wait.member_id is not None))
     reasons = "; ".join(dict.fromkeys(wait.reason for wait in waits[:3]))
     return StoredIncident(
@@ -75,7 +70,7 @@ def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
         f"Rebalance is stuck: {f'waiting for {member_list(ids, called(names))} ' if ids else ''}{reasons}",
         ids,
         {member_id: names[member_id] for member_id in ids if member_id in names},
-        {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
+        {topic: sorted(set(numbers)) for topic, numbers in sorted(partitions.items())},
         evidence=[Evidence(source="episode", reason=wait.reason) for wait in waits[:3]],
     )
 

@@ -30,6 +30,7 @@ from streaming.monitor.rounds import Round
 from streaming.monitor.state import (
     GroupState,
     MemberState,
+    Ownership,
     Reports,
     find_member,
     next_generation,
@@ -187,24 +188,19 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
         if number > reports.ready or (waiting and number > reports.overdue):
             return None
         later = [later_number for later_number in reports.open if later_number > number]
-        if later and _is_skipped(state, number):
+        # A member that has joined the next generation without acknowledging this one skipped it.
+        is_skipped = any(
+            reports.at.get(member.member_id, 0) > number
+            and member.member_id not in reports.open[number]
+            and state.member(member.member_id) is not None
+            for member in reports.members
+        )
+        if later and is_skipped:
             generations = {later_number: reports.open[later_number] for later_number in sorted(later)}
             generations[min(later)] = reports.open[number] | generations[min(later)]
             return Ready(_with_reports(state, open=generations), None, event)
         return _generation(state, event, number)
     return None
-
-
-def _is_skipped(state: GroupState, number: int) -> bool:
-    """Return whether some member skipped this generation, as it had already joined the next one."""
-    reports = _reports(state)
-    acknowledged = reports.open[number]
-    return any(
-        reports.at.get(member.member_id, 0) > number
-        and member.member_id not in acknowledged
-        and state.member(member.member_id) is not None
-        for member in reports.members
-    )
 
 
 def _last_round(state: GroupState, event: Event) -> Ready:
@@ -225,17 +221,22 @@ def _last_round(state: GroupState, event: Event) -> Ready:
 def _generation(state: GroupState, event: Event, number: int) -> Ready:
     reports = _reports(state)
     acknowledged, when = reports.open[number], reports.since[number]
-    held = ownership(acknowledged.values())
-    members = [*acknowledged.values()]
-    for member in reports.members:
-        last = state.member(member.member_id)
-        if member.member_id not in acknowledged and last is not None:
-            owned = minus_others(last.owned, member.member_id, held)
-            members.append(structs.replace(member, owned=owned))
+    members = [*acknowledged.values(), *_silent_members(state, ownership(acknowledged.values()))]
     generations = {open_number: acks for open_number, acks in reports.open.items() if open_number != number}
     since = {open_number: at for open_number, at in reports.since.items() if open_number != number}
     state = _with_reports(state, open=generations, since=since, settled=number)
     return _complete(state, event, number, members, when)
+
+
+def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]:
+    """Return the members without a report, with the partitions of their last round that no other member reports."""
+    silent: list[MemberState] = []
+    for member in _reports(state).members:
+        last = state.member(member.member_id)
+        if member.member_id not in reported and last is not None:
+            owned = minus_others(last.owned, member.member_id, reported)
+            silent.append(structs.replace(member, owned=owned))
+    return silent
 
 
 def _step(state: GroupState, event: Event) -> Ready | None:
@@ -258,11 +259,7 @@ def _step(state: GroupState, event: Event) -> Ready | None:
         owned = minus_others(member.owned, member.member_id, ownership(taken.values()))
         taken[member.member_id] = structs.replace(member, owned=owned)
     members = [member for member in taken.values() if member.member_id in present]
-    for member in reports.members:
-        last = state.member(member.member_id)
-        if member.member_id not in acknowledged and last is not None:
-            owned = minus_others(last.owned, member.member_id, ownership(taken.values()))
-            members.append(structs.replace(member, owned=owned))
+    members += _silent_members(state, ownership(taken.values()))
     epochs = (state.generation, *reports.at.values())
     number = next_generation(state.generation) if gone else max(epochs)
     when = min(reports.since.values(), default=event.data.timestamp)

@@ -99,15 +99,12 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         generation: the last generation (classic) or group epoch.
         protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
         members: members in the order of joining, as in the JoinGroup response.
-        topics: partition counts by topic.
         last_owners: last owners of the partitions without an owner.
         applied: fingerprints of the applied events, oldest first (see :data:`REMEMBERED`).
         timestamp: time of the last event that changed the group, ms.
-        round: number of the last round within its rebalance.
-        cause: cause of the last rebalance, which its follow-up rounds share.
+        round, cause: number of the last round within its rebalance, and the cause of that rebalance.
         revoked: the last round revoked partitions from members that stayed.
         hints: evidence since the last observed generation.
-        kind: kind of an observed group.
         standby, warmup: standby and warm-up tasks of Kafka Streams, by member.
         counted: the generation is a count by polling, not Kafka's generation.
         reports: the members' own reports; None: they don't report, or a collector follows the group.
@@ -185,13 +182,13 @@ def next_generation(generation: int) -> int:
 
 def find_member(members: Iterable[MemberState], member_id: str, instance_id: str | None = None) -> MemberState | None:
     """Return the member of this id, else the static member of this instance id."""
-    same = None
+    static = None
     for member in members:
         if member.member_id == member_id:
             return member
         if instance_id is not None and member.instance_id == instance_id:
-            same = same or member
-    return same
+            static = static or member
+    return static
 
 
 def tidy(share: Mapping[str, Iterable[int]]) -> Holding:
@@ -225,13 +222,11 @@ def subscribed(members: Iterable[MemberState]) -> set[str]:
 
 def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
     """Return the last owners without those of partitions that no longer exist."""
-    kept: LastOwners = {}
-    for topic, owners in last_owners.items():
-        count = topics[topic].partitions if topic in topics else None
-        left = {p: owner for p, owner in owners.items() if count is None or p < count}
-        if left:
-            kept[topic] = left
-    return kept
+    kept = {
+        topic: {p: owner for p, owner in owners.items() if topic not in topics or p < topics[topic].partitions}
+        for topic, owners in last_owners.items()
+    }
+    return {topic: owners for topic, owners in kept.items() if owners}
 
 
 #: Applied events that a group remembers, so that a repeated record changes nothing: at most 4 KiB of state.

@@ -32,23 +32,21 @@ class TotalCost(Struct, frozen=True, kw_only=True, rename="camel"):
 def total_cost(episodes: Sequence[Episode]) -> TotalCost:
     """Return the total cost of these episodes."""
     costs = [episode.cost for episode in episodes if episode.cost is not None]
-    is_whole = len(costs) == len(episodes)
+
+    def total(combine: Callable[[Bounds, Bounds], Bounds], bounds: Iterable[Bounds]) -> Bounds | None:
+        if not costs:
+            return None
+        lower, upper = reduce(combine, bounds)
+        return lower, upper if len(costs) == len(episodes) else None
+
     return TotalCost(
         episodes=len(episodes),
         rebalances=sum(episode.rebalances for episode in episodes),
         moved=sum(episode.moved for episode in episodes),
         downtime=together(episode.downtime for episode in episodes),
         measured=len(costs),
-        delayed_messages=_total((cost.delayed_messages for cost in costs), add_bounds, is_whole=is_whole),
-        worst_delay_ms=_total((cost.worst_delay_ms for cost in costs), max_bounds, is_whole=is_whole),
-        peak_lag=_total((cost.peak_lag for cost in costs), max_bounds, is_whole=is_whole),
-        catch_up_ms=_total((cost.catch_up_ms for cost in costs), add_bounds, is_whole=is_whole),
+        delayed_messages=total(add_bounds, (cost.delayed_messages for cost in costs)),
+        worst_delay_ms=total(max_bounds, (cost.worst_delay_ms for cost in costs)),
+        peak_lag=total(max_bounds, (cost.peak_lag for cost in costs)),
+        catch_up_ms=total(add_bounds, (cost.catch_up_ms for cost in costs)),
     )
-
-
-def _total(bounds: Iterable[Bounds], combine: Callable[[Bounds, Bounds], Bounds], *, is_whole: bool) -> Bounds | None:
-    items = list(bounds)
-    if not items:
-        return None
-    lower, upper = reduce(combine, items)
-    return lower, upper if is_whole else None

@@ -71,11 +71,13 @@ class EventData(Wire, frozen=True):
     timestamp: Timestamp
 
 
-class _MemberEvent(EventData, frozen=True):
+class MemberEvent(EventData, frozen=True):
+    """An event of one member."""
+
     member_id: Id
 
 
-class MemberJoined(_MemberEvent, frozen=True):
+class MemberJoined(MemberEvent, frozen=True):
     """A member joined, or rejoined with new metadata.
 
     ``acknowledges``: the member reports its partitions itself, so nothing is computed for its group.
@@ -96,13 +98,13 @@ class MemberJoined(_MemberEvent, frozen=True):
     acknowledges: bool | UnsetType = UNSET
 
 
-class MemberHeartbeat(_MemberEvent, frozen=True):
+class MemberHeartbeat(MemberEvent, frozen=True):
     """A member is alive."""
 
     generation: Int32 = -1
 
 
-class MemberLeft(_MemberEvent, frozen=True):
+class MemberLeft(MemberEvent, frozen=True):
     """A member left by itself (LeaveGroup). ``acknowledges``: the member reported this, see :class:`MemberJoined`."""
 
     reason: str | None = None
@@ -110,7 +112,7 @@ class MemberLeft(_MemberEvent, frozen=True):
     acknowledges: bool | UnsetType = UNSET
 
 
-class MemberFenced(_MemberEvent, frozen=True):
+class MemberFenced(MemberEvent, frozen=True):
     """A member was removed: its session timed out, or another member took its instance id.
 
     ``last_heard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
@@ -124,13 +126,13 @@ class MemberFenced(_MemberEvent, frozen=True):
     acknowledges: bool | UnsetType = UNSET
 
 
-class SubscriptionChanged(_MemberEvent, frozen=True):
+class SubscriptionChanged(MemberEvent, frozen=True):
     """A member subscribes to other topics than before."""
 
     topics: list[str]
 
 
-class AssignmentAcknowledged(_MemberEvent, frozen=True):
+class AssignmentAcknowledged(MemberEvent, frozen=True):
     """A member reports the partitions that it owns after its rebalance callbacks.
 
     ``generation`` −1: the member is between two generations. ``heldMs``: how long its partitions have not changed.
