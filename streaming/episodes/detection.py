@@ -55,7 +55,7 @@ def detect_in_note(
         state = close_incidents(state, OF_EPISODE, at)
     incidents: list[StoredIncident] = []
     if isinstance(note, RoundNote):
-        if state.known:
+        if state.by_key:
             state = close_incidents(state, _resolved(note, episode), at)
         if note.expected is not None and note.expected.verdict == "different":
             incidents.append(_unexpected(note, note.expected, episode))
@@ -159,7 +159,7 @@ def detect_deleted_topics(
 
     ``before`` and ``now``: partition counts before and after the event; 0 if the topic does not exist.
     """
-    stored = state.known.get("topic-gone")
+    stored = state.by_key.get("topic-gone")
     missing = set(stored.partitions) if stored is not None and not stored.closed_at else set[str]()
     deleted = [topic for topic in sorted(subscribed) if not now.get(topic) and (before.get(topic) or topic in missing)]
     if not deleted:
@@ -191,7 +191,7 @@ def detect_lost_records(
                 lost.setdefault(topic, []).append(int(name))
                 records += start - committed
     if not lost:
-        stored = state.known.get("data-loss")
+        stored = state.by_key.get("data-loss")
         is_sampled = stored is not None and any(topic in partitions for topic in stored.partitions)
         return close_incidents(state, ["data-loss"], at) if is_sampled else state
     holding = {topic: sorted(numbers) for topic, numbers in sorted(lost.items())}

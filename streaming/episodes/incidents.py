@@ -84,12 +84,12 @@ class IncidentState(Struct, frozen=True, array_like=True, gc=False):
     """
 
     last: int = 0
-    known: dict[str, StoredIncident] = field(default_factory=dict)
+    by_key: dict[str, StoredIncident] = field(default_factory=dict)
     overruns: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def is_open(self, kind: str) -> bool:
         """True if an incident of this kind is open."""
-        stored = self.known.get(kind)
+        stored = self.by_key.get(kind)
         return stored is not None and not stored.closed_at
 
 
@@ -106,7 +106,7 @@ def open_incident(
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
     key = incident_key(finding.kind, finding.subject)
-    stored, ids, unnamed = state.known.get(key), finding.member_ids[:MOST_LISTED], MemberNames()
+    stored, ids, unnamed = state.by_key.get(key), finding.member_ids[:MOST_LISTED], MemberNames()
     finding = structs.replace(
         finding,
         member_ids=ids,
@@ -132,17 +132,17 @@ def open_incident(
         if fresh == stored:
             return state
         fresh = structs.replace(fresh, updated_at=max(at, stored.updated_at))
-    return structs.replace(state, last=max(state.last, fresh.number), known={**state.known, key: fresh})
+    return structs.replace(state, last=max(state.last, fresh.number), by_key={**state.by_key, key: fresh})
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
     """Close the open incidents with these keys; return ``state`` itself if there are none."""
     ended = {
-        key: structs.replace(state.known[key], closed_at=at, updated_at=max(at, state.known[key].updated_at))
+        key: structs.replace(state.by_key[key], closed_at=at, updated_at=max(at, state.by_key[key].updated_at))
         for key in keys
         if state.is_open(key)
     }
-    return structs.replace(state, known={**state.known, **ended}) if ended else state
+    return structs.replace(state, by_key={**state.by_key, **ended}) if ended else state
 
 
 def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -> IncidentState:
@@ -150,16 +150,16 @@ def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -
 
     An acknowledgement without an end expires when a closed incident opens again.
     """
-    for kind, stored in state.known.items():
+    for kind, stored in state.by_key.items():
         if stored.number == number:
             fresh = structs.replace(stored, acknowledged=acknowledged)
-            return structs.replace(state, known={**state.known, kind: fresh})
+            return structs.replace(state, by_key={**state.by_key, kind: fresh})
     return state
 
 
 def changed_incidents(before: IncidentState, after: IncidentState) -> list[StoredIncident]:
     """Return the incidents that differ between two states."""
-    return [incident for key, incident in after.known.items() if before.known.get(key) != incident]
+    return [incident for key, incident in after.by_key.items() if before.by_key.get(key) != incident]
 
 
 def _listed(partitions: Mapping[str, list[int]]) -> Holding:

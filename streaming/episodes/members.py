@@ -95,12 +95,8 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     def is_new_process(self) -> bool:
         """True if the member that returned is a new process: the old one was closed, or host or client id differ."""
         was, now = self.first_identity, self.identity
-        return (
-            self.closed
-            or self.by == BY_INSTANCE
-            or (bool(was.client_host and now.client_host) and was.client_host != now.client_host)
-            or was.client_id != now.client_id
-        )
+        other_host = bool(was.client_host and now.client_host) and was.client_host != now.client_host
+        return self.closed or self.by == BY_INSTANCE or other_host or was.client_id != now.client_id
 
     @property
     def has_same_address(self) -> bool:

@@ -6,8 +6,6 @@ from typing import Any, Literal, NamedTuple
 
 #: The worst status first; a group has the worst one that applies.
 StatusName = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "stable", "empty", "dead"]
-
-
 #: A latest assignment, an episode, or a summary of either with the same fields.
 Summary = Any
 
@@ -30,16 +28,14 @@ def group_status(assignment: Summary | None, newest: Summary | None) -> GroupSta
     if newest is not None:
         at = newest.updated_at if newest.closed_at is None else newest.closed_at
         status = _of_episode(newest, at)
-        if status is not None and (status.status == "rebalancing" or _applies(status, assignment)):
+        has_members = assignment is not None and bool(assignment.members)
+        # A group without members can only be rebalancing or, while it exists, stuck or storming.
+        lasting = ("rebalancing", *(("stuck", "storming") if assignment is not None else ()))
+        if status is not None and (has_members or status.status in lasting):
             return status
     if assignment is None:
         return GroupStatus("dead", at)
     return GroupStatus("stable" if assignment.members else "empty", at)
-
-
-def _applies(status: GroupStatus, assignment: Summary | None) -> bool:
-    """Return False if the group is gone, or empty and neither stuck nor storming."""
-    return assignment is not None and (bool(assignment.members) or status.status in ("stuck", "storming"))
 
 
 def _of_episode(episode: Summary, at: int) -> GroupStatus | None:

@@ -121,7 +121,9 @@ def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, 
     names.is_counted = is_counted
     if episode.rebalancing is not None and not episode.round_count:
         return f"{_rebalancing(episode.rebalancing, names)}."
-    head = _explained(episode, names, because) if because else _head(episode, names)
+    head = because or _head(episode, names)
+    if because and (changes := _changes(episode.members, names, "departed", "departed and came back")):
+        head += f"; {changes}"
     head += f", {_when(episode)}" if episode.opened_at else ""
     cost = _cost(episode, has_moves=has_moves)
     head += f": {cost}." if cost else "."
@@ -322,11 +324,6 @@ def _unknown(episode: Episode, names: _Names) -> str:
     crashed = STREAMS_STAYS if stays else "crashed"
     changes = _changes(members, names, crashed, f"{crashed}; came back" if stays else "departed and came back")
     return f"Cause unknown ({changes})" if changes else f"Cause unknown{_client_reason(episode)}"
-
-
-def _explained(episode: Episode, names: _Names, because: str) -> str:
-    changes = _changes(episode.members, names, "departed", "departed and came back")
-    return f"{because}; {changes}" if changes else because
 
 
 def _changes(members: EpisodeMembers, names: _Names, lost: str, back: str) -> str:

@@ -31,7 +31,7 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 
-#: The most members that are listed one by one; one more entry stands for all others.
+#: The most members that are listed one by one; one more entry represents all others.
 MOST_WAITS: Final = 16
 #: The number of the group's last waits whose durations are kept.
 MOST_TOOK: Final = 32

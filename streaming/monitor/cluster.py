@@ -24,7 +24,7 @@ _AWAY: Final = "broker-restart"
 def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentState:
     """Return the cluster's incidents after an event; ``state`` itself if nothing changes."""
     present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
-    state = close_incidents(state, sorted(present & state.known.keys()), data.timestamp)
+    state = close_incidents(state, sorted(present & state.by_key.keys()), data.timestamp)
     for change in data.changes:
         finding = StoredIncident(
             change.kind,
@@ -58,11 +58,11 @@ def _story(change: ClusterChange) -> str:
 
 def _without_oldest(state: IncidentState) -> IncidentState:
     closed = sorted(
-        (key for key, incident in state.known.items() if incident.closed_at), key=lambda key: state.known[key].number
+        (key for key, incident in state.by_key.items() if incident.closed_at), key=lambda key: state.by_key[key].number
     )
     forgotten = set(closed[: max(0, len(closed) - _MOST_CLOSED)])
     if not forgotten:
         return state
     return structs.replace(
-        state, known={key: incident for key, incident in state.known.items() if key not in forgotten}
+        state, by_key={key: incident for key, incident in state.by_key.items() if key not in forgotten}
     )

@@ -109,7 +109,7 @@ class _Update:
         self._apply_notes(before, outputs)
         if group.state is not before:
             if isinstance(event.data, events.GroupDeleted):
-                self.incidents = close_incidents(self.incidents, list(self.incidents.known), event.data.timestamp)
+                self.incidents = close_incidents(self.incidents, list(self.incidents.by_key), event.data.timestamp)
             elif isinstance(event.data, events.PartitionsChanged) and group.state is not None:
                 self._topics(event.data, before, group.state)
         if group.state is None:

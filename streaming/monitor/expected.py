@@ -120,7 +120,9 @@ def _compared(
         if _is_equal(computed, assigned):
             return Expected(verdict="equal")
         seen = _assigned_counts(topics, members, assigned)
-        leaders = {**topics, **{topic: _with_count(topic, topics.get(topic), count) for topic, count in seen.items()}}
+        leaders = topics | {
+            name: _with_count(topics.get(name) or Topic(name, 0), count) for name, count in seen.items()
+        }
         if seen and _is_equal(assign(leaders, members), assigned):
             return Expected(verdict="equal", why="with the partition counts in the leader's metadata", partitions=seen)
     except MonitorError as problem:
@@ -169,11 +171,9 @@ def _member(member: ObservedMember, state: GroupState, *, classic: bool) -> Any:
     )
 
 
-def _with_count(name: str, topic: Topic | None, count: int) -> Topic:
-    racks = topic.racks if topic else None
-    if racks is not None:
-        racks = (*racks, *[()] * count)[:count]
-    return Topic(name, count, racks, topic.topic_id if topic else None)
+def _with_count(topic: Topic, count: int) -> Topic:
+    racks = None if topic.racks is None else (*topic.racks, *[()] * count)[:count]
+    return Topic(topic.name, count, racks, topic.topic_id)
 
 
 def _assigned_counts(

@@ -29,7 +29,6 @@ observes it. A repeated ``(ce_source, ce_id)`` changes nothing. Events count in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import structs
@@ -60,7 +59,7 @@ from streaming.records.events import Event, Evidence
 #: The group after an event (None: forgotten), and the outputs to write, in order.
 Applied = tuple[GroupState | None, tuple[Output, ...]]
 
-#: The most topics without a subscriber whose partition counts a group keeps.
+#: The most topics without a subscriber whose partition counts a group keeps; the oldest are dropped.
 MOST_UNREAD: Final = 64
 #: Event types that change no group.
 _IGNORED: Final = (
@@ -237,10 +236,12 @@ def _cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
 def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsChanged) -> Applied:
     old = state.topics
     announced = {name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()}
-    topics = _without_forgotten(old | announced, subscribed(state.members) | announced.keys())
+    topics, read = old | announced, subscribed(state.members)
+    unread = [name for name in topics if name not in read and name not in announced]
+    for name in unread[: max(0, len(unread) - MOST_UNREAD)]:
+        del topics[name]
     _check_topics(announced, topics)
     state = structs.replace(state, topics=topics, last_owners=prune(state.last_owners, topics))
-    read = subscribed(state.members)
     counts = {
         name: (old[name].partitions if name in old else 0, topic.partitions)
         for name, topic in announced.items()
@@ -254,14 +255,6 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
         # The first count of a topic is no change.
         return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
     return _rebalance(state, event, Trigger(state.members, ownership(state.members), _cause(event, [], reason)))
-
-
-def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) -> dict[str, TopicState]:
-    """Return the topics, with at most :data:`MOST_UNREAD` that no member subscribes to; the oldest are dropped."""
-    unread = [name for name in topics if name not in needed]
-    for name in unread[: max(0, len(unread) - MOST_UNREAD)]:
-        del topics[name]
-    return topics
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:

@@ -6,7 +6,6 @@ Derived groups have no evidence of downtime, as nothing shows what their coordin
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from msgspec import UNSET
 
@@ -36,7 +35,15 @@ def notes(
     if before is not None:
         past, free = before.members, before.last_owners
         if after is not None and _may_rename(event, before) and (renamed := _renamed(past, after.members)):
-            result.append(_bounce_note(event, past, after, renamed))
+            names = _names(past, {*renamed}) | _names(after.members, {*renamed.values()})
+            bounce = BounceNote(
+                *(output_id(event, "bounce"), event.data.timestamp, renamed, names, len(past)),
+                protocol=after.protocol,
+                assignor=after.assignor,
+                kind=after.kind,
+                change=_change_of_rejoin(event, after, renamed),
+            )
+            result.append(bounce)
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
@@ -71,22 +78,6 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
     }
 
 
-def _bounce_note(
-    event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]
-) -> BounceNote:
-    return BounceNote(
-        id=output_id(event, "bounce"),
-        timestamp=event.data.timestamp,
-        renamed=renamed,
-        names=_names(past, {*renamed}) | _names(after.members, {*renamed.values()}),
-        before=len(past),
-        protocol=after.protocol,
-        assignor=after.assignor,
-        kind=after.kind,
-        change=_change_of_rejoin(event, after, renamed),
-    )
-
-
 def _round_note(
     output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool, derived: bool
 ) -> RoundNote:
@@ -101,7 +92,7 @@ def _round_note(
     requesting: Sequence[str] = ()
     if decided.number == 1:
         requesting = [member_id for member_id in requesters(cause) if member_id not in joined and member_id not in gone]
-    names = _names(members, {*joined, *requesting}) | _names(past, {*gone})
+    rack, is_rack_empty = _lost_rack(past, gone) if gone else ("", False)
     return RoundNote(
         id=output.id,
         timestamp=event.data.timestamp,
@@ -116,7 +107,7 @@ def _round_note(
         requesters=requesting,
         before=len(past),
         after=len(members),
-        names=names,
+        names=_names(members, {*joined, *requesting}) | _names(past, {*gone}),
         moved=changes.moves,
         unassigned=changes.unassigned,
         remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
@@ -127,16 +118,17 @@ def _round_note(
         generation=decided.generation,
         repeats=decided.undelivered is not UNSET,
         topics=changed_topics(cause) if cause.kind == GROWTH else "",
-        **_racks(past, gone) if gone else {},
+        rack=rack,
+        is_rack_empty=is_rack_empty,
     )
 
 
-def _racks(past: Sequence[MemberState], gone: Collection[str]) -> dict[str, Any]:
+def _lost_rack(past: Sequence[MemberState], gone: Collection[str]) -> tuple[str, bool]:
     """Return the rack that all departed members were in, and whether only other racks have members now."""
     racks = {member.rack_id for member in past if member.member_id in gone}
     rack = racks.pop() if len(racks) == 1 else None
     left = {member.rack_id for member in past if member.member_id not in gone}
-    return {"rack": rack or "", "is_rack_empty": bool(rack and left) and rack not in left and None not in left}
+    return rack or "", bool(rack and left) and rack not in left and None not in left
 
 
 def _names(members: Sequence[MemberState], member_ids: set[str]) -> dict[str, MemberNames]:

@@ -69,7 +69,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     if polled and state.observed and not state.counted and number <= state.generation:
         return Seen(state)
     past = {member.member_id: member for member in state.members}
-    members = tuple([seen_as(member, past.get(member.member_id)) for member in data.members])
+    members = tuple([_seen_as(member, past.get(member.member_id)) for member in data.members])
     newcomers = _rejoined_members(state, members)
     state = state.rename(newcomers) if newcomers else state
     before = {member.member_id: member.owned for member in state.members}
@@ -177,15 +177,12 @@ def add_evidence(state: GroupState, event: Event) -> GroupState:
     An event about a change that the last snapshot already contains is no evidence for the next generation.
     """
     data = event.data
-    if isinstance(data, events.MemberJoined | events.MemberLeft | events.MemberFenced) and data.acknowledges is True:
-        shown = (state.member(data.member_id) is not None) == isinstance(data, events.MemberJoined)
-        if shown:
-            return state
-    if isinstance(data, events.MemberLeft | events.MemberFenced):
-        return hint(state, event, data.reason or "", data.member_id)
-    if isinstance(data, events.MemberJoined | events.SubscriptionChanged):
-        return hint(state, event, "", data.member_id)
-    return state
+    if isinstance(data, events.MemberJoined | events.MemberLeft | events.MemberFenced):
+        joins = isinstance(data, events.MemberJoined)
+        is_shown = data.acknowledges is True and joins == (state.member(data.member_id) is not None)
+        reason = "" if isinstance(data, events.MemberJoined) else data.reason or ""
+        return state if is_shown else hint(state, event, reason, data.member_id)
+    return hint(state, event, "", data.member_id) if isinstance(data, events.SubscriptionChanged) else state
 
 
 def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> GroupState:
@@ -204,7 +201,7 @@ def _rejoined_members(state: GroupState, members: tuple[MemberState, ...]) -> di
     }
 
 
-def seen_as(member: events.ObservedMember, state: MemberState | None = None) -> MemberState:
+def _seen_as(member: events.ObservedMember, state: MemberState | None) -> MemberState:
     """Return the state of an observed member; ``state`` itself if nothing has changed."""
     seen = MemberState(
         member_id=member.member_id,
@@ -239,11 +236,8 @@ def _is_follow_up(state: GroupState, seen: Differing, data: GroupObserved, numbe
         return number == state.generation
     if any(seen) or any(hint.kind == causes.GROWTH for hint in state.hints):
         return False
-    if any(
-        item.kind in (*causes.KINDS, events.PROBING) and not causes.has_evidence(cause, item) for item in data.evidence
-    ):
+    triggers = [item for item in data.evidence if item.kind in (*causes.KINDS, events.PROBING)]
+    if not all(causes.has_evidence(cause, item) for item in triggers):
         return False
-    if data.kind == "connect":
-        revoked = state.revoked or bool(state.last_owners)
-        return again or (revoked and data.protocol not in EAGER_CONNECT)
-    return again or (state.revoked and data.protocol not in EAGER_ASSIGNORS)
+    revoked = state.revoked or (data.kind == "connect" and bool(state.last_owners))
+    return again or (revoked and data.protocol not in (EAGER_CONNECT if data.kind == "connect" else EAGER_ASSIGNORS))

@@ -188,15 +188,11 @@ def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]
 
 def _with_names(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
     cause = decided.cause
-    if not departed:
-        return cause
-    ids = [*chain(cause.member_ids, *(item.member_ids for item in cause.evidence))]
-    if len(ids) > _MOST_NAMED:
-        return cause
+    ids = [*chain(cause.member_ids, *(item.member_ids for item in cause.evidence))] if departed else []
     names = {
         member_id: departed[member_id] for member_id in ids if member_id in departed and member_id not in decided.before
     }
-    return structs.replace(cause, names=names) if names else cause
+    return structs.replace(cause, names=names) if names and len(ids) <= _MOST_NAMED else cause
 
 
 def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:

@@ -19,11 +19,11 @@ class Stops(Struct, frozen=True, array_like=True, gc=False):
     total: Bounds
     longest: Bounds
 
-    def __add__(self, other: Stops) -> Stops:
+    def __add__(self, stops: Stops) -> Stops:
         return Stops(
-            add_bounds(self.count, other.count),
-            add_bounds(self.total, other.total),
-            max_bounds(self.longest, other.longest),
+            add_bounds(self.count, stops.count),
+            add_bounds(self.total, stops.total),
+            max_bounds(self.longest, stops.longest),
         )
 
 

@@ -29,7 +29,7 @@ def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[
         state = step.state
         assert isinstance(state, EpisodeState)
         found = detect_in_note(found, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None)
-    return [incident_record("g", condition) for condition in found.known.values()]
+    return [incident_record("g", condition) for condition in found.by_key.values()]
 
 
 def test_rebalances_without_a_named_member_are_counted() -> None:

@@ -235,7 +235,7 @@ def test_stored_group_contains_its_incidents() -> None:
     read = Bucket(group.bucket.pack()).get("g")
     assert read == group.bucket.get("g")
     assert read.incidents is not None
-    assert list(read.incidents.known) == ["idle-members"]
+    assert list(read.incidents.by_key) == ["idle-members"]
 
 
 @pytest.mark.parametrize("limit", [60_000])
