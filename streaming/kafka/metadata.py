@@ -317,17 +317,17 @@ class Stall:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._before: dict[Place, int] = {}
-        self._asked: float | None = None
+        self._last_look: float | None = None
 
     def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
         """Return the bounds of partitions that stalled for ``STALL_SECONDS``, before their end or behind it.
 
         A partition with more records counts only while no partition is read: a client reads one after the other.
         """
-        if self._asked is not None and now - self._asked < STALL_SECONDS:
+        if self._last_look is not None and now - self._last_look < STALL_SECONDS:
             return {}
         stalled = [place for place, offset in positions.items() if self._before.get(place) == offset]
-        self._before, self._asked = dict(positions), now
+        self._before, self._last_look = dict(positions), now
         idle = len(stalled) == len(positions)
         return {
             place: (low, high)

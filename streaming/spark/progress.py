@@ -85,21 +85,18 @@ class ProgressReader:
             recent = self._query.recentProgress
             new = recent[recent.index(before) + 1 :] if before in recent else recent
             self._last = recent[-1]
-        return [_batch_progress(json.loads(progress.json)) for progress in new]
-
-
-def _batch_progress(progress: QueryProgress) -> QueryProgress:
-    """Return the progress of a batch that ran; of a trigger that found nothing only the time.
-
-    Such a trigger has the number of the batch to come (``ProgressReporter.updateIdleness``).
-    """
-    return progress if "addBatch" in progress["durationMs"] else {"timestamp": progress["timestamp"]}
+        decoded = [json.loads(progress.json) for progress in new]
+        # A trigger without new records has the number of the next batch (``ProgressReporter.updateIdleness``).
+        return [
+            progress if "addBatch" in progress["durationMs"] else {"timestamp": progress["timestamp"]}
+            for progress in decoded
+        ]
 
 
 def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = ()) -> BatchReport:
     """Return the report of a batch, from Spark's progress and its buckets' reports."""
     durations = progress.get("durationMs", {})
-    taken = durations.get("triggerExecution")
+    duration_ms = durations.get("triggerExecution")
     # The other source is the ticks.
     kafka = [
         source for source in progress.get("sources", ()) if not source["description"].endswith("rebalance.ticks]]")
@@ -110,12 +107,12 @@ def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = 
     at = datetime.fromisoformat(progress["timestamp"]).timestamp() if "timestamp" in progress else None
     lag_seconds = None
     if oldest is not None and at is not None:
-        lag_seconds = max(0.0, round(at + (taken or 0) / 1000 - oldest / 1000, 3))
+        lag_seconds = max(0.0, round(at + (duration_ms or 0) / 1000 - oldest / 1000, 3))
     operators = progress.get("stateOperators", ())
     return BatchReport(
         number=progress.get("batchId"),
         at=at,
-        seconds=None if taken is None else taken / 1000,
+        seconds=None if duration_ms is None else duration_ms / 1000,
         phases={ours: durations[name] / 1000 for name, ours in _PHASES.items() if name in durations},
         events=sum(max(source.get("numInputRows", 0), 0) for source in kafka),
         bytes=sum(bucket.bytes for bucket in buckets),

@@ -89,7 +89,7 @@ class EndsWatch:
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._topic = topic
         self._requests = (OffsetRequest(settings, committed=True), OffsetRequest(settings))
-        self._answers: list[Mapping[int, int] | None] = [None, None]
+        self._offsets: list[Mapping[int, int] | None] = [None, None]
         self._partitions = 0
         self._next = float("-inf")
 
@@ -97,11 +97,11 @@ class EndsWatch:
         """Return an answer that arrived since the last call, or None; send the next request when it is due."""
         for number, request in enumerate(self._requests):
             if request.is_pending and (offsets := request.take(now)) is not None:
-                self._answers[number] = {partition: offset for (_, partition), offset in offsets.items()}
-        stable, log = self._answers
+                self._offsets[number] = {partition: offset for (_, partition), offset in offsets.items()}
+        stable, log = self._offsets
         ends = None
         if stable is not None and log is not None:
-            self._answers = [None, None]
+            self._offsets = [None, None]
             # The watch of the topics' ids reports a cluster that does not answer.
             ends = Ends(stable, log) if len(stable) == len(log) == self._partitions else None
         if now >= self._next and not any(request.is_pending for request in self._requests):
