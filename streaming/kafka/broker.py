@@ -27,6 +27,7 @@ from streaming.kafka.runtime import (
     DEFAULT_VERSION,
     Runtime,
     free_ports,
+    is_open,
     prepare,
     server_properties,
     write_properties,
@@ -207,7 +208,7 @@ class EmbeddedBroker:
 
     def _await(self, process: SupervisedProcess, port: int, logged: int) -> None:
         by = time.monotonic() + _START_SECONDS
-        while not _listens(port):
+        while not is_open(port):
             if process.wait(0.02) is not None:
                 self._explain(process, port, logged)
             if time.monotonic() > by:
@@ -237,9 +238,3 @@ class EmbeddedBroker:
         reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0].strip()
         ended = f"the broker ended with status {process.poll()} while starting"
         raise OutsideFailure(f"{ended}: {reason}; see {self.log_path}")
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -164,9 +164,9 @@ def _module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
 
 
 def _ivy() -> Path:
-    spec = find_spec("pyspark")  # found without importing it
-    for place in spec.submodule_search_locations or () if spec else ():
-        for jar in sorted(Path(place).glob("jars/ivy-*.jar")):
+    spec = find_spec("pyspark")  # without an import of it
+    for folder in spec.submodule_search_locations or () if spec else ():
+        for jar in sorted(Path(folder).glob("jars/ivy-*.jar")):
             return jar
     raise DownloadFailed(f"pyspark has no jars/ivy-*.jar to download with: reinstall it, or set {JARS_VARIABLE}")
 

@@ -103,6 +103,13 @@ def free_ports(count: int) -> list[int]:
         return [server.getsockname()[1] for server in sockets]
 
 
+def is_open(port: int) -> bool:
+    """Return True if a process listens on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def server_properties(
     storage: Path, port: int, controller_port: int, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
@@ -173,10 +180,7 @@ def _archive_classes(runtime: Runtime, config: Path, port: int) -> None:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
         try:
             by = time.monotonic() + 60
-            while broker.poll() is None and time.monotonic() < by:
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
+            while broker.poll() is None and time.monotonic() < by and not is_open(port):
                 time.sleep(0.05)
             broker.terminate()
             broker.wait(60)

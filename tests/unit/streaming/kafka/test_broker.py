@@ -152,7 +152,7 @@ def test_broker_that_never_answers_is_killed_and_reported(
         embedded_broker.start()
     assert not embedded_broker.running
     embedded_broker.close()
-    monkeypatch.setattr(broker, "_listens", lambda _: True)
+    monkeypatch.setattr(broker, "is_open", lambda _: True)
     MemoryKafka(monkeypatch).away = True
     with pytest.raises(OutsideFailure, match=r"does not answer after a minute \(broker is away\)"), EmbeddedBroker():
         pass
