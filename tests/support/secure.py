@@ -52,10 +52,6 @@ class Secure:
     provider: IdentityProvider
 
     @property
-    def secured(self) -> str:
-        return self.listeners["SCRAM-SHA-512"]
-
-    @property
     def authority(self) -> Path:
         return self.folder / "authority.pem"
 
