@@ -88,8 +88,8 @@ def partition(
     Reads one key a line from standard input and writes one partition a line. An empty line is the empty key. A key
     that can't be read gives a line with the error, and the exit status is then 2.
     """
-    given = {"start": start, "batch_size": batch_size, "record_size": record_size}
-    choose = partition_chooser(partitioner, partitions, **given, seed=seed)
+    sizes = {"batch_size": batch_size, "record_size": record_size}
+    choose = partition_chooser(partitioner, partitions, start=start, seed=seed, **sizes)
     lines, write = standard_input(), json_lines()
     status = answer_lines(
         lines, lambda line: choose(parse_key(line, keys)), write, limit=max_line_bytes, skip_blank=False

@@ -53,7 +53,7 @@ def simulate(
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:
         ready = ready_scenarios.list_ready_scenarios()
-        lines = ((name, one.description, one.members, one.partitions) for name, one in READY_SCENARIOS.items())
+        lines = ((name, entry.description, entry.members, entry.partitions) for name, entry in READY_SCENARIOS.items())
         heads = ("scenario", "what happens", "members", "partitions")
         shown = table(heads, lines, box=None, pad_edge=False)
         answer(ready, [shown], as_json=as_json)

@@ -94,8 +94,8 @@ def run_stream(
     code = assignment_code()
     _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
     settings, quiet_ms = session.settings, None if episode_quiet is None else episode_quiet * 1000
-    given = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
-    settings.stream = changed(settings.stream, "stream", **{name: v for name, v in given.items() if v is not None})
+    options_set = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
+    settings.stream = changed(settings.stream, "stream", **{k: v for k, v in options_set.items() if v is not None})
     log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
     jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     options = StreamOptions(
