@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from rich.table import Column, Table
 
-from streaming.cli.options import AsOneDocument, GroupId, connected, duration_ms, flag, option, shared_option
+from streaming.cli.options import AsOneDocument, GroupId, connected, duration_ms, flag, option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
@@ -30,19 +30,13 @@ _WAY_NAMES = {
 }
 
 
-Parallel = Annotated[
-    int | None,
-    shared_option("--parallel", "N", "Members that restart at once.", min=1, show_default="a twentieth, at least 1"),
-]
-Down = Annotated[str, shared_option("--down", "TIME", "Time that a restarting member is down.")]
-Between = Annotated[str, shared_option("--between", "TIME", "Time between a member's return and the next stop.")]
+_PARALLEL = option("N", "Members that restart at once.", None, min=1, show_default="a twentieth, at least 1")
+_DOWN = option("TIME", "Time that a restarting member is down.", "20s")
+_BETWEEN = option("TIME", "Time between a member's return and the next stop.", "30s")
+_HEARTBEAT = option("TIME", "heartbeat.interval.ms of the members.", None, show_default="3s; KIP-848 5s")
+_PROCESSING = option("TIME", "Time that a member takes to process one poll.", "1s")
 _DEPLOY = "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input."
 _FROM = "Repeat the membership changes of an episode: its number, or last."
-Heartbeat = Annotated[
-    str | None,
-    shared_option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s"),
-]
-Processing = Annotated[str, shared_option("--processing", "TIME", "Time that a member takes to process one poll.")]
 
 
 @connected("rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s")
@@ -51,14 +45,14 @@ def forecast(
     group_id: GroupId,
     *,
     rolling_restart: bool = flag("--rolling-restart", "Restart every member, in the order of names."),
-    parallel: Parallel = None,
-    down: Down = "20s",
-    between: Between = "30s",
+    parallel: int | None = _PARALLEL,
+    down: str = _DOWN,
+    between: str = _BETWEEN,
     scale: int | None = option("N", "Change the group to N members.", None, min=1, show_default=False),
     deploy: str | None = option("ROLLOUT|FILE", _DEPLOY, None, show_default=False),
     from_: str | None = option("EPISODE", _FROM, None, "--from", show_default=False),
-    heartbeat: Heartbeat = None,
-    processing: Processing = "1s",
+    heartbeat: str | None = _HEARTBEAT,
+    processing: str = _PROCESSING,
     as_json: AsOneDocument = False,
 ) -> None:
     """Forecast the cost of a change of a live group: eager, cooperative, static members and KIP-848.
@@ -106,11 +100,11 @@ def migrate(
     to: list[str] | None = option(
         "NAME", "Target: cooperative, static or consumer. Repeatable.", None, show_default="all three"
     ),
-    parallel: Parallel = None,
-    down: Down = "20s",
-    between: Between = "30s",
-    heartbeat: Heartbeat = None,
-    processing: Processing = "1s",
+    parallel: int | None = _PARALLEL,
+    down: str = _DOWN,
+    between: str = _BETWEEN,
+    heartbeat: str | None = _HEARTBEAT,
+    processing: str = _PROCESSING,
     as_json: AsOneDocument = False,
 ) -> None:
     """Check whether a group is ready for cooperative rebalancing, static members or KIP-848.

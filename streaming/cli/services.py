@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from streaming.cli.options import (
     CoordinatorLogs,
@@ -15,7 +15,6 @@ from streaming.cli.options import (
     flag,
     long_running,
     option,
-    shared_option,
 )
 from streaming.process.plain import say
 
@@ -106,15 +105,13 @@ def run(
 #: Seconds without progress after which the watchdog ends the server; it reports progress once a second.
 _WATCHDOG_SECONDS = 60.0
 
-Port = Annotated[int, shared_option("--port", "PORT", "Port to listen on; 0: any free port.", min=0, max=65535)]
-
 
 @long_running("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
 def serve(
     session: Session,
     *,
     host: str = option("HOST", "Address to listen on.", "127.0.0.1"),
-    port: Port = 8686,
+    port: int = option("PORT", "Port to listen on; 0: any free port.", 8686, min=0, max=65535),
     token_file: Path | None = option("FILE", "Require a bearer token from FILE, one a line.", None),
     trust_header: str | None = option("NAME", "Header with the user's name, set by a proxy.", None),
     trusted_proxies: list[str] | None = option(
