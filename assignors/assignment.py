@@ -50,8 +50,8 @@ def common(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
         if partitions == right.get(topic):
             both[topic] = partitions
         elif topic in right:
-            others = set(right[topic])
-            if stay := [p for p in partitions if p in others]:
+            owned_right = set(right[topic])
+            if stay := [p for p in partitions if p in owned_right]:
                 both[topic] = stay
     return both
 
@@ -104,8 +104,8 @@ def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
 
 def minus_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
     """Return a member's claim, sorted and without partitions of other members. The claim may have duplicates."""
-    others = collect_sets({owner: owned for owner, owned in assignment.items() if owner != member})
-    free = {topic: sorted({*partitions}.difference(others.get(topic, ()))) for topic, partitions in claim.items()}
+    taken = collect_sets({owner: owned for owner, owned in assignment.items() if owner != member})
+    free = {topic: sorted({*partitions}.difference(taken.get(topic, ()))) for topic, partitions in claim.items()}
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 

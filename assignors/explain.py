@@ -93,10 +93,10 @@ class _Reasons:
         count = self.group.count(topic)
         if partition >= count:  # sticky where a topic has shrunk
             return "no-such-partition", f"{topic} has {count} partitions; this assignor keeps what was owned"
-        others = ", ".join(holder for holder in self._holders[topic, partition] if holder != member.member_id)
-        if others:
+        holders = ", ".join(holder for holder in self._holders[topic, partition] if holder != member.member_id)
+        if holders:
             return "given-twice", (
-                f"{others} has it as well: this assignor loses count behind an owned partition that does not exist"
+                f"{holders} has it as well: this assignor loses count behind an owned partition that does not exist"
             )
         if self._assignor == "range":
             return self._range(member, topic, partition)

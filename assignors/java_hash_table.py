@@ -40,9 +40,6 @@ class HashTable:
     def __len__(self) -> int:
         return len(self._hashes)
 
-    def __contains__(self, key: int) -> bool:
-        return key in self._hashes
-
     def __iter__(self) -> Iterator[int]:
         for keys in self._bins:
             yield from keys

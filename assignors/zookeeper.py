@@ -98,8 +98,16 @@ def assign_round_robin(
     """
     version = _parse_version(kafka_version)
     threads = threads_by_topic(topics, members)
-    if version < _UNION_SINCE:
-        _check_same(threads)
+    if version < _UNION_SINCE:  # conditions (a) and (b) of the class: the same streams and topics everywhere
+        first, *more = threads or [""]
+        for name in more:
+            if threads[name] != threads[first]:
+                raise InvalidGroup(
+                    "members.streams: round robin before Kafka 0.10.2 needs every consumer to subscribe to the same "
+                    "topics, each with the same number of streams. "
+                    f"Topic {name} has the consumer streams {{{', '.join(threads[name])}}}, "
+                    f"topic {first} has {{{', '.join(threads[first])}}}"
+                )
     circle = in_string_order(set(chain.from_iterable(threads.values())))
     place = {thread: at for at, thread in enumerate(circle)}
     places = {name: [place[thread] for thread in ids] for name, ids in threads.items()}
@@ -123,16 +131,3 @@ def hash_ordered(sizes: Mapping[str, int], *, dashed: bool) -> list[tuple[str, i
     text = "{}-{}" if dashed else "[{},{}]"
     partitions = [(name, partition) for name, size in sizes.items() for partition in range(size)]
     return sorted(partitions, key=lambda pair: string_hash(text.format(*pair)))
-
-
-def _check_same(threads: Mapping[str, Sequence[str]]) -> None:
-    """Conditions (a) and (b) of the class: the same number of streams, and the same topics, everywhere."""
-    names = list(threads)
-    for name in names[1:]:
-        if threads[name] != threads[names[0]]:
-            raise InvalidGroup(
-                "members.streams: round robin before Kafka 0.10.2 needs every consumer to subscribe to the same "
-                "topics, each with the same number of streams. "
-                f"Topic {name} has the consumer streams {{{', '.join(threads[name])}}}, "
-                f"topic {names[0]} has {{{', '.join(threads[names[0]])}}}"
-            )

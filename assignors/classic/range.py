@@ -90,7 +90,7 @@ class _Division:
         queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
         queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
         base = self._base
-        rest: list[int] = []
+        unmatched: list[int] = []
         different = {id(racks): racks for racks in in_racks}.values()
         for partition, at in enumerate(zip(*different, strict=True)):
             near = queues_of.get(at)
@@ -99,7 +99,7 @@ class _Division:
                 near = queues_of[at] = [queues[rack] for rack in (None, *in_all) if rack in queues]
             best = min([queue[-1] for queue in near], default=nobody)
             if best == nobody:
-                rest.append(partition)
+                unmatched.append(partition)
                 continue
             held = shares[best]
             held.append(partition)
@@ -112,7 +112,7 @@ class _Division:
                             queue.pop()
             elif len(held) == base and not self._extra:
                 queues[self._racks[best]].pop()
-        self._free = dict.fromkeys(rest)
+        self._free = dict.fromkeys(unmatched)
 
     def match_alone(self, racks: Sequence[Collection[str]]) -> None:
         """Assign to each member in turn the next partitions with a replica in its rack, as many as it has room for."""
@@ -128,7 +128,7 @@ class _Division:
 
     def range_over_the_rest(self) -> None:
         """Assign contiguous ranges of the remaining partitions (``assignRanges``)."""
-        rest = iter(list(self._free))
+        remaining = iter(list(self._free))
         for member in range(len(self._racks)):
             if room := self._room(member):
-                self._give(member, islice(rest, room))
+                self._give(member, islice(remaining, room))

@@ -172,7 +172,7 @@ def _assign(
     """Assign each partition to the least loaded subscriber in one of its racks; return the remaining ones."""
     loads, size = state.loads, len(state.loads)
     heaps_of: dict[int, dict[str | None, list[int]]] = {}
-    rest: dict[str, list[int]] = {}
+    remaining: dict[str, list[int]] = {}
     for name, owners in state.owners.items():
         subscribers = state.subscribers[name]
         heaps = heaps_of.setdefault(id(subscribers), {})
@@ -184,13 +184,13 @@ def _assign(
         for partition in free.get(name, ()):
             tops = [(_least(heaps[rack], loads), rack) for rack in near(name, partition) if rack in heaps]
             if not tops:
-                rest.setdefault(name, []).append(partition)
+                remaining.setdefault(name, []).append(partition)
                 continue
             entry, rack = min(tops, key=itemgetter(0))
             rank = owners[partition] = entry % size
             loads[rank] += 1
             heapreplace(heaps[rack], entry + size)
-    return rest
+    return remaining
 
 
 def _least(heap: list[int], loads: Sequence[int]) -> int:

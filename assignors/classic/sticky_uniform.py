@@ -146,14 +146,14 @@ def _assign_in_racks(
     members_in = Counter(racks.of_member)
     members_near = {near: sum(members_in[rack] for rack in set(near)) for near in {near for _, _, near in items}}
     assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
-    rest: Free = []
+    remaining: Free = []
     for name, partition, near in sorted(items, key=lambda item: members_near[item[2]]):
         place = circle.take(near)
         if place == NO_ONE:
-            rest.append((name, (partition,)))
+            remaining.append((name, (partition,)))
         else:
             assigned[name].append((partition, place))
-    return assigned, rest
+    return assigned, remaining
 
 
 class _RackCircle:

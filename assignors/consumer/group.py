@@ -89,14 +89,14 @@ def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dic
     """
     owners: dict[str, dict[int, str]] = {}
     subscribers: dict[str, set[int]] = {}
-    for member, wanted in zip(group.members, subscribed, strict=True):
+    for member, member_topics in zip(group.members, subscribed, strict=True):
         for name, claimed in member.owned.items():
             if name not in group.topics:
                 continue
             size = group.topics[name].partitions
             holders = owners.setdefault(name, {})
             for partition in claimed:
-                if name not in wanted and partition >= size:
+                if name not in member_topics and partition >= size:
                     continue  # nobody looks at it
                 if not 0 <= partition < size:
                     raise InvalidGroup(
@@ -109,7 +109,7 @@ def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dic
                         f"{holders[partition]}, too; a target assignment gives it to one member"
                     )
                 holders[partition] = member.member_id
-            if name in wanted:
+            if name in member_topics:
                 subscribers.setdefault(name, set()).update(claimed)
     gaps: dict[str, list[range]] = {}
     for name in owners:

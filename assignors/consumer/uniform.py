@@ -110,8 +110,8 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
     runs = iter(waiting)
     name, run = next(runs, ("", ()))
     at = 0
-    for share, wanted in unfilled:
-        quota = wanted
+    for share, room in unfilled:
+        quota = room
         while quota and run:
             block = run[at : at + quota]
             at += quota
@@ -161,10 +161,6 @@ class _Load:
     def by_load(self, members: Sequence[int]) -> list[int]:
         return sorted(members, key=self.sizes.__getitem__)  # stable, and members ascend
 
-    def imbalance(self, members: Sequence[int]) -> int:
-        sizes = [self.sizes[member] for member in members]
-        return max(sizes) - min(sizes)
-
     def deal(self, name: str, members: Sequence[int], partitions: Iterable[int]) -> None:
         order = self.by_load(members)
         heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # sorted, and so a heap
@@ -203,7 +199,8 @@ def _balance(load: _Load, topics: Sequence[tuple[str, list[int]]]) -> None:
                 return
             imbalance = checked.get(id(members))
             if imbalance is None or imbalance[0] != load.moves:
-                imbalance = checked[id(members)] = load.moves, load.imbalance(members)
+                sizes = [load.sizes[member] for member in members]
+                imbalance = checked[id(members)] = load.moves, max(sizes) - min(sizes)
             before = load.moves
             if imbalance[1] > 1:
                 _balance_topic(load, name, _Ranges(load, members))

@@ -191,18 +191,6 @@ class _BrokerList:
         return self.brokers[(self.index - 1 + self.offset) % count]
 
 
-class _Rack:
-    __slots__ = ("fenced", "unfenced")
-
-    def __init__(self, brokers: list[Broker], random: JavaRandom) -> None:
-        self.fenced = _BrokerList([broker.id for broker in brokers if broker.fenced], random)
-        self.unfenced = _BrokerList([broker.id for broker in brokers if not broker.fenced], random)
-
-    def next(self, epoch: int) -> int:
-        broker = self.unfenced.next(epoch)
-        return broker if broker >= 0 else self.fenced.next(epoch)
-
-
 class _RackList:
     def __init__(self, brokers: Sequence[Broker], random: JavaRandom) -> None:
         self._random = random
@@ -213,7 +201,14 @@ class _RackList:
         # Offsets are drawn, and brokers shuffled, in the order of a HashMap<Optional<String>, Rack>.
         hashes = [0 if name is None else string_hash(name) for name in names]
         in_order = [names[position] for position in hash_order(hashes)]
-        self._racks = {name: _Rack(by_rack[name], random) for name in in_order}
+        # Each rack's fenced and unfenced brokers.
+        self._racks = {
+            name: tuple(
+                _BrokerList([broker.id for broker in by_rack[name] if broker.fenced is fenced], random)
+                for fenced in (True, False)
+            )
+            for name in in_order
+        }
         self._names = sorted(names, key=lambda name: (name is not None, string_key(name or "")))
         self._unfenced = sum(not broker.fenced for broker in brokers)
         self._epoch = 0
@@ -222,9 +217,9 @@ class _RackList:
     def place(self, replication_factor: int) -> list[int]:
         if self._epoch == self._unfenced and self._unfenced > 1:
             shuffle(self._names, self._random)
-            for rack in self._racks.values():
-                shuffle(rack.fenced.brokers, self._random)
-                shuffle(rack.unfenced.brokers, self._random)
+            for lists in self._racks.values():
+                for broker_list in lists:
+                    shuffle(broker_list.brokers, self._random)
             self._epoch = 0
         self._offset %= len(self._names)
         leader_rack, leader = self._leader()
@@ -238,7 +233,7 @@ class _RackList:
 
     def _leader(self) -> tuple[int, int]:
         position = self._offset
-        while (broker := self._racks[self._names[position]].unfenced.next(self._epoch)) < 0:
+        while (broker := self._racks[self._names[position]][1].next(self._epoch)) < 0:
             position = (position + 1) % len(self._names)
         return position, broker
 
@@ -249,7 +244,10 @@ class _RackList:
             if position == leader_rack:
                 leader_rack = -1  # the leader's rack had its turn, once
             else:
-                broker = self._racks[self._names[position]].next(self._epoch)
+                fenced, unfenced = self._racks[self._names[position]]
+                broker = unfenced.next(self._epoch)
+                if broker < 0:
+                    broker = fenced.next(self._epoch)
                 if broker >= 0:
                     chosen.append(broker)
             position = (position + 1) % len(self._names)

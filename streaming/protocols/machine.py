@@ -94,10 +94,10 @@ class Step(ABC, Generic[S, M]):
 
     def subscriptions(self) -> None:
         """Output the topics that live members subscribe to, if they have changed."""
-        wanted = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
-        if wanted != self.group.wanted:
-            self.set(wanted=wanted)
-            self.out.append(vocabulary.SubscribedTopics(wanted))
+        subscribed = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
+        if subscribed != self.group.subscribed:
+            self.set(subscribed=subscribed)
+            self.out.append(vocabulary.SubscribedTopics(subscribed))
 
     def subscribed(self, live: Collection[M]) -> frozenset[str]:
         """Return the topics that these live members subscribe to."""
@@ -129,8 +129,8 @@ class Step(ABC, Generic[S, M]):
     def shares(self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]) -> dict[str, TopicPartitions]:
         """Return the assignment by name, computed by the registry's assignor; ``members`` by name."""
         names = {member.member_id: name for name, member in members.items()}
-        answer = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
-        return {names[member_id]: share for member_id, share in answer.items()}
+        assignment = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
+        return {names[member_id]: share for member_id, share in assignment.items()}
 
     def knock(self, names: Collection[str]) -> None:
         """Send join requests of processes that have started and found their coordinator."""
@@ -326,10 +326,19 @@ class Machine(ABC, Generic[S, M]):
 
     def group_at_rest(self, members: Mapping[str, M], topics: Mapping[str, Topic], **fields: Any) -> S:
         """Return a stable group with these members."""
-        count, wanted = len(members), frozenset(topic for member in members.values() for topic in member.subscription)
+        count, subscribed = (
+            len(members),
+            frozenset(topic for member in members.values() for topic in member.subscription),
+        )
         incarnations = dict.fromkeys(members, 1)
         return self.group(
-            members=members, topics=topics, incarnations=incarnations, places=count, most=count, wanted=wanted, **fields
+            members=members,
+            topics=topics,
+            incarnations=incarnations,
+            places=count,
+            most=count,
+            subscribed=subscribed,
+            **fields,
         )
 
     @abstractmethod

@@ -317,7 +317,7 @@ class MachineState(Struct, frozen=True):
     #: Why the last round happened.
     reason: Reason = Reason("member.joined")
     #: The topics that live members subscribe to.
-    wanted: frozenset[str] = frozenset()
+    subscribed: frozenset[str] = frozenset()
     #: How many times each process has begun to join.
     incarnations: Mapping[str, int] = {}
     #: How many members have joined so far, and the most at the same time: the table never shrinks.

@@ -120,8 +120,8 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
             members = [
                 AssignorMember(name, topics, streams=dict.fromkeys(topics, 1)) for name, topics in view.ids.items()
             ]
-            answer = registry.find("zookeeper", self.setup.assignor).assign(view.topics, members)
-            shares = {thread.rpartition("-")[0]: normalize(share) for thread, share in answer.items()}
+            assignment = registry.find("zookeeper", self.setup.assignor).assign(view.topics, members)
+            shares = {thread.rpartition("-")[0]: normalize(share) for thread, share in assignment.items()}
             self._shares[view.number] = shares
         return shares
 

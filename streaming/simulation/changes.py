@@ -132,15 +132,15 @@ def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: I
 
     ``names``: display names by member id. ``taken``: names of other members.
     """
-    others, unique_names = set(taken), {}
+    used, unique_names = set(taken), {}
     for member_id in members:
         called = names.get(member_id, member_id)
         plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in called)
         name, number = plain, 1
-        while name in others:
+        while name in used:
             number += 1
             name = f"{plain} {number}"
-        others.add(name)
+        used.add(name)
         unique_names[member_id] = name
     return unique_names
 

@@ -151,10 +151,10 @@ def cost_sentence(costs: Sequence[ChangeCost], own: str, what: str) -> str:
     """Return a sentence about the cost for the group as configured, and under the cheapest way to rebalance."""
     mine = next(cost for cost in costs if cost.way.name == own)
     best = min(costs, key=lambda cost: cost.total_ms)
-    said = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
+    sentence = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
     if best.total_ms < mine.total_ms:
-        return f"{said}; {format_seconds(best.total_ms)} {WAY_PHRASES[best.way.name]}."
-    return f"{said}; no other way costs less."
+        return f"{sentence}; {format_seconds(best.total_ms)} {WAY_PHRASES[best.way.name]}."
+    return f"{sentence}; no other way costs less."
 
 
 def format_seconds(ms: int) -> str:
@@ -232,18 +232,18 @@ _RACED: Final = (
 )
 
 
-def forecast_document(group_id: str, answer: Forecast) -> dict[str, Any]:
+def forecast_document(group_id: str, forecast: Forecast) -> dict[str, Any]:
     """Return the document of ``forecast --json``."""
     return {
         "groupId": group_id,
-        "change": answer.what,
-        "now": answer.own,
-        "sentence": answer.sentence,
-        "unsure": list(answer.unsure),
-        "sessionTimeoutMs": answer.plan.session_timeout_ms,
-        "rebalanceTimeoutMs": answer.plan.rebalance_timeout_ms,
+        "change": forecast.what,
+        "now": forecast.own,
+        "sentence": forecast.sentence,
+        "unsure": list(forecast.unsure),
+        "sessionTimeoutMs": forecast.plan.session_timeout_ms,
+        "rebalanceTimeoutMs": forecast.plan.rebalance_timeout_ms,
         "protocols": {
             cost.way.name: {**results.simulation_document(cost.simulation), **cost_figures(cost)}
-            for cost in answer.costs
+            for cost in forecast.costs
         },
     }

@@ -141,7 +141,7 @@ class MembershipLog:
                 )
             )
         missing = f"the membership topic does not have the join of {len(unknown)} of {len(members)} members"
-        said = (f"{missing}: they are taken to subscribe to what they own",) if unknown else ()
+        assumptions = (f"{missing}: they are taken to subscribe to what they own",) if unknown else ()
         return LiveGroup(
             group_id=self._group_id,
             kind="consumer" if latest.kind is UNSET else latest.kind,
@@ -151,15 +151,15 @@ class MembershipLog:
             timestamp=latest.timestamp,
             members=tuple(members),
             topics={},
-            unknown=said,
+            unknown=assumptions,
         )
 
     def _with_topics(self, group: LiveGroup, also: Collection[str]) -> LiveGroup:
         if group.kind in ("connect", "streams"):
             return group
-        wanted = sorted({topic for member in group.members for topic in member.topics})
+        subscribed = sorted({topic for member in group.members for topic in member.topics})
         topics, unknown = {}, list(group.unknown)
-        for name in (*wanted, *sorted(set(also).difference(wanted))):
+        for name in (*subscribed, *sorted(set(also).difference(subscribed))):
             metadata = self._topics.get(name)
             if metadata is not None:
                 racks = None if metadata.racks is None else tuple(map(tuple, metadata.racks))

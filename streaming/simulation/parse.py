@@ -109,7 +109,7 @@ def load_scenario(text: str) -> Scenario:
 def parse_scenario(value: Any) -> Scenario:
     """Parse a scenario from a document."""
     document = _convert(value, _Document, "scenario")
-    topics = {name: _topic(name, told) for name, told in document.topics.items()}
+    topics = {name: _topic(name, entry) for name, entry in document.topics.items()}
     if not topics:
         raise InvalidScenario("scenario: topics: none")
     _check_partitions([topic.partitions for topic in topics.values()], "scenario: topics")

@@ -55,12 +55,12 @@ def past_change(
     group = f"group {episode.group_id}, episode {episode.episode}"
     if not diffs:
         raise NoForecast(f"{group}: none of its rounds is in the diff topic any more")
-    begun = baseline_of(_group_before(episode, diffs, now))
-    names = dict(zip(_before(episode, diffs[0]), begun.members, strict=True))
-    events = _events(episode, diffs, names, begun.document["session_timeout_ms"])
+    start = baseline_of(_group_before(episode, diffs, now))
+    names = dict(zip(_before(episode, diffs[0]), start.members, strict=True))
+    events = _events(episode, diffs, names, start.document["session_timeout_ms"])
     if not events:
         raise NoForecast(f"{group}: {episode.kind}: no member came or went, so there is nothing to replay")
-    unsure = [*begun.unsure, "members came and went a little before the rounds that show it, whose times are taken"]
+    unsure = [*start.unsure, "members came and went a little before the rounds that show it, whose times are taken"]
     if now is None:
         unsure.append("the group is gone: settings and topic ids of its members are not known")
     if len(diffs) < episode.round_count:
@@ -68,9 +68,9 @@ def past_change(
     if episode.members.omitted:
         unsure.append(f"the episode does not name {episode.members.omitted} of its members")
     return RequestedChange(
-        begun._replace(unsure=tuple(unsure)),
+        start._replace(unsure=tuple(unsure)),
         f"The {episode.kind} of {rfc3339(episode.opened_at)} (episode {episode.episode})",
-        {**begun.document, **times, "events": events},
+        {**start.document, **times, "events": events},
         None if (measured := episode.downtime) is None else MeasuredDowntime(measured.lower_ms, measured.upper_ms),
     )
 
@@ -85,11 +85,11 @@ def forecast_past_episode(
     if episode.kind == "assignor-change" or len(diffs) < episode.round_count:
         return None
     try:
-        asked = past_change(episode, diffs, now, times)
+        change = past_change(episode, diffs, now, times)
     except NoForecast:
         return None
-    begun, document = asked.start, asked.document
-    own = way_of(begun.protocol, begun.protocol, begun.assignor)
+    start, document = change.start, change.document
+    own = way_of(start.protocol, start.protocol, start.assignor)
     if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
         return simulate_cost(parse_scenario(document), own, rounds=False)
     speaks = {"group_protocol": "classic", "assignors": [own.assignor]}

@@ -83,11 +83,13 @@ READY_SCENARIOS: dict[str, ReadyScenario] = {
     "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
     "scale-out": ReadyScenario(
         *("a quarter more members, one every ten seconds", 4, 12),
-        lambda n, _: _joins(n) + _repeated(10_000, max(n // 4, 1), lambda turn: {"join": f"c{n + 1 + turn}"}),
+        lambda n, _: _joins(n) + _repeated(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"}),
     ),
     "scale-in": ReadyScenario(
         *("a quarter of the members leaves, one every ten seconds", 4, 12),
-        lambda n, _: _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"}),
+        lambda n, _: (
+            _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda index: {"leave": f"c{n - index}"})
+        ),
     ),
     "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _single_event(crash=None)),
     "long-gc": ReadyScenario(

@@ -288,10 +288,10 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         again.
         """
         leader = self.members[self.group.leader]
-        whose = (leader.client.name, leader.incarnation, leader.subscription)
-        wanted, stale = self.subscribed_topics(), self.group.snapshot
-        fresh = stale is None or whose != self.group.snapshot_of or not wanted.issubset(leader.subscription)
-        self.set(snapshot=wanted if fresh else stale, snapshot_of=whose)
+        leadership = (leader.client.name, leader.incarnation, leader.subscription)
+        topics, stale = self.subscribed_topics(), self.group.snapshot
+        fresh = stale is None or leadership != self.group.snapshot_of or not topics.issubset(leader.subscription)
+        self.set(snapshot=topics if fresh else stale, snapshot_of=leadership)
 
     # Process lifecycle.
 

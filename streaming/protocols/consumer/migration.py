@@ -51,11 +51,11 @@ def split(
     """Split an event about both classic and other members into two events; return None for any other event."""
     if group.classic is None or not isinstance(event, vocabulary.MemberEvent):
         return None
-    others = tuple(name for name in event.names if name in group.members)
-    if not others or len(others) == len(event.names):
+    consumers = tuple(name for name in event.names if name in group.members)
+    if not consumers or len(consumers) == len(event.names):
         return None
-    mine = tuple(name for name in event.names if name not in group.members)
-    return structs.replace(event, names=mine), structs.replace(event, names=others)
+    classics = tuple(name for name in event.names if name not in group.members)
+    return structs.replace(event, names=classics), structs.replace(event, names=consumers)
 
 
 def _is_classic(group: consumer.ConsumerState, event: vocabulary.MachineEvent) -> bool:
@@ -158,7 +158,7 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     classic, outputs = within.done()
     step.members = {name: member for name, member in step.members.items() if name not in members}
     step.set(classic=classic, target_epoch=epoch, targets={}, held={}, first=None, second=False)
-    step.set(outdated=False, reasons=(), wanted=frozenset())
+    step.set(outdated=False, reasons=(), subscribed=frozenset())
     step.out.extend(outputs)
     return True
 

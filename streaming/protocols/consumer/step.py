@@ -69,9 +69,9 @@ def advance(
     revoking = minus(current.assigned, assigned)
     if revoking and (owned is None or common(owned, revoking)):
         return CurrentAssignment(Reconciliation.UNREVOKED, current.epoch, assigned, revoking)
-    wanted = minus(target, assigned)
-    free = minus(wanted, blocked)
-    state = Reconciliation.UNRELEASED if minus(wanted, free) else Reconciliation.STABLE
+    missing = minus(target, assigned)
+    free = minus(missing, blocked)
+    state = Reconciliation.UNRELEASED if minus(missing, free) else Reconciliation.STABLE
     return CurrentAssignment(state, target_epoch, normalize(union(assigned, free)))
 
 
@@ -83,14 +83,14 @@ def first_round(
     blocked = collect_sets(everyone)
     after: dict[str, TopicPartitions] = {}
     for name, share in everyone.items():
-        wanted = target.get(name, NOTHING)
-        if wanted == share:
-            after[name] = wanted
+        target_share = target.get(name, NOTHING)
+        if target_share == share:
+            after[name] = target_share
             continue
-        keep = common(share, wanted)
+        keep = common(share, target_share)
         free = {
             topic: [p for p in partitions if p not in blocked.get(topic, ())]
-            for topic, partitions in minus(wanted, keep).items()
+            for topic, partitions in minus(target_share, keep).items()
         }
         after[name] = normalize(union(keep, {topic: p for topic, p in free.items() if p}))
     return after

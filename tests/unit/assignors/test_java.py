@@ -6,9 +6,11 @@ import pytest
 
 from assignors.errors import BadInput
 from assignors.java import (
+    JavaRandom,
     hash_order,
     hash_set_copy_capacity,
     in_string_order,
+    shuffle,
     string_hash,
     topic_partition_hash,
     uuid_bits,
@@ -76,3 +78,20 @@ def test_invalid_uuid_is_rejected(text: str) -> None:
 
 def test_capacities() -> None:
     assert [hash_set_copy_capacity(size) for size in (0, 12, 13, 24)] == [16, 32, 32, 64]
+
+
+def test_the_documented_generator() -> None:
+    # The first numbers of new Random(42) in a JVM.
+    assert [JavaRandom(42).next_signed()] == [-1170105035]
+    random = JavaRandom(42)
+    assert [random.next_int(10) for _ in range(5)] == [0, 3, 8, 4, 0]
+    random = JavaRandom(42)
+    assert [random.next_int(16) for _ in range(5)] == [11, 0, 10, 0, 4]
+
+
+def test_shuffle_is_a_permutation_and_a_function_of_the_seed() -> None:
+    first, second = list(range(20)), list(range(20))
+    shuffle(first, JavaRandom(7))
+    shuffle(second, JavaRandom(7))
+    assert first == second
+    assert sorted(first) == list(range(20))

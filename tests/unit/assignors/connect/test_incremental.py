@@ -114,3 +114,15 @@ def test_next_work_of_a_worker() -> None:
 
 def test_share_reads_like_a_consumers() -> None:
     assert Work(("a",), (("b", 1), ("a", 3), ("b", 0))).share() == {"a": [3], "b": [0, 1]}
+
+
+def test_round_robin_continues_from_connectors_to_tasks() -> None:
+    assert incremental.assign_eager(["w2", "w1"], {"b": 2, "a": 3, "c": 0}) == {
+        "w1": Work(("a", "c"), (("a", 1), ("b", 0))),
+        "w2": Work(("b",), (("a", 0), ("a", 2), ("b", 1))),
+    }
+
+
+def test_workers_are_in_utf16_order() -> None:
+    astral, late = "\U0001f600", "\uffee"
+    assert incremental.assign_eager([late, astral], {"a": 0}) == {late: Work(), astral: Work(("a",))}

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.machines import played, scenario
+from streaming.protocols.consumer.step import Expired
+from streaming.protocols.vocabulary import After, Client, ShutDown, Start
+from tests.support.machines import Driver, played, scenario, topics
 
 
 @pytest.mark.parametrize(
@@ -16,3 +18,18 @@ from tests.support.machines import played, scenario
 def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, told: int) -> None:
     text = scenario("p: 5", "at: 3, join: a", "at: 3, join: b", f"at: {left}, leave: a", session_timeout_ms=10_000)
     assert played(text, "consumer")["rounds"][-1]["at"] == told
+
+
+def test_static_member_back_before_its_leave_was_alive() -> None:
+    driver = Driver("consumer", topics(t=2))
+    client = Client("a", ("t",), "i-a")
+    driver.tell(Start(0, (client,)))
+    driver.until(61_000)
+    driver.tell(ShutDown(61_000, ("a",)))
+    (ended,) = (
+        output.event
+        for output in driver.tell(Start(61_000, (client,)))
+        if isinstance(output, After) and isinstance(output.event, Expired)
+    )
+    timing = driver.machine.setup.timing
+    assert 61_000 - timing.consumer_heartbeat_ms < ended.at - timing.session_timeout_ms <= 61_000
