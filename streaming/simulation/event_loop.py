@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
@@ -84,14 +83,16 @@ def run_scenario(
     return Simulation(protocol, assignor, result, end)
 
 
-@contextmanager
-def _named_errors(because: ScenarioEvent | None, *, is_planned: bool) -> Iterator[None]:
+def _apply(
+    model: Machine[Any, Any], state: Any, event: vocabulary.MachineEvent, because: ScenarioEvent | None, *, is_own: bool
+) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
+    """Apply an event after the scenario event ``because``, which errors name; ``is_own``: the machine scheduled it."""
     try:
-        yield
+        return model.apply(state, event)
     except vocabulary.InconsistentGroupProtocol as error:
         raise InvalidScenario(f"{because}: {error}") from error
     except vocabulary.UndefinedTransition as error:
-        if not is_planned or because is None:
+        if is_own or because is None:
             raise
         raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
 
@@ -141,8 +142,7 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
         if planned is not None:
             because = planned.because
             each(1)
-        with _named_errors(because, is_planned=planned is not None):
-            state, outputs = model.apply(state, event)
+        state, outputs = _apply(model, state, event, because, is_own=planned is None)
         if planned is not None or outputs:
             end = at
         if end > last + patience_ms:
