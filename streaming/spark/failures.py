@@ -40,8 +40,10 @@ _READERS = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\.[\w.$]*"
     r"(?:MetadataLog|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
 )
-#: Spark's assertion that its logs of offsets and commits have the same batches.
-_LOGS_ASSERTED = re.compile(r"AssertionError: assertion failed[\s\S]*MicroBatchExecution")
+#: Spark's checks that its logs of offsets and commits have the same batches, and that its file ``metadata`` exists.
+_LOGS_ASSERTED = re.compile(
+    r"AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+)
 
 #: What to do about a lost or damaged file.
 RESTORE = (

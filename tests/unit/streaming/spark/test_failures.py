@@ -87,12 +87,13 @@ def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, said: str) 
             "x\nCaused by: java.io.EOFException\n\tat java.base/java.io.DataInputStream.readFully(D.java)\n\tat "
             "org.apache.spark.sql.execution.streaming.state.SchemaHelper$.readSchema(S.scala)"
         ),
+        "[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] Checkpoint location file:/c is in an inconsistent state",
     ],
 )
 def test_errors_of_sparks_readers_come_with_advice(text: str) -> None:
-    told = str(of_checkpoint(RuntimeError(text), "c", "/c"))
-    assert told.startswith("--checkpoint c: its files are not as Spark left them (Caused by: java.")
-    assert "move it away and start again" in told
+    message = str(of_checkpoint(RuntimeError(text), "c", "/c"))
+    assert message.startswith("--checkpoint c: its files are not as Spark left them (")
+    assert "move it away and start again" in message
 
 
 def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
