@@ -132,7 +132,7 @@ class Scene:
         for part in self.parts.values():
             part.turn()
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
-        self.tracker._take(left[self._heard :], behind=False)
+        self.tracker._add(left[self._heard :], behind=False)
         self._heard = len(left)
         self.tracker._note_contact(
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
