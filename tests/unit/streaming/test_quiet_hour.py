@@ -134,7 +134,7 @@ class Scene:
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
         self.tracker._add(left[self._heard :], behind=False)
         self._heard = len(left)
-        self.tracker._note_contact(
+        self.tracker._update_contact(
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
         )
         self.follower._turned = self.clock.monotonic()
