@@ -23,7 +23,7 @@ from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Episode, decode_episode
 from tests.support.advice import deploy, stopped
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import latest, told
+from tests.support.compacted import episode_records, latest
 
 GROUPS = 1000
 DAYS = 30
@@ -38,8 +38,8 @@ def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]
     scaled.join("s6@h6#1", after=3600).leave("s6@h6#1", after=3600)
     found = []
     for builder in (large, crashing, scaled):
-        episodes = [stopped(record.episode, 8000) for record in told(builder)[1:]]
-        found.append((episodes, latest(builder), dict(builder.told)))
+        episodes = [stopped(record.episode, 8000) for record in episode_records(builder)[1:]]
+        found.append((episodes, latest(builder), dict(builder.diffs)))
     return found
 
 

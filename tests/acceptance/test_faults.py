@@ -70,7 +70,7 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
         yield monitor
         for one in (monitor.stream, monitor.collect, monitor.serve):
             one.check()
-            assert "Traceback" not in one.said()
+            assert "Traceback" not in one.output()
 
 
 def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
@@ -92,7 +92,7 @@ def unrelated_file_is_kept(monitor: Monitor) -> None:
 def second_server_is_rejected(monitor: Monitor) -> None:
     status, line = refused(monitor, monitor.history)
     assert (status, "another `serve` uses it" in line) == (3, True), line
-    monitor.says(None)
+    monitor.await_status(None)
 
 
 def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
@@ -105,7 +105,7 @@ def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
     refused = "rebalance_monitor_feed_refused_records_total", ""
     eventually(lambda: monitor.metrics()[refused] == 1)
     assert monitor.serve.ask("/api/v1/groups/odd")[0] == 404
-    monitor.says(None)
+    monitor.await_status(None)
 
 
 def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topic: str) -> None:
@@ -121,9 +121,9 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
         with full(disk):
             assert leader.generation(subscription([topic]), NULL_PARTITIONS) == 1
             eventually(lambda: read(monitor.servers, settings.topics.dead_letters))
-            monitor.says("history-blocked", 60 + TOLD_SECONDS)
+            monitor.await_status("history-blocked", 60 + TOLD_SECONDS)
             assert {*monitor.serve.ids()} >= {*monitor.expected()}
-        monitor.says(None)
+        monitor.await_status(None)
         # The failed write may have been another topic's record: then retention has another minute.
         eventually(lambda: FOREIGN & {*monitor.serve.ids()} < left, timeout=60 + TOLD_SECONDS)
         (letter,) = read(monitor.servers, settings.topics.dead_letters)
@@ -140,7 +140,7 @@ def full_disk_at_the_start_has_no_effect(monitor: Monitor, disk: Path) -> None:
     with full(disk):
         assert monitor.serve.start(wait=False).ended() == 3
     monitor.serve.start()
-    monitor.says(None)
+    monitor.await_status(None)
     assert monitor.ids()[: len(known)] == known
 
 
@@ -148,11 +148,11 @@ def unresponsive_broker_is_reported(monitor: Monitor) -> None:
     assert monitor.broker.pid is not None
     os.kill(monitor.broker.pid, signal.SIGSTOP)
     try:
-        monitor.says("kafka-unreachable", 2 * TOLD_SECONDS)
+        monitor.await_status("kafka-unreachable", 2 * TOLD_SECONDS)
         assert monitor.serve.ids()
     finally:
         os.kill(monitor.broker.pid, signal.SIGCONT)
-    monitor.says(None)
+    monitor.await_status(None)
 
 
 def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> None:
@@ -161,13 +161,13 @@ def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> No
     admin = AdminClient({"bootstrap.servers": monitor.servers})
     partitions = len(admin.list_topics(timeout=PATIENCE).topics[monitor.diffs].partitions)
     admin.delete_topics([monitor.diffs])[monitor.diffs].result(PATIENCE)
-    eventually(lambda: f"topic {monitor.diffs} was deleted" in monitor.stream.said(), timeout=TOLD_SECONDS)
+    eventually(lambda: f"topic {monitor.diffs} was deleted" in monitor.stream.output(), timeout=TOLD_SECONDS)
     assert monitor.stream.ended() == 3
-    monitor.says("topic-missing", TOLD_SECONDS)
+    monitor.await_status("topic-missing", TOLD_SECONDS)
     assert identify(monitor.serve.settings.kafka, [monitor.diffs]) == {monitor.diffs: None}
     assert monitor.complete() == count
     monitor.stream.start()
-    monitor.says(None)
+    monitor.await_status(None)
     assert len(admin.list_topics(timeout=PATIENCE).topics[monitor.diffs].partitions) == partitions > 1
 
 
@@ -184,7 +184,7 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
     with monitor.member(group, "a", topic) as first, monitor.member(group, "b", topic), chromium() as browser:
         monitor.watched = open_page(browser, monitor.serve.url)
         monitor.complete()
-        monitor.says(None)
+        monitor.await_status(None)
         second_server_is_rejected(monitor)
         diff_of_the_far_future_is_rejected_alone(monitor)
         if disk.is_mount():
@@ -197,8 +197,8 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
         unresponsive_broker_is_reported(monitor)
         monitor.broker.restart()
         count = monitor.complete(count)  # c has left
-        monitor.says(None)
+        monitor.await_status(None)
         deleted_topic_after_a_restart_is_reported_and_healed(monitor)
         first.crash()
         monitor.complete(count)
-        monitor.says(None)
+        monitor.await_status(None)

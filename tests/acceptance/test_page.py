@@ -127,7 +127,7 @@ class WatchedGroup:
 
         def first_match() -> tuple[float, _Story] | None:
             self.stage.children.check()
-            for at, one in self.stage.heard.seen[self.since :]:
+            for at, one in self.stage.story_arrivals.seen[self.since :]:
                 if isinstance(one, sort) and one.group_id == self.group and which(one):
                     return at, one
             return None
@@ -165,7 +165,7 @@ def watched_group(stage: Stage, group: str, record_property: Callable[[str, obje
         for one in watched:
             expect(one.page.locator("#live")).to_have_attribute("data-state", "live")
             one.page.evaluate(WATCH)
-        told = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.heard.seen), {})
+        told = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.story_arrivals.seen), {})
         yield told
         record_property("seconds_until_shown", told.taken)
         assert min(told.taken.values()) < BOUND, told.taken  # of several attempts, as above
@@ -174,7 +174,7 @@ def watched_group(stage: Stage, group: str, record_property: Callable[[str, obje
 
 def settled(stage: Stage, group: str) -> bool:
     """Return true if the newest episode of a group has ended."""
-    told = [one for _, one in stage.heard.seen if isinstance(one, Episode) and one.group_id == group]
+    told = [one for _, one in stage.story_arrivals.seen if isinstance(one, Episode) and one.group_id == group]
     return bool(told) and told[-1].closed_at is not None
 
 
@@ -251,7 +251,7 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=PATIENCE)
     with watched_group(stage, group, record_property) as told:
         # From now on it does not poll: its heartbeats continue, and it revokes nothing.
-        fast = stage.others.add(stage.consumer(group, "fast", "consumer"))
+        fast = stage.neighbours.add(stage.consumer(group, "fast", "consumer"))
         waiting = "waiting for slow"
         told.shown(Episode, "waiting", lambda one: waiting in one.story, told.overview, told.page)
         waits = told.page.locator(".waits")
@@ -317,7 +317,7 @@ def neighbours(stage: Stage) -> None:
     """Start groups of other protocols, each with a member that leaves."""
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
         group = f"{NEIGHBOURS}-{number}"
-        pair = [stage.others.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
+        pair = [stage.neighbours.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
         eventually(lambda group=group: members(stage, group) == 2, timeout=PATIENCE)
         if number % 2:
             pair[0].terminate()

@@ -43,7 +43,7 @@ class Shown:
     def tell(self, builder: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
         source = self.feed.source
         rounds, known = self.told.get(builder.group_id, (0, 0))
-        for ce_id, diff in builder.told[rounds:]:
+        for ce_id, diff in builder.diffs[rounds:]:
             value, made = encode(diff), f"{diff.group_id}/{ce_id}"
             source.put(record(DIFFS, len(source.log), diff.group_id, value, made))
         stories = updated(builder, over=over)
@@ -53,7 +53,7 @@ class Shown:
         value = encode(msgspec.structs.replace(latest(builder), racks=racks or msgspec.UNSET))
         source.put(record(ASSIGNMENTS, len(source.log), builder.group_id, value, None))
         # A longer story replaces the update that ends the last episode.
-        self.told[builder.group_id] = len(builder.told), len(stories) - over
+        self.told[builder.group_id] = len(builder.diffs), len(stories) - over
 
     def put(self, one: Episode | Incident) -> None:
         self.feed.source.put(story(one, offset=len(self.feed.source.log)))
@@ -566,7 +566,7 @@ def members_after(diff: Diff) -> int:
 def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> None:
     builder = checkout("shop")
     shown.tell(builder)
-    first, second, *_, last = (diff for _, diff in builder.told)
+    first, second, *_, last = (diff for _, diff in builder.diffs)
     page = shown.open("/groups/shop")
     members = page.locator("[data-member]")
     expect(members).to_have_count(members_after(last))
@@ -595,12 +595,12 @@ def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> 
 
 def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
     shop = checkout("shop")
-    first = shop.told[0][1]
+    first = shop.diffs[0][1]
     shown.tell(shop)
     page = shown.open("/")
     row = page.locator(".grid-row").filter(has_text="shop")
     rounds, members = (row.locator(f"[data-column={name}]") for name in ("rounds", "members"))
-    expect(rounds).to_have_text(str(len(shop.told)))
+    expect(rounds).to_have_text(str(len(shop.diffs)))
     page.get_by_label("As of", exact=True).fill(page.evaluate(FIELD, first.timestamp))
     travel = page.get_by_role("group", name="As of a moment")
     expect(travel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
@@ -618,7 +618,7 @@ def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
     page.get_by_label("As of", exact=True).fill(page.evaluate(FIELD, 1_000))
     expect(page.get_by_text("No group existed at that moment")).to_be_visible()
     travel.get_by_role("button", name="Now").click()
-    expect(rounds).to_have_text(str(len(shop.told)))
+    expect(rounds).to_have_text(str(len(shop.diffs)))
     assert "at=" not in page.url
 
 
@@ -629,7 +629,7 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
     lag = page.locator(".lag")
     expect(page.locator("[data-member]").first).to_be_visible()
     expect(lag).to_be_hidden()
-    times = [diff.timestamp for _, diff in builder.told]
+    times = [diff.timestamp for _, diff in builder.diffs]
     samples = tuple((at, 100 * number) for number, at in enumerate(times))
     partitions: dict[str, dict[str, int | None]] = {"t": {"0": 300, "1": 100, "2": 0, "3": None}}
     shown.feed.lags["shop"] = GroupLag(times[-1], 400, partitions, samples)

@@ -99,7 +99,7 @@ class Site(Monitor):
 
     def end(self, name: str) -> None:
         """Stop a component cleanly."""
-        assert self.parts[name].stop(seconds=PATIENCE) == 0, self.parts[name].said()[-3000:]
+        assert self.parts[name].stop(seconds=PATIENCE) == 0, self.parts[name].output()[-3000:]
 
     def host(self, name: str) -> Host:
         """Return the host of a component, or the broker's."""
@@ -171,7 +171,7 @@ class Site(Monitor):
         self.change()
         eventually(over, timeout=PATIENCE, every=0.2)
         self.complete()
-        self.says(None)
+        self.await_status(None)
 
     def expected(self) -> list[str]:
         """Return the expected diffs, those of deleted membership topics included."""
@@ -194,13 +194,13 @@ class Site(Monitor):
     def server_reports(self, kind: str, within: float = 15.0) -> Report:
         """Expect the report of the server."""
         wanted = {"ready": kind, "metrics": kind}
-        return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.faces() == wanted, within)
+        return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.statuses() == wanted, within)
 
     def log_says(self, name: str, *words: str, within: float = 15.0) -> Report:
         """Expect the report in a component's log, from now on."""
-        part, mark = self.parts[name], len(self.parts[name].said())
+        part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
-            name, f"log: “{self._shown(words)}”", lambda: all(word in part.said()[mark:] for word in words), within
+            name, f"log: “{self._shown(words)}”", lambda: all(word in part.output()[mark:] for word in words), within
         )
 
     def _shown(self, words: Iterable[str]) -> str:
@@ -209,16 +209,16 @@ class Site(Monitor):
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:
         """Expect that a component ends with one line that contains these words."""
-        part, mark = self.parts[name], len(self.parts[name].said())
+        part, mark = self.parts[name], len(self.parts[name].output())
 
         def ended() -> bool:
             assert part.process is not None
             if part.process.poll() is None:
                 return False
-            errors = [line for line in part.said()[mark:].splitlines() if line.startswith("error:")]
-            assert (part.process.poll(), len(errors)) == (status, 1), part.said()[mark:]
+            errors = [line for line in part.output()[mark:].splitlines() if line.startswith("error:")]
+            assert (part.process.poll(), len(errors)) == (status, 1), part.output()[mark:]
             assert all(word in errors[0] for word in words), errors
-            assert "Traceback" not in part.said()[mark:]
+            assert "Traceback" not in part.output()[mark:]
             return True
 
         return Report(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
@@ -242,9 +242,9 @@ class Site(Monitor):
 
     def _waits(self, name: str, *either: str) -> Report:
         """Return a report in a component's log with one of these texts, depending on its activity."""
-        part, mark = self.parts[name], len(self.parts[name].said())
+        part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{one}”" for one in either)
-        return Report(name, f"log: {words}", lambda: any(one in part.said()[mark:] for one in either), 60)
+        return Report(name, f"log: {words}", lambda: any(one in part.output()[mark:] for one in either), 60)
 
     def seen(self, told: Report, fault: str = "") -> Report:
         """Wait for the reports.
@@ -272,7 +272,7 @@ class Site(Monitor):
                 if told.seen():
                     took[number] = now
                 elif now > told.within:
-                    said = "\n".join(f"{name}: {part.said()[-2000:]}" for name, part in self.parts.items())
+                    said = "\n".join(f"{name}: {part.output()[-2000:]}" for name, part in self.parts.items())
                     raise AssertionError(
                         f"{told.component} does not tell “{told.words}” within {told.within:g} s\n{said}"
                     )

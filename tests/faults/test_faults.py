@@ -26,7 +26,7 @@ from tests.faults.site import TOPIC, Site
 from tests.faults.table import add
 from tests.support.disks import block_disk
 from tests.support.kafka import PROPERTIES, unique
-from tests.support.monitor import generations, running_monitor, views
+from tests.support.monitor import generations, running_monitor, snapshots
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
@@ -91,7 +91,7 @@ def compare(site: Site) -> None:
     site.change()
     site.complete()
     known = [event for log in site.past for event in log if isinstance(event.data, GroupObserved)]
-    seen = {event.id: event for event in (*known, *views(site.servers, site.membership))}
+    seen = {event.id: event for event in (*known, *snapshots(site.servers, site.membership))}
     undisturbed = {event.id: event for event in site.undisturbed_snapshots()}
     assert seen == undisturbed
     assert {*site.confirmed} <= generations(undisturbed.values())

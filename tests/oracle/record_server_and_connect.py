@@ -15,7 +15,7 @@ from typing import Any
 from tests.oracle.driver import Oracle
 from tests.oracle.generator import Assignment, Case, rounds
 from tests.oracle.jars import JARSETS
-from tests.support.connect_cases import life
+from tests.support.connect_cases import leader_history
 from tests.support.consumer_cases import ConsumerGroups
 from tests.support.zookeeper_cases import VERSIONS, ZookeeperGroups, colliding
 
@@ -79,7 +79,7 @@ def _zookeeper(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]
 
 def _connect(jvm: Oracle) -> list[dict[str, Any]]:
     rng = random.Random(SEED)
-    lives = [life(rng, rng.randint(3, 10)) for _ in range(CASES // 4)]
+    lives = [leader_history(rng, rng.randint(3, 10)) for _ in range(CASES // 4)]
     given = jvm.ask(
         {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds} for one in lives
     )

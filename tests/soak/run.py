@@ -104,7 +104,7 @@ class Soak:
     def _fill(self) -> None:
         assert self.disk is not None
         with full(self.disk):  # a history at its size limit reuses its space: it may block after minutes
-            self.monitor.says("history-blocked", PATIENCE)
+            self.monitor.await_status("history-blocked", PATIENCE)
             time.sleep(_FULL_SECONDS)
 
     def _recovered(self, fault: str, healed: float, usual: float, by: float) -> Recovery:

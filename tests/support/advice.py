@@ -13,7 +13,7 @@ from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, Episode
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import latest, told
+from tests.support.compacted import episode_records, latest
 
 
 def history(builder: DiffBuilder, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
@@ -26,10 +26,10 @@ def history(builder: DiffBuilder, *, downtime_ms: int | None = None, **fields: A
         "session_timeout_ms": fields.pop("session_ms", None),
         "rebalance_timeout_ms": fields.pop("poll_ms", None),
     }
-    episodes = [record.episode for record in told(builder)]
+    episodes = [record.episode for record in episode_records(builder)]
     if downtime_ms is not None:
         episodes = [episodes[0], *(stopped(episode, downtime_ms) for episode in episodes[1:])]
-    by_id = dict(builder.told)
+    by_id = dict(builder.diffs)
     arguments = {
         "group_id": builder.group_id,
         "now_ms": builder.now + 60_000,

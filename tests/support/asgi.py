@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 
 @dataclass
-class Answer:
+class Response:
     """Status, headers and body of a response."""
 
     status: int
@@ -32,7 +32,7 @@ def ask(
     host: str = "localhost:8686",
     peer: str = "127.0.0.1",
     body: bytes = b"",
-) -> Answer:
+) -> Response:
     """Return the application's response to one request."""
     given = headers.items() if isinstance(headers, Mapping) else headers
     path, _, query = target.partition("?")
@@ -67,7 +67,7 @@ def ask(
     except Exception:
         if not sent or sent[0]["status"] != 500:  # Starlette responds to a failure, then raises it again
             raise
-    return Answer(
+    return Response(
         sent[0]["status"],
         {name.decode(): value.decode() for name, value in sent[0]["headers"]},
         b"".join(message.get("body", b"") for message in sent[1:]),

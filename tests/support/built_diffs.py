@@ -36,7 +36,7 @@ class DiffBuilder:
         self.kind: Any = UNSET
         self.now = START
         self.members: dict[str, Holding] = {}
-        self.told: list[IdentifiedDiff] = []
+        self.diffs: list[IdentifiedDiff] = []
         self._free: LastOwners = {}
 
     def round(
@@ -78,7 +78,7 @@ class DiffBuilder:
             group_id=self.group_id,
             protocol=self.protocol,
             assignor=self.assignor,
-            generation=len(self.told) + 1,
+            generation=len(self.diffs) + 1,
             group_epoch=None,
             round=number,
             cause=Cause(kind=kind, member_ids=list((*joined, *gone) if who is None else who), evidence=list(evidence)),
@@ -90,7 +90,7 @@ class DiffBuilder:
             kind=self.kind,
             delay_ms=UNSET if delay_ms is None else delay_ms,
         )
-        self.told.append((f"d{len(self.told) + 1}", diff))
+        self.diffs.append((f"d{len(self.diffs) + 1}", diff))
         return self
 
     def join(self, *ids: str, after: float = 1.0) -> DiffBuilder:

@@ -54,14 +54,14 @@ class Running:
         assert self.process is not None
         return self.process.pid
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return everything that the command printed."""
         return "" if self.log is None else self.log.read_text()
 
     def check(self) -> None:
         """Raise an AssertionError with the output if the command has ended by itself."""
         assert self.process is not None
-        assert self.process.poll() is None, self.said()
+        assert self.process.poll() is None, self.output()
 
     def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         """Send the signal and return the exit status."""

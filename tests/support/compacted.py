@@ -29,7 +29,7 @@ def latest(builder: DiffBuilder) -> LatestAssignment:
         group_id=builder.group_id,
         protocol=builder.protocol,
         assignor=builder.assignor,
-        generation=len(builder.told),
+        generation=len(builder.diffs),
         group_epoch=None,
         timestamp=builder.now,
         members=builder.members,
@@ -44,11 +44,11 @@ def latest(builder: DiffBuilder) -> LatestAssignment:
 
 def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
     """Return every update of every episode; ``over``: the last episode has ended."""
-    end = [QuietNote(builder.told[-1][0])] if over else []
-    return list(updates(builder.group_id, [*builder.told, *end]))
+    end = [QuietNote(builder.diffs[-1][0])] if over else []
+    return list(updates(builder.group_id, [*builder.diffs, *end]))
 
 
-def told(builder: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
+def episode_records(builder: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
     """Return the newest record of each of the group's episodes."""
     newest = {episode.episode: episode for episode in updated(builder, over=over)}
     return [EpisodeRecord(one, encode(one)) for one in newest.values()]

@@ -25,10 +25,10 @@ class LeaderHistory:
 
     max_delay_ms: int
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    answers: list[ConnectRound] = field(default_factory=list)
+    results: list[ConnectRound] = field(default_factory=list)
 
 
-def life(rng: random.Random, length: int) -> LeaderHistory:
+def leader_history(rng: random.Random, length: int) -> LeaderHistory:
     """Return ``length`` rounds of a cluster with joins, leaves, bounces, zombies, lost responses and config changes."""
     story = LeaderHistory(rng.choice(MAX_DELAYS_MS))
     pool = rng.sample(NAMES, rng.randint(2, 40))
@@ -59,7 +59,7 @@ def life(rng: random.Random, length: int) -> LeaderHistory:
                 "configured": dict(configured),
             }
         )
-        story.answers.append(answer)
+        story.results.append(answer)
         state = answer.state
         for name in running:
             if rng.random() < 0.97:  # otherwise the response did not reach the worker

@@ -32,7 +32,7 @@ class IdentityProvider:
     def __init__(self, secrets: dict[str, str], lifetime: int = 300) -> None:
         self.secrets = secrets
         self.lifetime = lifetime
-        self.given: Counter[str] = Counter()
+        self.issued: Counter[str] = Counter()
         self.url = ""
         self._key = RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"})
 
@@ -52,7 +52,7 @@ class IdentityProvider:
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": client, "iat": now, "exp": now + self.lifetime}
         token = jwt.encode({"alg": "RS256", "kid": "first"}, claims | {"scope": SCOPE}, self._key)
-        self.given[client] += 1
+        self.issued[client] += 1
         return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
 
 

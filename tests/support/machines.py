@@ -44,7 +44,7 @@ def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
     }
 
 
-def told(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
+def round_summary(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
     """Return the round's generation or epoch, its number, and its cause."""
     number = round_.get("generation", round_.get("groupEpoch"))
     return number, round_["round"], round_["cause"]["kind"], round_["cause"]["memberIds"]
@@ -85,7 +85,7 @@ class Driver:
         self.outputs: list[MachineOutput] = []
         self._number = 0
 
-    def tell(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
+    def apply(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
         """Apply one event; events that it schedules wait in the queue."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
@@ -101,7 +101,7 @@ class Driver:
         """Apply the next scheduled event."""
         at, _, event = heappop(self.queue)
         self.now = max(self.now, at)
-        return self.tell(event)
+        return self.apply(event)
 
     def until(self, at: int) -> None:
         """Apply all events that are scheduled before ``at``."""

@@ -23,7 +23,7 @@ CONSUMER: dict[str, Any] = {"properties": _PROPERTIES, "protocol": "consumer"}
 
 
 class Member:
-    """A Python consumer (``streaming.demo.consumer``); ``told`` has its report lines.
+    """A Python consumer (``streaming.demo.consumer``); ``lines`` has its report lines.
 
     Args:
         options: of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
@@ -43,7 +43,7 @@ class Member:
         **options: Any,
     ) -> None:
         self.name = name
-        self.told: list[dict[str, Any]] = []
+        self.lines: list[dict[str, Any]] = []
         arguments = ["--bootstrap-servers", servers, "--group", group, "--topics", ",".join(topics)]
         arguments += [f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None]
         arguments += [f"--property={one}" for one in properties]
@@ -59,21 +59,21 @@ class Member:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self.told.append(json.loads(line))
+                self.lines.append(json.loads(line))
 
     @property
     def reports(self) -> list[Share]:
         """Return the partitions that the member owned after each callback."""
-        return [line["owned"] for line in self.told]
+        return [line["owned"] for line in self.lines]
 
     @property
     def owned(self) -> Share:
-        return self.told[-1]["owned"] if self.told else {}
+        return self.lines[-1]["owned"] if self.lines else {}
 
     @property
     def generations(self) -> dict[int, Share]:
         """Return its assignment in each generation."""
-        return {line["generation"]: line["owned"] for line in self.told if line["event"] == "assigned"}
+        return {line["generation"]: line["owned"] for line in self.lines if line["event"] == "assigned"}
 
     def close(self) -> None:
         """Leave the group and end."""

@@ -85,7 +85,7 @@ class Monitor:
             for sample in family.samples
         }
 
-    def faces(self) -> dict[str, str | None]:
+    def statuses(self) -> dict[str, str | None]:
         """Return the status in ``/ready``, metrics and an open page: None if all is well, else the problem."""
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
@@ -98,15 +98,15 @@ class Monitor:
         }
         return faces if self.watched is None else {**faces, "page": _status_of_page(self.watched.page)}
 
-    def says(self, kind: str | None, seconds: float = PATIENCE) -> None:
+    def await_status(self, kind: str | None, seconds: float = PATIENCE) -> None:
         """Wait until all interfaces show this status, within this time and without contradiction."""
         wanted = {"ready": kind, "metrics": kind}
         if self.watched is not None:
             wanted["page"] = kind and "stale"
         try:
-            eventually(lambda: self.faces() == wanted, timeout=seconds, every=0.2)
+            eventually(lambda: self.statuses() == wanted, timeout=seconds, every=0.2)
         except AssertionError as error:
-            raise AssertionError(f"wanted {wanted}, got {self.faces()}\n{self.serve.said()[-2000:]}") from error
+            raise AssertionError(f"wanted {wanted}, got {self.statuses()}\n{self.serve.output()[-2000:]}") from error
 
     def ids(self) -> list[str]:
         """Return the ids of the stream's diffs on the server, oldest first."""
@@ -146,14 +146,14 @@ class Monitor:
         found: list[Event] = []
 
         def settled() -> bool:
-            before, found[:] = len(found), views(self.servers, topic)
+            before, found[:] = len(found), snapshots(self.servers, topic)
             return before == len(found) > 0
 
         with running.start():
-            eventually(lambda: running.check() or "following" in running.said(), timeout=seconds, every=0.5)
+            eventually(lambda: running.check() or "following" in running.output(), timeout=seconds, every=0.5)
             eventually(settled, timeout=seconds, every=3)
-            assert running.stop() == 0, running.said()
-        return views(self.servers, topic)
+            assert running.stop() == 0, running.output()
+        return snapshots(self.servers, topic)
 
     def complete(self, more_than: int = 0) -> int:
         """Return how many diffs there are once their number has grown and the server has each exactly once."""
@@ -167,7 +167,7 @@ class Monitor:
         except AssertionError as error:
             served, expected = sorted(self.ids()), self.expected()
             state = f"{len(served)} served, more than {more_than} wanted; {served=}\n{expected=}"
-            said = (f"{name}: {part.said()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "said"))
+            said = (f"{name}: {part.output()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "output"))
             raise AssertionError("\n".join([state, *said])) from error
 
 
@@ -176,7 +176,7 @@ def events(servers: str, topic: str) -> list[Event]:
     return [decode_event(one.key(), one.value(), ce_attributes(one.headers())) for one in read(servers, topic)]
 
 
-def views(servers: str, topic: str) -> list[Event]:
+def snapshots(servers: str, topic: str) -> list[Event]:
     """Return the snapshots in a membership topic by group, in order, each id once."""
     found = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
     return sorted(found.values(), key=lambda event: event.data.group_id)

@@ -84,9 +84,9 @@ class Stage:
     topic: str
     folder: Path
     arrivals: Arrivals
-    heard: StoryArrivals
+    story_arrivals: StoryArrivals
     children: Children
-    others: Children
+    neighbours: Children
     collector: Child
     stream: Child
     consumers: dict[str, Child] = field(default_factory=dict)
@@ -167,6 +167,6 @@ def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
         stage.settle()
         yield stage
         stage.arrivals.ending.set()
-        stage.heard.ending.set()
+        stage.story_arrivals.ending.set()
         for consumer in stage.consumers.values():
             consumer.kill()

@@ -13,7 +13,7 @@ import msgspec
 
 
 @dataclass
-class Answer:
+class Response:
     """A response: a status with headers, or ``close``: the connection ends without a response."""
 
     status: int = 200
@@ -26,7 +26,7 @@ class Receiver:
     """Received requests and the next responses; after those, 200."""
 
     url: str = ""
-    answers: list[Answer] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
     accepted: list[Any] = field(default_factory=list)
     down: threading.Event = field(default_factory=threading.Event)
@@ -37,16 +37,18 @@ class Receiver:
 
 
 @contextmanager
-def receiver(*answers: Answer) -> Iterator[Receiver]:
+def receiver(*answers: Response) -> Iterator[Receiver]:
     """Run a receiver that listens."""
-    received = Receiver(answers=list(answers))
+    received = Receiver(responses=list(answers))
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = msgspec.json.decode(self.rfile.read(int(self.headers["content-length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
             received.requests.append((self.path, headers, body))
-            answer = received.answers.pop(0) if received.answers else Answer(503 if received.down.is_set() else 200)
+            answer = (
+                received.responses.pop(0) if received.responses else Response(503 if received.down.is_set() else 200)
+            )
             if answer.close:
                 self.close_connection = True
                 return

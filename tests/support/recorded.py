@@ -49,7 +49,7 @@ class AnyGroup(Log):
         self.shares: dict[str, Partitions] = {}
         self.born = self.generation = 0
         self.clock = 1_700_000_000_000
-        self.heard: dict[str, int] = {}
+        self.last_heartbeats: dict[str, int] = {}
         self.history: list[Event] = []
 
     def now(self) -> int:
@@ -126,11 +126,11 @@ class AnyGroup(Log):
         if roll < 0.5:
             member_id = self._random_member()
             beat = self.beat(member_id, generation=self.random.randint(0, 9))
-            self.heard[member_id] = beat.data.timestamp
+            self.last_heartbeats[member_id] = beat.data.timestamp
             return beat
-        if roll < 0.53 and self.heard:
-            member_id = self.random.choice(list(self.heard))
-            heard = self.heard[member_id] - (self.random.random() < 0.3)
+        if roll < 0.53 and self.last_heartbeats:
+            member_id = self.random.choice(list(self.last_heartbeats))
+            heard = self.last_heartbeats[member_id] - (self.random.random() < 0.3)
             return self.fence(member_id, reason="session timeout", last_heard=heard)
         if roll < 0.56:
             return self.subscribe(self._random_member(), *self._subscription())

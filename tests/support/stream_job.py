@@ -175,7 +175,7 @@ def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Ro
     return {key: given[-1:] for key, given in rows.items()}
 
 
-def once(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
+def without_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
     """Remove repeats of a ``ce_id``, which must have the same bytes."""
     found: dict[bytes | None, list[Row]] = {}
     for key, given in rows.items():

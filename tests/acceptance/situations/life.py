@@ -16,8 +16,8 @@ from streaming.records.episodes import Episode, Incident
 from tests.acceptance.situations.poller import Poller
 from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, Stage
 from tests.support.callbacks import distinct
-from tests.support.following import Following
 from tests.support.kafka import eventually, unique
+from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 
 #: Long enough for a member on a busy machine.
@@ -310,7 +310,9 @@ class RealGroup:
             if group == self.group and one.event == "assigned":
                 found[rest.partition("/")[0]].append((one.at, one.owned))
         for process in self.processes:
-            found[process.name] += [(line["at"], line["owned"]) for line in process.told if line["event"] == "assigned"]
+            found[process.name] += [
+                (line["at"], line["owned"]) for line in process.lines if line["event"] == "assigned"
+            ]
         return {name: distinct(share for _, share in sorted(told, key=itemgetter(0))) for name, told in found.items()}
 
     def owned(self) -> dict[str, Share]:
@@ -336,7 +338,7 @@ class RealGroup:
         except AssertionError as error:
             raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
 
-    def _shows_all_members(self, view: Following, before: dict[str, str]) -> bool:
+    def _shows_all_members(self, view: LiveStream, before: dict[str, str]) -> bool:
         """Return true if a view shows all members with their partitions, and waits for nothing."""
         told, ids = view.episodes(self.group), view.ids(self.group)
         shares = {name: share for name, share in view.shares(self.group).items() if share}
@@ -350,25 +352,25 @@ class RealGroup:
             and self._has_no_pending_round(view)
         )
 
-    def _has_newest(self, view: Following) -> bool:
+    def _has_newest(self, view: LiveStream) -> bool:
         """Return true if a view has the newest generation or epoch that Java consumers received."""
         seen, told = self._generations(view)
         return seen is None or seen >= told
 
-    def _generations(self, view: Following) -> tuple[int | None, int]:
+    def _generations(self, view: LiveStream) -> tuple[int | None, int]:
         """Return the newest generation or epoch of a view, and that of Java consumers."""
         told = [one.generation for one in self.stage.java.told if one.name.startswith(f"{self.group}/")]
         rounds = view.rounds(self.group)
         seen = [one.generation if one.group_epoch is None else one.group_epoch for one in rounds]
         return max((number for number in seen if number is not None), default=None), max(told, default=-1)
 
-    def _has_no_pending_round(self, view: Following) -> bool:
+    def _has_no_pending_round(self, view: LiveStream) -> bool:
         """Return true if no member will request another round by itself."""
         if self.speaks.client != "kafka-python":
             return True
         return time.time() * 1000 - view.rounds(self.group)[-1].timestamp > _AFTERTHOUGHT_MS
 
-    def _rests(self, view: Following, before: dict[str, str]) -> bool:
+    def _rests(self, view: LiveStream, before: dict[str, str]) -> bool:
         """Return true if this holds and the view's quiet time has passed since."""
         return self._shows_all_members(view, before) and view.rest(self.group)
 

@@ -14,11 +14,11 @@ from tests.support.wait import PATIENCE
 
 
 class Poller:
-    """An eager consumer; ``told`` has its callbacks as :class:`~tests.support.members.Member` has them."""
+    """An eager consumer; ``lines`` has its callbacks as :class:`~tests.support.members.Member` has them."""
 
     def __init__(self, servers: str, group: str, name: str, topics: Sequence[str], poll_ms: int) -> None:
         self.name = name
-        self.told: list[dict[str, Any]] = []
+        self.lines: list[dict[str, Any]] = []
         self._consumer = Consumer(
             {
                 "bootstrap.servers": servers,
@@ -49,7 +49,7 @@ class Poller:
             owned: Share = {}
             for partition in partitions if event == "assigned" else ():
                 owned.setdefault(partition.topic, []).append(partition.partition)
-            self.told.append({"at": time.time_ns() // 1_000_000, "event": event, "owned": owned})
+            self.lines.append({"at": time.time_ns() // 1_000_000, "event": event, "owned": owned})
 
         return tell
 
@@ -62,7 +62,7 @@ class Poller:
 
     @property
     def owned(self) -> Share:
-        return self.told[-1]["owned"] if self.told else {}
+        return self.lines[-1]["owned"] if self.lines else {}
 
     def stall(self, ms: int) -> None:
         """Stop polling for this long, and wait until it resumes."""

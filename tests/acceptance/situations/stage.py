@@ -23,8 +23,8 @@ from streaming.settings.config import load
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
-from tests.support.following import Following
 from tests.support.kafka import NEVER_FENCED, PROPERTIES, unique
+from tests.support.live_stream import LiveStream
 from tests.support.wait import PATIENCE
 
 #: All kinds of evidence, in the order of the table.
@@ -60,7 +60,7 @@ class Stage:
     broker: EmbeddedBroker
     folder: Path
     java: JavaMembers
-    views: dict[str, Following]
+    views: dict[str, LiveStream]
     reports_prefix: str
     written: list[tuple[str, int]] = field(default_factory=list)
 
@@ -105,7 +105,7 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
         given = PROPERTIES | NEVER_FENCED | _OTHERS | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=given))
         servers, pattern = broker.bootstrap_servers, ".*"
-        views: dict[str, Following] = {}
+        views: dict[str, LiveStream] = {}
         for name, options in (
             (LOG, ("--coordinator-log", str(broker.log_path))),
             (OFFSETS, ()),
@@ -115,10 +115,10 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
             collecting.environment = dict(_QUICK)
             ensure_topics(collecting.settings)
             stack.enter_context(collecting)
-            views[name] = stack.enter_context(Following(collecting.settings))
+            views[name] = stack.enter_context(LiveStream(collecting.settings))
         told = load(bootstrap_servers=servers, topic_prefix=f"{unique('told')}.")
         ensure_topics(told)
-        views[LISTENER] = stack.enter_context(Following(told))
+        views[LISTENER] = stack.enter_context(LiveStream(told))
         made = Stage(broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=told.topics.prefix)
         stack.enter_context(_written(made))
         yield made

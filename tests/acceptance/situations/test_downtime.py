@@ -76,7 +76,7 @@ def test_measured_downtime_lies_inside_the_bounds(
             ],
             ROUNDS,
         )
-        assert collecting.stop() == 0, collecting.said()
+        assert collecting.stop() == 0, collecting.output()
     found, outside = [], []
     for one, protocol in zip(played, protocols, strict=True):
         events = collecting.events(one.group)

@@ -82,7 +82,7 @@ class MemoryAdmin:
         del request_timeout
 
         def describe(name: str) -> SimpleNamespace:
-            self._kafka.asked("describe_topics")
+            self._kafka.receive("describe_topics")
             denied = self._kafka.denied.get(name, set())
             if "DESCRIBE" in denied:
                 raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
@@ -114,7 +114,7 @@ class MemoryAdmin:
             return {name: Future() for name in names}
 
         def describe(name: str, groups: Groups) -> admin.ConsumerGroupDescription:
-            self._kafka.asked(f"describe {name}")
+            self._kafka.receive(f"describe {name}")
             denied = self._kafka.denied.get(name, set())
             if "DESCRIBE" in denied:
                 raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
@@ -130,7 +130,7 @@ class MemoryAdmin:
             return Future()
 
         def listed(groups: Groups) -> admin.ListConsumerGroupsResult:
-            self._kafka.asked("list_consumer_groups")
+            self._kafka.receive("list_consumer_groups")
             found = [
                 admin.ConsumerGroupListing(name, one.is_simple_consumer_group, one.state, one.type)
                 for name, one in groups.items()
@@ -155,7 +155,7 @@ class MemoryAdmin:
             raise KafkaException(KafkaError(KafkaError._CONFLICT, "Only one ConfigResource of type BROKER"))
 
         def describe(resource: Any) -> dict[str, Any]:
-            self._kafka.asked("describe_configs")
+            self._kafka.receive("describe_configs")
             if "DESCRIBE_CONFIGS" in self._kafka.denied.get(resource.name, set()):
                 raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
             if resource.restype == admin.ConfigResource.Type.BROKER:
@@ -168,7 +168,7 @@ class MemoryAdmin:
 
     def create_topics(self, new: Sequence[Any], **_: Any) -> dict[str, Future[Any]]:
         def create(one: Any) -> None:
-            self._kafka.asked("create_topics")
+            self._kafka.receive("create_topics")
             if one.topic in self._kafka.topics:
                 raise KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "exists"))
             config = {key.replace(".", "_"): value for key, value in one.config.items()}
@@ -178,7 +178,7 @@ class MemoryAdmin:
 
     def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Future[Any]]:
         def offset(place: TopicPartition, spec: Any) -> SimpleNamespace:
-            self._kafka.asked("list_offsets")
+            self._kafka.receive("list_offsets")
             if place.topic not in self._kafka.topics:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
             log = self._kafka.topics[place.topic].logs[place.partition]

@@ -48,7 +48,7 @@ class MemoryConsumer:
 
     def committed(self, places: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         del timeout
-        self._kafka.asked("committed")
+        self._kafka.receive("committed")
         group = self.config["group.id"]
         return [
             TopicPartition(
@@ -143,7 +143,7 @@ class MemoryProducer:
 
     def produce(self, topic: str, *, on_delivery: Any = None, **record: Any) -> None:
         try:
-            self._kafka.asked("sign" if topic.endswith("rebalance.signs") else "produce")
+            self._kafka.receive("sign" if topic.endswith("rebalance.signs") else "produce")
         except KafkaException as error:
             if error.args[0].code() == KafkaError._QUEUE_FULL:
                 raise BufferError from error
@@ -188,7 +188,7 @@ class MemoryProducer:
 
     def init_transactions(self, timeout: float) -> None:
         del timeout
-        self._kafka.asked("init_transactions")
+        self._kafka.receive("init_transactions")
         self._kafka.epochs[self.config["transactional.id"]] += 1
         self._epoch = self._kafka.epochs[self.config["transactional.id"]]
 
@@ -198,14 +198,14 @@ class MemoryProducer:
 
     def send_offsets_to_transaction(self, places: Sequence[TopicPartition], group: str, timeout: float) -> None:
         del timeout
-        self._kafka.asked("send_offsets")
+        self._kafka.receive("send_offsets")
         self._offsets |= {(group, place.topic, place.partition): place.offset for place in places}
 
     def commit_transaction(self, timeout: float) -> None:
         del timeout
         if self._epoch != self._kafka.epochs[self.config["transactional.id"]]:
             raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", True))
-        self._kafka.asked("commit")
+        self._kafka.receive("commit")
         assert self._open
         self._write()
         self._kafka.committed |= self._offsets
@@ -213,6 +213,6 @@ class MemoryProducer:
 
     def abort_transaction(self, timeout: float) -> None:
         del timeout
-        self._kafka.asked("abort")
+        self._kafka.receive("abort")
         self._waiting.clear()
         self._offsets, self._open = {}, False

@@ -114,14 +114,14 @@ class MemoryKafka:
         for future, make in late:
             answered(partial(make, groups), future)
 
-    def say(self, error: KafkaError, topic: str | None = None) -> None:
+    def deliver_error(self, error: KafkaError, topic: str | None = None) -> None:
         """Deliver this event to every consumer."""
         for consumer in self.consumers:
             consumer.events.append(Message(topic, None, None, error=error))
 
     # Requests of clients.
 
-    def asked(self, request: str) -> None:
+    def receive(self, request: str) -> None:
         """Record a request; return its error if one was set or the cluster is unavailable."""
         self.requests.append(request)
         if self._failing[request]:
@@ -132,7 +132,7 @@ class MemoryKafka:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker is away", False, again))
 
     def metadata(self, topic: str | None) -> SimpleNamespace:
-        self.asked("list_topics")
+        self.receive("list_topics")
         names = list(self.topics) if topic is None else [topic]
         return SimpleNamespace(
             cluster_id=self.cluster_id, brokers=dict(self.brokers), topics={name: self._topic(name) for name in names}

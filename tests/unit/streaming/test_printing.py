@@ -41,7 +41,7 @@ from streaming.records.events import Evidence
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from streaming.spark.state import InspectedGroup
-from tests.support.compacted import checkout, told
+from tests.support.compacted import checkout, episode_records
 from tests.support.histories import change, sample
 
 ROOT = Path(streaming.__file__).parent
@@ -93,7 +93,7 @@ def hostile_episode(name: str) -> Episode:
         replaced=[Replaced(left=name, joined=f"{name}2", by=name), Replaced(left=f"{name}3", joined="z", by="")],
         names=names,
     )
-    known = told(checkout())[0].episode
+    known = episode_records(checkout())[0].episode
     evidence = [Evidence(source=name, reason=name, member_ids=[name])]
     return structs.replace(known, group_id=name, members=members, evidence=evidence, story=name)
 

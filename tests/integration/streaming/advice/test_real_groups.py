@@ -47,7 +47,7 @@ def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bo
         everybody.append(pods[-1])
         eventually(lambda: spread(pods, PARTITIONS))
     for member in everybody:
-        changes += ((line["at"], member.name, sum(map(len, line["owned"].values()))) for line in member.told)
+        changes += ((line["at"], member.name, sum(map(len, line["owned"].values()))) for line in member.lines)
     return downtime_ms(sorted(changes))
 
 

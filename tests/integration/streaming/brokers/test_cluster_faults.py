@@ -19,9 +19,9 @@ from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
 from tests.support.command import Running
-from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
+from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 from tests.support.serving import Publisher, Serve
 
@@ -43,14 +43,14 @@ class Observed:
         self.stack = ExitStack()
         self.cluster = cluster
         self.groups: dict[str, list[Member]] = {unique("classic"): [], unique("consumer"): []}
-        self.views: dict[str, Following] = {}
+        self.views: dict[str, LiveStream] = {}
         self.collectors: dict[str, Collecting] = {}
         for way in ways or ("offsets",):
             pattern = "(classic|consumer)-.*"
             one = Collecting(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
             ensure_topics(one.settings)
             self.stack.enter_context(one)
-            self.views[way] = self.stack.enter_context(Following(one.settings))
+            self.views[way] = self.stack.enter_context(LiveStream(one.settings))
             self.collectors[way] = one
 
     @property
@@ -71,7 +71,7 @@ class Observed:
             for view in self.views.values():
                 eventually(partial(self._shows_all_members, view, group), every=0.1)
 
-    def _shows_all_members(self, view: Following, group: str) -> bool:
+    def _shows_all_members(self, view: LiveStream, group: str) -> bool:
         return view.shares(group) == {one.name: one.owned for one in self.groups[group]}
 
     def missing(self, way: str = "offsets") -> list[str]:
@@ -83,7 +83,7 @@ class Observed:
             for line in missing_callbacks(
                 view.rounds(group),
                 view.names,
-                {one.name: [told["owned"] for told in one.told if told["event"] == "assigned"] for one in members},
+                {one.name: [told["owned"] for told in one.lines if told["event"] == "assigned"] for one in members},
             )
         ]
 

@@ -27,9 +27,9 @@ from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.serve.test_outages import readiness
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
-from tests.support.following import Following
 from tests.support.kafka import eventually, read, unique
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
+from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 from tests.support.monitor import running_monitor
 from tests.support.offsets_topic import assignment, group_key, group_value, subscription
@@ -131,7 +131,7 @@ def with_consumers(made: KafkaCluster) -> KafkaCluster:
     admin = AdminClient({"bootstrap.servers": servers})  # keep it: responses only arrive while it exists
     admin.create_topics([NewTopic("orders", _PARTITIONS, 3)])["orders"].result()
     with Member(servers, "first", "first", ["orders"], **COOPERATIVE) as member:
-        eventually(lambda: member.told)
+        eventually(lambda: member.lines)
     made.wait_for_isr(OFFSETS_TOPIC)
     return made
 
@@ -199,7 +199,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
     down = cluster.expendable_leader(OFFSETS_TOPIC)
     classic, consumer = groups_led_by(cluster, membership, down, "dies-classic", "dies-consumer")
     with ExitStack() as stack:
-        view = stack.enter_context(Following(collecting.settings))
+        view = stack.enter_context(LiveStream(collecting.settings))
         stack.enter_context(collecting)
         groups: dict[str, list[Member]] = {classic: [], consumer: []}
 
@@ -219,7 +219,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         start_all_brokers(cluster, membership, _TRANSACTIONS)
         for group in groups:
             join(group, "c")
-        eventually(lambda: any(members[-1].told for members in groups.values()))
+        eventually(lambda: any(members[-1].lines for members in groups.values()))
         cluster.nodes[down].kill()
         for topic in (OFFSETS_TOPIC, membership, _TRANSACTIONS):
             cluster.wait_for_leaders(topic, other_than=down)
@@ -233,7 +233,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         record_property("seconds from settled groups to their last event", round(time.monotonic() - settled, 1))
         for group, members in groups.items():
             told = {
-                member.name: [line["owned"] for line in member.told if line["event"] == "assigned"]
+                member.name: [line["owned"] for line in member.lines if line["event"] == "assigned"]
                 for member in members
             }
             assert missing_callbacks(view.rounds(group), view.names, told) == []
@@ -297,7 +297,7 @@ def test_monitor_serves_every_round_when_a_broker_dies(
                 began = time.monotonic()
                 monitor.complete(more_than=first)
                 record_property("seconds from the new member to its diff", round(time.monotonic() - began, 1))
-                monitor.says(None)
+                monitor.await_status(None)
                 start_all_brokers(cluster, monitor.membership)
 
 
@@ -316,7 +316,7 @@ def test_events_flow_again_soon_after_new_leaders(
     ensure_topics(collecting.settings)
     places = [number for number in range(_OFFSETS_PARTITIONS) if number != own]
     topic = collecting.settings.topics.membership
-    with GroupRecords(servers, fault, places) as records, Following(collecting.settings) as view, collecting:
+    with GroupRecords(servers, fault, places) as records, LiveStream(collecting.settings) as view, collecting:
 
         def published(group: str) -> list[int]:
             """Return generations with members: a new leader has no connected members and empties the group."""

@@ -21,6 +21,6 @@ def test_sigterm_while_spark_starts_is_not_waited_out(broker: Kafka, tmp_path: P
         run.environment = {"XDG_STATE_HOME": str(tmp_path)}  # folder of its history
         run.start()
         eventually(lambda: run.check() or (checkpoint / "spark.log").exists())  # its JVM has just started
-        assert run.stop() == 0, run.said()
+        assert run.stop() == 0, run.output()
     assert not (checkpoint / "offsets").exists(), "it waited until the query ran"
-    assert "Traceback" not in run.said()
+    assert "Traceback" not in run.output()

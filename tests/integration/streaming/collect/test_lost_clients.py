@@ -43,7 +43,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.2)
     servers, group = settings.kafka.bootstrap_servers, unique("group")
     with written_topic(servers) as topic, Member(servers, unique("before"), "a", [topic]) as first:
-        eventually(lambda: first.told)
+        eventually(lambda: first.lines)
         source = OffsetsTopic(settings.kafka, unique("collector"), threading.Event(), lambda n: Fold("s", n, str))
         outcomes: list[Outcome] = []
 
@@ -60,7 +60,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
             # Like a client without brokers: it receives nothing, and sends nothing.
             source._consumer.pause([TopicPartition(OFFSETS_TOPIC, n) for n in source._partitions])
             with Member(servers, group, "b", [topic]) as second:
-                eventually(lambda: second.told)
+                eventually(lambda: second.lines)
             eventually(new_records)
         finally:
             source.close()

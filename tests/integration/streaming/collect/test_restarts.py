@@ -72,7 +72,7 @@ def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: 
         with Running(log=tmp_path / "second.log") as second:
             second.command = first.command
             second.start()
-            eventually(lambda: "following" in second.said())
+            eventually(lambda: "following" in second.output())
             with Member(servers, group, "b", [topic], **EAGER):
                 eventually(lambda: len(first.members(group) or ()) == 2)
                 assert first.ended() == 3

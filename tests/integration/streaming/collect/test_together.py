@@ -74,7 +74,7 @@ def test_offsets_and_polling_collectors_together_agree(
             agree(a)
             # Both may publish a group that is new to both; polling stops once it reads the other's event.
             stack.enter_context(beside)
-            eventually(lambda: "asking about groups" in beside.said())
+            eventually(lambda: "asking about groups" in beside.output())
             with Member(servers, group, "b", [topic], **config) as b:
                 agree(a, b)
             agree(a)
@@ -87,7 +87,7 @@ def test_offsets_and_polling_collectors_together_agree(
         assert [one.stop() for one in (offsets, beside, alone)] == [0, 0, 0]
 
     told, seen = offsets.events(group), alone.events(group)
-    assert [event for event in told if is_polled(event)] == [], beside.said()
+    assert [event for event in told if is_polled(event)] == [], beside.output()
     # Polling alone publishes only real states, in order, and states what it can't observe.
     states = iter(at_rest(told))
     assert all(state in states for state in at_rest(seen))

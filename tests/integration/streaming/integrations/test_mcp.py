@@ -33,7 +33,7 @@ def fill(source: MemorySource) -> None:
     def put(topic: str, value: bytes, ce_id: str | None) -> None:
         source.put(TopicRecord(topic, 0, len(source.log), GROUP.encode(), value, ce_id))
 
-    for ce_id, diff in builder.told:
+    for ce_id, diff in builder.diffs:
         put(DIFFS, encode(diff), f"{GROUP}/{ce_id}")
     for episode in updated(builder):
         rounds = [f"{GROUP}/{ce_id}" for ce_id in episode.rounds]

@@ -44,7 +44,7 @@ def restart() -> tuple[Episode, list[IdentifiedDiff]]:
     episode = updated(builder)[-1]
     downtime = Downtime(lower_ms=900, upper_ms=None, longest_ms=(300, None))
     cost = Cost(delayed_messages=(5, 9), worst_delay_ms=(200, 1500))
-    return msgspec.structs.replace(episode, downtime=downtime, cost=cost, sure=True), builder.told
+    return msgspec.structs.replace(episode, downtime=downtime, cost=cost, sure=True), builder.diffs
 
 
 def points(reader: InMemoryMetricReader) -> dict[tuple[str, str], tuple[int, float]]:

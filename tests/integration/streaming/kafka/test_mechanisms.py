@@ -116,7 +116,7 @@ class Pipeline:
     @staticmethod
     def _is_renewed(one: Running) -> bool:
         one.check()
-        return "connecting again with them" in one.said()
+        return "connecting again with them" in one.output()
 
     def forget(self) -> None:
         """Revoke all permissions of the original users."""
@@ -155,9 +155,9 @@ def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp
                 assert stream.ended(240) == 3
             finally:
                 late.close()
-            assert f"may not write topic {written.name}" in stream.said()
-            assert f"--operation Write --topic '{written.name}'" in stream.said()
+            assert f"may not write topic {written.name}" in stream.output()
+            assert f"--operation Write --topic '{written.name}'" in stream.output()
             assert {name: pipeline.running[name].stop() for name in ("collect", "serve")} == {"collect": 0, "serve": 0}
-        said = "".join(pipeline.running[name].said() for name in COMPONENTS)
+        said = "".join(pipeline.running[name].output() for name in COMPONENTS)
         assert "Traceback" not in said
         assert not any(secret in said for secret in PASSWORDS.values())

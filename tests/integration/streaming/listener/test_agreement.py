@@ -10,9 +10,9 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.settings.config import Settings, load
 from tests.integration.streaming.collect.collecting import Collecting
-from tests.support.following import Following
 from tests.support.histories import check_algebra, holds
 from tests.support.kafka import Kafka, eventually, unique
+from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 from tests.support.wait import PATIENCE
 
@@ -45,7 +45,7 @@ def listened(settings: Settings, **options: Any) -> dict[str, Any]:
 
 
 def reported_shares(*members: Member) -> dict[str, Share]:
-    return {member.told[-1]["memberId"]: member.owned for member in members if member.told}
+    return {member.lines[-1]["memberId"]: member.owned for member in members if member.lines}
 
 
 def settled(*members: Member) -> bool:
@@ -53,10 +53,10 @@ def settled(*members: Member) -> bool:
 
     kafka-python's range serves static members first, so that a dynamic one may get none.
     """
-    if not all(member.told for member in members):
+    if not all(member.lines for member in members):
         return False
     counts = [sum(map(len, member.owned.values())) for member in members]
-    last = {(member.told[-1]["event"], member.told[-1]["generation"]) for member in members}
+    last = {(member.lines[-1]["event"], member.lines[-1]["generation"]) for member in members}
     return sum(counts) == 6 and (len({*counts}) == 1 or (len(last) == 1 and last.pop()[0] == "assigned"))
 
 
@@ -75,9 +75,9 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 ) -> None:
     servers, group = broker.bootstrap_servers, unique(client)
     options = listened(settings, **CLIENTS[client])
-    with Collecting(servers, group) as collecting, Following(settings) as listener:
+    with Collecting(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: collecting.process is not None and ready(collecting))
-        with Following(collecting.settings) as collector:
+        with LiveStream(collecting.settings) as collector:
             monitors = (collector, listener)
 
             def at_rest(*members: Member) -> None:
@@ -116,9 +116,9 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: str, settings: Settings) -> None:
     servers, group = broker.bootstrap_servers, unique("modern")
     options = listened(settings, **CONSUMER)
-    with Collecting(servers, group) as collecting, Following(settings) as listener:
+    with Collecting(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: ready(collecting))
-        with Following(collecting.settings) as collector:
+        with LiveStream(collecting.settings) as collector:
 
             def at_rest(*members: Member) -> None:
                 """Wait until callbacks, listener and collector agree."""

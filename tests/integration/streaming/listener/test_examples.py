@@ -14,8 +14,8 @@ from streaming.kafka.jars import fetch, java, kafka_coordinates
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
-from tests.support.following import Following
 from tests.support.kafka import Kafka, eventually, unique
+from tests.support.live_stream import LiveStream
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "listener"
 
@@ -49,7 +49,7 @@ def test_consumer_is_reported_until_it_leaves(broker: Kafka, written: str, name:
     servers, group = broker.bootstrap_servers, unique("example")
     settings = load(bootstrap_servers=servers)
     ensure_topics(settings)
-    with Following(settings) as listener:
+    with LiveStream(settings) as listener:
         with program(*command(name, tmp_path), servers, servers, group, written):
             eventually(lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60)
         eventually(lambda: listener.holds(group) == {}, timeout=60)

@@ -10,8 +10,8 @@ from streaming.listener import Listener
 from streaming.listener.listener import KEPT, Reporter, read_clocks
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
-from tests.support.following import Following
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.live_stream import LiveStream
 from tests.support.members import Share
 
 
@@ -43,7 +43,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             counts = [len(share[written]) for share in polled(*consumers).values()]
             return counts == [6 // len(consumers)] * len(consumers)
 
-        with Following(settings) as following:
+        with LiveStream(settings) as following:
             first, second = wrapped(config), wrapped(config)
             first.subscribe([written])
             eventually(lambda: polled(first) == following.holds(group) and holding(first))

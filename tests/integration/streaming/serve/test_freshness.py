@@ -84,22 +84,22 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
         assert set(cluster.faces("orders").values()) == {None}
         time.sleep(0.5)  # the tested condition: some time without events
     cluster.watch.check()
-    assert "No heartbeat" not in cluster.watch.said()
+    assert "No heartbeat" not in cluster.watch.output()
 
     cluster.offsets.kill()
     cluster.says("orders", "collector-silent")
     assert cluster.states() == {offsets: "silent", polling: "alive"}
     line = f"No heartbeat from collector {cluster.prefix}{offsets} since "
-    eventually(lambda: line in cluster.watch.said(), timeout=TOLD_SECONDS)
+    eventually(lambda: line in cluster.watch.output(), timeout=TOLD_SECONDS)
     cluster.offsets.start()
     cluster.says("orders", None)
-    eventually(lambda: "send heartbeats again" in cluster.watch.said())
+    eventually(lambda: "send heartbeats again" in cluster.watch.output())
 
     assert cluster.polling.stop() == 0
     cluster.says("orders", "collector-stopped")
     assert cluster.states() == {offsets: "alive", polling: "stopped"}
     line = f"Collector {cluster.prefix}{polling} has been stopped since "
-    eventually(lambda: line in cluster.watch.said(), timeout=TOLD_SECONDS)
+    eventually(lambda: line in cluster.watch.output(), timeout=TOLD_SECONDS)
 
     cluster.serve.stop()
     cluster.serve.start()
@@ -109,7 +109,7 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
     eventually(lambda: cluster.states() == {offsets: "alive"})
     assert cluster.offsets.stop() == 0
     for part in (cluster.serve, cluster.watch, cluster.offsets, cluster.polling):
-        assert "Traceback" not in part.said()
+        assert "Traceback" not in part.output()
 
 
 def forgotten(cluster: Cluster) -> None:

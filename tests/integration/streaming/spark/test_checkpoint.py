@@ -16,7 +16,7 @@ from tests.support.command import run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, compacted, expected, once, problems
+from tests.support.stream_job import Job, compacted, expected, problems, without_repeats
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -157,7 +157,7 @@ def test_lost_or_damaged_file_is_reported_or_created_again(
     ended = done.start("--available-now", "--buckets", "4")
     wanted = expected(done, LOG)[done.settings.topics.diffs]
     if ended.returncode == 0 and (harm is Path.unlink or file not in ("offsets", "state/0/0/*.delta")):
-        assert once(done.rows(done.settings.topics.diffs)) == wanted
+        assert without_repeats(done.rows(done.settings.topics.diffs)) == wanted
         return
     (line,) = problems(ended.stderr)
     assert ended.returncode == 3

@@ -21,7 +21,7 @@ from tests.support.installed import build, environment, install
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
 from tests.support.spark_cluster import Cluster, kill, standalone
-from tests.support.stream_job import Job, behind, compacted, expected, once, write_in_pieces
+from tests.support.stream_job import Job, behind, compacted, expected, without_repeats, write_in_pieces
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
@@ -143,7 +143,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     job.environment = environment(commands, SPARK_LOCAL_IP="127.0.0.1", TMPDIR=str(tmp_path / "elsewhere"))
     job.drain()
     wanted, topics, rows = expected(job, log), job.settings.topics, job.rows(diffs)
-    found = once(rows)  # fails if an id has two contents
+    found = without_repeats(rows)  # fails if an id has two contents
     repeated = sum(map(len, rows.values())) - sum(map(len, found.values()))
     logger.info("%d diffs, %d written twice", sum(map(len, found.values())), repeated)
     assert found == wanted[diffs]

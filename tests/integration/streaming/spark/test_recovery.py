@@ -19,7 +19,7 @@ import pytest
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, behind, compacted, expected, once, processes_of, write_in_pieces
+from tests.support.stream_job import Job, behind, compacted, expected, processes_of, without_repeats, write_in_pieces
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
@@ -73,7 +73,7 @@ def test_kills_under_load_lose_and_change_no_diff(broker: Kafka, tmp_path: Path)
     job.drain()
     wanted, topics = expected(job, log), job.settings.topics
     rows = job.rows(diffs)
-    found = once(rows)  # fails if an id has two contents
+    found = without_repeats(rows)  # fails if an id has two contents
     logger.info(
         "%d kills: %d diffs, %d written twice, start to first batch %s s",
         KILLS,

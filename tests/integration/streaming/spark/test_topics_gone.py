@@ -13,7 +13,7 @@ from streaming.kafka.metadata import identify
 from tests.support.histories import Topic, as_topic
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, expected, once, problems
+from tests.support.stream_job import Job, expected, problems, without_repeats
 
 #: ``tests/acceptance/test_faults.py`` deletes a topic under a running job in `make test`.
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
@@ -65,7 +65,7 @@ def test_a_topic_that_is_written_is_deleted(foreign: Kafka, tmp_path: Path) -> N
     written = job.rows(diffs)
     # The last batch may have been written but not committed: then it is written again, with the same ids.
     both = {key: [*gone.get(key, []), *written.get(key, [])] for key in gone.keys() | written.keys()}
-    assert once(both) == expected(job, log)[diffs]
+    assert without_repeats(both) == expected(job, log)[diffs]
 
 
 def test_a_topic_is_deleted_while_it_is_written(foreign: Kafka, tmp_path: Path) -> None:

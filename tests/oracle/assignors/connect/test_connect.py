@@ -10,7 +10,7 @@ import pytest
 from assignors.connect import incremental
 from assignors.connect.incremental import Work
 from tests.oracle.driver import Oracle
-from tests.support.connect_cases import NAMES, as_json, comparable, comparable_oracle, life
+from tests.support.connect_cases import NAMES, as_json, comparable, comparable_oracle, leader_history
 
 SEEDS = [51, 52, 53]
 
@@ -40,13 +40,13 @@ def test_incremental(oracle: Callable[[str], Oracle], oracle_cases: int, seed: i
     rng = random.Random(seed)
     lives, count = [], 0
     while count < oracle_cases:
-        lives.append(life(rng, rng.randint(1, 15)))
+        lives.append(leader_history(rng, rng.randint(1, 15)))
         count += len(lives[-1].rounds)
     answers = oracle("current").ask(
         {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds} for one in lives
     )
     for one, theirs in zip(lives, answers, strict=True):
-        for position, (ours, answer) in enumerate(zip(one.answers, theirs, strict=True)):
+        for position, (ours, answer) in enumerate(zip(one.results, theirs, strict=True)):
             assert comparable(ours) == comparable_oracle(answer), (one.max_delay_ms, one.rounds[: position + 1])
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from assignors.connect import incremental
 from assignors.connect.incremental import LeaderMemory, Work
-from tests.support.connect_cases import life
+from tests.support.connect_cases import leader_history
 
 
 @given(st.integers(0, 2**32))
 def test_assignment_gives_no_task_to_two_workers(seed: int) -> None:
     rng = random.Random(seed)
-    for answer in life(rng, rng.randint(1, 10)).answers:
+    for answer in leader_history(rng, rng.randint(1, 10)).results:
         given_out = Counter(
             item for change in answer.changes.values() for item in (*change.assigned.connectors, *change.assigned.tasks)
         )

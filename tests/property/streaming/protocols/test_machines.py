@@ -83,7 +83,7 @@ class Lives(RuleBasedStateMachine):
         """Apply an event; an invalid one raises, and changes nothing."""
         before = self.driver.state
         try:
-            self.driver.tell(event)
+            self.driver.apply(event)
         except vocabulary.UndefinedTransition:
             assert self.driver.state is before
             assert isinstance(event, vocabulary.MemberEvent | vocabulary.Start)

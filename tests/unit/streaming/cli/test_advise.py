@@ -29,7 +29,7 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     for builder in (deploy(deploy(large, away_s=2), away_s=2), quiet):
         for topic, key, value in records(builder):
             kafka.append(topic, value, key=key)
-    for ce_id, diff in large.told:
+    for ce_id, diff in large.diffs:
         headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
         kafka.append("rebalance.diffs", encode(diff), key=b"checkout", headers=headers)
     monkeypatch.setattr(advise, "now_ms", lambda: large.now + 60_000)

@@ -13,7 +13,7 @@ from msgspec import structs
 from streaming.records.codec import encode
 from streaming.records.cost import total_cost
 from streaming.records.episodes import Cost, Downtime, Episode, key
-from tests.support.compacted import EPISODES, checkout, told
+from tests.support.compacted import EPISODES, checkout, episode_records
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
@@ -23,7 +23,7 @@ STOPPED = Downtime(lower_ms=5000, upper_ms=9000, total_ms=(5000, 9000))
 
 
 def episode(number: int, group: str, days: float, **changes: object) -> Episode:
-    newest, at = told(checkout())[-1].episode, int(NOW - days * 86_400_000)
+    newest, at = episode_records(checkout())[-1].episode, int(NOW - days * 86_400_000)
     times = {"opened_at": at, "updated_at": at, "closed_at": at}
     return structs.replace(newest, group_id=group, episode=number, **times, **changes)
 

@@ -76,7 +76,7 @@ def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka
     live.create("rebalance.diffs", 1)
     for topic, key, value in records(builder):
         live.append(topic, value, key=key)
-    for ce_id, diff in builder.told:
+    for ce_id, diff in builder.diffs:
         headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
         live.append("rebalance.diffs", encode(diff), key=b"pay/out", headers=headers)
 

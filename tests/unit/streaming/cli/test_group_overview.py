@@ -21,7 +21,7 @@ from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, EpisodeRecord, IncidentRecord
 from streaming.settings.config import ServiceLevel
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
+from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, episode_records, latest
 
 GROUP = "team/checkout"
 QUIET = 120_000
@@ -30,7 +30,12 @@ NOW = ENDED + 60_000
 
 def test_groups_are_sorted_and_have_their_newest_episode() -> None:
     other = DiffBuilder(group_id="a").join("x")
-    found = group_overviews([latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW)
+    found = group_overviews(
+        [latest(checkout()), latest(other)],
+        [*episode_records(checkout()), *episode_records(other, over=False)],
+        [],
+        NOW,
+    )
     assert [(one.latest.group_id, one.state, len(one.episodes)) for one in found] == [
         ("a", "settled", 1),
         (GROUP, "settled", 1),
@@ -40,7 +45,7 @@ def test_groups_are_sorted_and_have_their_newest_episode() -> None:
 
 
 def test_first_episode_after_a_reset_is_the_newest() -> None:
-    first, second = (one._replace(written=1) for one in told(checkout()))
+    first, second = (one._replace(written=1) for one in episode_records(checkout()))
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}", written=2)
     assert episode_at(GROUP, [again, second], None, QUIET) is again
     assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].episodes == [again]
@@ -49,7 +54,7 @@ def test_first_episode_after_a_reset_is_the_newest() -> None:
 
 @pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
 def test_episode_with_future_time_hides_no_newer_one(ahead_ms: int) -> None:
-    first, second = told(checkout())
+    first, second = episode_records(checkout())
     ahead = structs.replace(first.episode, opened_at=first.episode.opened_at + ahead_ms)
     early = EpisodeRecord(ahead, b"{}", written=1)
     late = second._replace(written=2)
@@ -58,14 +63,14 @@ def test_episode_with_future_time_hides_no_newer_one(ahead_ms: int) -> None:
 
 
 def test_higher_number_wins_at_equal_times() -> None:
-    first, second = told(checkout())
+    first, second = episode_records(checkout())
     level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
     assert episode_at(GROUP, [level, first], None, QUIET) is level
 
 
 def test_state_without_members_or_episodes() -> None:
     builder = DiffBuilder().join("a").leave("a")
-    (empty,) = group_overviews([latest(builder)], told(builder), [], NOW)
+    (empty,) = group_overviews([latest(builder)], episode_records(builder), [], NOW)
     (unknown,) = group_overviews([latest(DiffBuilder().join("a"))], [], [], NOW)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
     assert json.loads(encode(group_line(unknown))) == {
@@ -90,7 +95,7 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
             structs.replace(one.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)),
             b"{}",
         )
-        for one in told(checkout())
+        for one in episode_records(checkout())
     ]
     day = 86_400_000
     yesterdays = structs.replace(found[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
@@ -106,7 +111,7 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
 def test_line_has_the_episode_as_in_the_topic() -> None:
     builder = checkout()
     builder.kind = "connect"
-    last = told(builder)[-1]
+    last = episode_records(builder)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
     (found,) = group_overviews([latest(builder)], [later], [], NOW)
     assert encode(group_line(found)) == (
@@ -161,7 +166,7 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
     builder = DiffBuilder()
     for number in range(LAST_EPISODES + 2):
         builder.join(f"m{number}", after=1000)
-    found = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(builder)], told(builder), [])
+    found = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(builder)], episode_records(builder), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
     assert [episode.episode.episode for episode in found.episodes] == wanted
     answer = json.loads(encode(group_document(found)))
@@ -179,10 +184,13 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
 
 def test_deleted_or_unknown_group() -> None:
     with pytest.raises(UnknownGroup, match="group g: not found; `rebalance-monitor groups`"):
-        group_overview("g", [latest(checkout())], told(checkout()), [])
+        group_overview("g", [latest(checkout())], episode_records(checkout()), [])
     with pytest.raises(UnknownGroup, match=f"group {GROUP}: deleted; .*why {GROUP}"):
-        group_overview(GROUP, [], told(checkout()), [])
-    for ask in (lambda: episode_at("g", told(checkout()), None, QUIET), lambda: episode_at("g", [], 1, QUIET)):
+        group_overview(GROUP, [], episode_records(checkout()), [])
+    for ask in (
+        lambda: episode_at("g", episode_records(checkout()), None, QUIET),
+        lambda: episode_at("g", [], 1, QUIET),
+    ):
         with pytest.raises(UnknownGroup, match="group g: has no episode"):
             ask()
 
@@ -191,11 +199,11 @@ def test_deleted_or_unknown_group() -> None:
     ("at", "number"), [(STARTED, 1), (STARTED + QUIET, 1), (RESTARTED, 2), (ENDED, 2), (ENDED + QUIET, 2)]
 )
 def test_episode_is_open_until_the_quiet_time_has_passed(at: int, number: int) -> None:
-    assert episode_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
+    assert episode_at(GROUP, episode_records(checkout()), at, QUIET).episode.episode == number
 
 
 def test_unfinished_episode_stays_open() -> None:
-    assert episode_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
+    assert episode_at(GROUP, episode_records(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
 
 
 @pytest.mark.parametrize(
@@ -211,7 +219,7 @@ def test_unfinished_episode_stays_open() -> None:
 )
 def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, said: str) -> None:
     with pytest.raises(NoEpisodeThen) as refused:
-        episode_at(GROUP, told(checkout()), at, QUIET)
+        episode_at(GROUP, episode_records(checkout()), at, QUIET)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{said}"
     assert refused.value.exit_status == 1
 
@@ -219,7 +227,9 @@ def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, said: str) ->
 def test_service_level_is_that_of_the_first_match() -> None:
     levels = [ServiceLevel(groups="other", downtime_day_ms=1), ServiceLevel(groups="team/.*", downtime_day_ms=100)]
     downtime = Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
-    found = [EpisodeRecord(structs.replace(one.episode, downtime=downtime), b"{}") for one in told(checkout())]
+    found = [
+        EpisodeRecord(structs.replace(one.episode, downtime=downtime), b"{}") for one in episode_records(checkout())
+    ]
     (with_level,) = group_overviews([latest(checkout())], found, [], NOW, levels)
     (without,) = group_overviews([latest(checkout())], found, [], NOW, levels[:1])
     assert group_line(with_level)["slo"].budget_left == (0.82, 0.9)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from streaming.records.codec import encode
 from streaming.records.episodes import key
 from streaming.records.events import CLUSTER
-from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, told
+from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, episode_records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 
@@ -57,7 +57,7 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
             "downtimeToday": None,
         },
     ]
-    newest = told(checkout())[-1].value.decode()
+    newest = episode_records(checkout())[-1].value.decode()
     assert out.splitlines()[1].endswith(f'"episode":{newest},"incidents":[]}}')
 
 

@@ -12,7 +12,7 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced
 from streaming.records.events import Evidence
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import ENDED, checkout, latest, told
+from tests.support.compacted import ENDED, checkout, episode_records, latest
 
 NOW = ENDED + 86_400_000
 GROUP = "team/checkout"
@@ -29,7 +29,7 @@ def lines(episode: Episode, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_unsure_kinds_and_missing_evidence_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    found = structs.replace(told(checkout())[0].episode, kind="crash", sure=False, evidence=[])
+    found = structs.replace(episode_records(checkout())[0].episode, kind="crash", sure=False, evidence=[])
     shown = lines(found, capsys)
     assert shown[0] == "team/checkout, episode 1: crash (not sure), settled"
     assert shown[2:4] == ["evidence", "  none"]
@@ -42,7 +42,7 @@ def test_repeated_reason_is_shown_once_with_names(capsys: pytest.CaptureFixture[
         Evidence(source="coordinator-log", reason="pay@h1#1 left", member_ids=["pay@h1#1", "x"]),
         Evidence(source="polling", reason="can't tell", member_ids=[]),
     ]
-    shown = lines(structs.replace(told(checkout())[1].episode, evidence=evidence), capsys)
+    shown = lines(structs.replace(episode_records(checkout())[1].episode, evidence=evidence), capsys)
     assert shown[2:5] == ["evidence", "  pay (h1) left (coordinator-log)", "  can't tell (polling)"]
 
 
@@ -58,7 +58,7 @@ def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFi
         names={"a": MemberNames(client_id="pay-1"), "b": MemberNames(client_id="pay-2")},
         omitted=7,
     )
-    shown = lines(structs.replace(told(checkout())[0].episode, members=members), capsys)
+    shown = lines(structs.replace(episode_records(checkout())[0].episode, members=members), capsys)
     assert shown[shown.index("members  4 before, 23 after") + 1 : -1] == [
         "  replaced pay-1 → pay-2  by pod names of one Deployment",
         *(f"  joined   j{number:02}" for number in range(20)),
@@ -80,7 +80,7 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
         partitions=2,
         evidence=["listener", "offset-commits"],
     )
-    episode = structs.replace(told(checkout())[0].episode, downtime=downtime)
+    episode = structs.replace(episode_records(checkout())[0].episode, downtime=downtime)
     assert lines(episode, capsys)[-1] == (
         "downtime  longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
     )
@@ -118,7 +118,7 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
 def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     screen = console(wide=True)
     screen._color_system, screen._force_terminal = (__import__("rich.console").console.ColorSystem.STANDARD, True)
-    screen.print(group_table(group_overviews([latest(checkout())], told(checkout()), [], ENDED)))
+    screen.print(group_table(group_overviews([latest(checkout())], episode_records(checkout()), [], ENDED)))
     assert "\x1b[32mstable" in capsys.readouterr().out
 
 
@@ -133,7 +133,7 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
 def test_downtime_of_the_day_is_listed_with_each_group(
     known: Downtime | None, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (found,) = group_overviews([latest(checkout())], told(checkout()), [], ENDED)
+    (found,) = group_overviews([latest(checkout())], episode_records(checkout()), [], ENDED)
     console(wide=True).print(group_table([found._replace(today=known)]))
     row = next(line for line in capsys.readouterr().out.splitlines() if GROUP in line)
     assert row.split("│")[5].strip() == said
@@ -143,7 +143,7 @@ def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixtu
     builder = DiffBuilder(2).join("a@h#1", "b@h#1")
     since = builder.now + 1000
     now = Rebalancing(since=since, reason="member b@h#1 joined", awaited=["a@h#1"], until={"a@h#1": since + 132_000})
-    newest = told(builder, over=False)[-1]
+    newest = episode_records(builder, over=False)[-1]
     episode = structs.replace(newest.episode, status="rebalancing", rebalancing=now)
     text = f"rebalancing since {rfc3339(since)[11:19]} UTC (member b joined), waiting for a (2 min 10 s left)"
     show(group_lines(group_overview("g", [latest(builder)], [newest._replace(episode=episode)], []), since + 2000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.command import run
-from tests.support.receiver import Answer, receiver
+from tests.support.receiver import Response, receiver
 
 
 def settings(path: Path, url: str) -> str:
@@ -22,7 +22,7 @@ def test_a_test_incident_opens_and_closes(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_one_line(tmp_path: Path) -> None:
-    with receiver(Answer(404)) as received:
+    with receiver(Response(404)) as received:
         done = run("notify", "test", "--config", settings(tmp_path, received.url))
     assert (done.returncode, done.stderr) == (3, "error: notify test: ops: status 404\n")
 

@@ -17,7 +17,7 @@ from tests.support.compacted import checkout
 
 
 def records(builder: DiffBuilder) -> list[DiffRecord]:
-    return [DiffRecord(ce_id, diff, b"", 0, place) for place, (ce_id, diff) in enumerate(builder.told)]
+    return [DiffRecord(ce_id, diff, b"", 0, place) for place, (ce_id, diff) in enumerate(builder.diffs)]
 
 
 def changed_only(record: DiffRecord) -> DiffRecord:

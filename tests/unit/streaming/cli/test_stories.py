@@ -17,7 +17,7 @@ from streaming.records.codec import encode
 from streaming.records.episodes import key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from tests.support.compacted import EPISODES, checkout, told, updated
+from tests.support.compacted import EPISODES, checkout, episode_records, updated
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
 
@@ -32,7 +32,7 @@ WORDS = ("watch", "--stories", "--from-beginning", "--exit-at-end")
 def diffs(kafka: MemoryKafka) -> MemoryKafka:
     """Return two episodes' diffs."""
     kafka.create(DIFFS, 1)
-    for ce_id, diff in checkout().told:
+    for ce_id, diff in checkout().diffs:
         kafka.append(DIFFS, encode(diff), key=GROUP.encode(), headers=[("ce_id", ce_id.encode())])
     return kafka
 
@@ -68,7 +68,7 @@ def test_changed_stories_are_printed_above_their_diffs(command: Command, both: M
 
 def test_unchanged_stories_are_not_printed(command: Command, both: MemoryKafka) -> None:
     before = heads(command(*WORDS)[1])
-    last = told(checkout())[-1]
+    last = episode_records(checkout())[-1]
     both.append(EPISODES, last.value, key=key(GROUP, last.episode.episode))
     both.append(EPISODES, None, key=key(GROUP, last.episode.episode))
     assert heads(command(*WORDS)[1]) == before

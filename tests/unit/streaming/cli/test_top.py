@@ -8,7 +8,7 @@ from collections.abc import Callable
 from streaming.cli.group_overview import GroupOverview
 from streaming.cli.groups import worst_first
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import checkout, latest, told
+from tests.support.compacted import checkout, episode_records, latest
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
@@ -29,13 +29,13 @@ def test_limited_json_is_that_of_groups(command: Command, groups: MemoryKafka) -
 
 
 def test_the_worst_status_is_first() -> None:
-    stable = GroupOverview(latest(checkout()), list(reversed(told(checkout()))))
+    stable = GroupOverview(latest(checkout()), list(reversed(episode_records(checkout()))))
     settling = DiffBuilder(group_id="settling").join("a")
     left = DiffBuilder(group_id="empty").join("a").leave("a")
     overviews = [
-        GroupOverview(latest(left), list(reversed(told(left)))),
+        GroupOverview(latest(left), list(reversed(episode_records(left)))),
         stable,
-        GroupOverview(latest(settling), list(reversed(told(settling, over=False)))),
+        GroupOverview(latest(settling), list(reversed(episode_records(settling, over=False)))),
     ]
     statuses = [overview.status.status for overview in worst_first(overviews)]
     assert statuses == sorted(statuses, key=["settling", "stable", "empty"].index)

@@ -9,7 +9,7 @@ from msgspec import structs
 from streaming.records.codec import encode
 from streaming.records.episodes import key
 from tests.support.built_diffs import CLOSED
-from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED, STARTED, checkout, told
+from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED, STARTED, checkout, episode_records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 
@@ -22,7 +22,7 @@ def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) ->
     assert (status, errors) == (0, "")
     assert out.splitlines() == [
         "team/checkout, episode 2: rolling-restart, settled",
-        f"  {told(checkout())[-1].episode.story}",
+        f"  {episode_records(checkout())[-1].episode.story}",
         "evidence",
         f"  pay (h1): {CLOSED} (coordinator-log)",
         f"  pay (h2): {CLOSED} (coordinator-log)",
@@ -49,7 +49,7 @@ def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) ->
 def test_for_programs_the_episode_as_in_the_topic(
     command: Command, groups: MemoryKafka, words: list[str], number: int
 ) -> None:
-    value = told(checkout())[number - 1].value.decode()
+    value = episode_records(checkout())[number - 1].value.decode()
     assert command("why", GROUP, *words, "--json") == (0, f"{value}\n", "")
 
 
@@ -88,7 +88,7 @@ def test_unanswerable_question_is_one_line(
 
 
 def test_the_cluster_incident_that_explains_an_episode_is_named(command: Command, groups: MemoryKafka) -> None:
-    crash = structs.replace(told(checkout("pay"))[-1].episode, kind="crash")
+    crash = structs.replace(episode_records(checkout("pay"))[-1].episode, kind="crash")
     groups.append(EPISODES, encode(crash), key=key("pay", crash.episode))
     span = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 9000}
     story = "Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC)."

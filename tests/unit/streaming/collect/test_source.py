@@ -207,10 +207,10 @@ def test_other_errors_end_the_source_at_once(kafka: MemoryKafka) -> None:
 def test_fatal_errors_are_raised_and_others_logged(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as one:
-        kafka.say(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
+        kafka.deliver_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
         one.read()
         assert caplog.messages == ["__consumer_offsets: away"]
-        kafka.say(KafkaError(KafkaError._FATAL, "no more", True))
+        kafka.deliver_error(KafkaError(KafkaError._FATAL, "no more", True))
         with pytest.raises(ClusterUnavailable, match="__consumer_offsets: no more"):
             one.read()
 

@@ -181,7 +181,7 @@ def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]],
             builder.join(f"{names[number]}@h{number + 1}#{last_life[number]}")
         elif what == "rejoin":
             builder.round("group.observed")
-    for episode in episodes("g", builder.told):
+    for episode in episodes("g", builder.diffs):
         said = episode.story
         shows = any(words in said for words in ("robably", "Cause unknown", "No members"))
         assert shows is not episode.sure, (episode.kind, said)

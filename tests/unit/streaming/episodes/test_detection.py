@@ -23,7 +23,7 @@ from tests.unit.streaming.episodes.test_storms import rejoin
 def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
     """Return the final incidents of a group, closed ones included."""
     reader, state, found = GroupReader(), None, IncidentState()
-    notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in builder.told]
+    notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in builder.diffs]
     for note in [*notes, *bounces]:
         step = advance(state, note, QUIET_MS)
         state = step.state

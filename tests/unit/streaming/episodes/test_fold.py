@@ -13,7 +13,7 @@ from tests.support.diff_episodes import GroupReader, QuietNote, advance, episode
 
 def folded(builder: DiffBuilder) -> EpisodeState:
     reader, state = GroupReader(), None
-    for one in builder.told:
+    for one in builder.diffs:
         state = advance(state, reader.read(*one)).state
     assert state is not None
     return state
@@ -21,22 +21,22 @@ def folded(builder: DiffBuilder) -> EpisodeState:
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
     builder = DiffBuilder().join("a#1").join("b#1", after=QUIET_MS / 1000)
-    assert len(episodes("g", builder.told)) == 1
-    first, second = episodes("g", builder.join("c#1", after=QUIET_MS / 1000 + 0.001).told)
+    assert len(episodes("g", builder.diffs)) == 1
+    first, second = episodes("g", builder.join("c#1", after=QUIET_MS / 1000 + 0.001).diffs)
     assert (first.status, first.closed_at, first.rounds) == ("settled", START + 121_000, ["d1", "d2"])
     assert (second.episode, second.status, second.closed_at) == (2, "settled", None)
 
 
 def test_quiet_time_is_the_configured_one() -> None:
     builder = DiffBuilder().join("a#1").join("b#1", after=5)
-    assert len(episodes("g", builder.told, 5_000)) == 1
-    assert len(episodes("g", builder.told, 4_999)) == 2
+    assert len(episodes("g", builder.diffs, 5_000)) == 1
+    assert len(episodes("g", builder.diffs, 4_999)) == 2
 
 
 def test_quiet_closes_with_the_same_record_as_the_next_round() -> None:
     builder = DiffBuilder().join("a#1")
-    (by_timer,) = episodes("g", [*builder.told, QuietNote("d1")])
-    by_round, _ = episodes("g", builder.join("b#1", after=1000).told)
+    (by_timer,) = episodes("g", [*builder.diffs, QuietNote("d1")])
+    by_round, _ = episodes("g", builder.join("b#1", after=1000).diffs)
     assert by_timer == by_round
 
 
@@ -55,13 +55,13 @@ def test_quiet_time_without_an_episode_has_no_effect() -> None:
 
 def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
     builder = DiffBuilder().join("a#1").join("b#1", after=1)
-    found = episodes("g", [builder.told[0], QuietNote("d1"), builder.told[1]])
+    found = episodes("g", [builder.diffs[0], QuietNote("d1"), builder.diffs[1]])
     assert [one.episode for one in found] == [1, 2]
 
 
 def test_late_rounds_belong_to_their_rebalance() -> None:
     builder = DiffBuilder().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
-    (one,) = episodes("g", builder.told)
+    (one,) = episodes("g", builder.diffs)
     assert (one.round_count, one.rebalances) == (2, 1)
 
 
@@ -69,16 +69,16 @@ def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
     builder = DiffBuilder(4).join("a#1", "b#1")
     builder.now += 1_000_000
     builder.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
-    waiting = episodes("g", builder.told)[-1]
+    waiting = episodes("g", builder.diffs)[-1]
     assert waiting.status == "settling"
     assert [one.partitions for one in waiting.waiting_for] == [{"t": [1]}]
     assert waiting.waiting_for[0].since == builder.now
-    stuck = episodes("g", [*builder.told, QuietNote("d2")])[-1]
+    stuck = episodes("g", [*builder.diffs, QuietNote("d2")])[-1]
     assert (stuck.status, stuck.closed_at) == ("stuck", None)
     builder.round("group.observed", number=2, after=400)
-    on = episodes("g", [*builder.told[:2], QuietNote("d2"), builder.told[2]])[-1]
+    on = episodes("g", [*builder.diffs[:2], QuietNote("d2"), builder.diffs[2]])[-1]
     assert (on.episode, on.status, on.waiting_for) == (2, "settled", [])
-    over = episodes("g", [*builder.told[:2], QuietNote("d2"), builder.told[2], QuietNote("d3")])[-1]
+    over = episodes("g", [*builder.diffs[:2], QuietNote("d2"), builder.diffs[2], QuietNote("d3")])[-1]
     assert (over.status, over.closed_at) == ("settled", builder.now)
 
 
@@ -88,7 +88,7 @@ def test_start_of_a_wait_stays() -> None:
     builder.join("a#1")
     for number in (2, 3):
         builder.round("member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
-    assert episodes("g", builder.told)[-1].waiting_for[0].since == START + 2000
+    assert episodes("g", builder.diffs)[-1].waiting_for[0].since == START + 2000
 
 
 def test_connects_delay_is_a_part_of_its_episode() -> None:
@@ -99,10 +99,10 @@ def test_connects_delay_is_a_part_of_its_episode() -> None:
     kept = {"a#1": {"t": list(range(6))}}
     builder.round("member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000)
     until = builder.now + 300_000
-    waiting = episodes("g", builder.told)[-1]
+    waiting = episodes("g", builder.diffs)[-1]
     assert [one.until for one in waiting.waiting_for] == [until]
     builder.round("member.left", who=(), after=300 + QUIET_MS / 1000)
-    assert len(episodes("g", builder.told)) == 2
+    assert len(episodes("g", builder.diffs)) == 2
 
 
 def test_partitions_moved_again_are_counted_separately() -> None:
@@ -138,14 +138,14 @@ def test_endless_storm_is_written_as_ended_record() -> None:
     state = folded(builder)
     rounds = state.rounds.split("\n")
     assert (len(rounds), state.round_count) == (MOST_ROUNDS, MOST_ROUNDS + 1)
-    assert rounds == [diff_id for diff_id, _ in builder.told[1:]]
+    assert rounds == [diff_id for diff_id, _ in builder.diffs[1:]]
     assert len(state.evidence) == MOST_EVIDENCE
 
 
 def test_arguments_are_not_modified() -> None:
     builder = DiffBuilder(6).join("a@h#1")
     reader, state, seen = GroupReader(), None, []
-    for one in builder.join("b@h#1").leave("a@h#1").join("a@h#2").told:
+    for one in builder.join("b@h#1").leave("a@h#1").join("a@h#2").diffs:
         before = repr(state)
         step = advance(state, note := reader.read(*one))
         assert repr(state) == before

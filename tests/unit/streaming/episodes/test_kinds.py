@@ -21,7 +21,7 @@ def started(*ids: str, **options: object) -> DiffBuilder:
 
 
 def last(builder: DiffBuilder) -> Episode:
-    return episodes("g", builder.told)[-1]
+    return episodes("g", builder.diffs)[-1]
 
 
 def rolling(builder: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
@@ -192,10 +192,10 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
 @pytest.mark.parametrize(("make", "kind", "sure"), CASES.values(), ids=CASES.keys())
 def test_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
     builder = make()
-    found = episodes("g", builder.told)
+    found = episodes("g", builder.diffs)
     assert [one.kind for one in found] == ["first-start", kind]
     assert found[-1].sure is sure
-    assert found[-1].rounds == [diff_id for diff_id, _ in builder.told[1:]]
+    assert found[-1].rounds == [diff_id for diff_id, _ in builder.diffs[1:]]
 
 
 def pods(replica_set: str, *names: str) -> tuple[str, ...]:
@@ -265,27 +265,27 @@ def test_streams_without_leaves_stopped_or_crashed() -> None:
 
 
 def test_a_first_start() -> None:
-    (one,) = episodes("g", DiffBuilder().join("a@h#1").join("b@h#1").told)
+    (one,) = episodes("g", DiffBuilder().join("a@h#1").join("b@h#1").diffs)
     assert (one.kind, one.sure, one.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])
 
 
 def test_group_that_existed_before_it_was_observed() -> None:
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
     builder = DiffBuilder().round("member.joined", joined=THREE, evidence=(seen,))
-    (one,) = episodes("g", builder.told)
+    (one,) = episodes("g", builder.diffs)
     assert (one.kind, one.sure, one.members.joined, one.members.before) == ("unknown", False, [], 3)
-    (one,) = episodes("g", rolling(builder, *THREE).told)
+    (one,) = episodes("g", rolling(builder, *THREE).diffs)
     assert (one.kind, one.sure) == ("rolling-restart", True)
 
 
 def test_a_start_that_ends_at_once_is_a_shutdown() -> None:
-    first, one = episodes("g", DiffBuilder().join("a@h#1").leave("a@h#1").told)
+    first, one = episodes("g", DiffBuilder().join("a@h#1").leave("a@h#1").diffs)
     assert (first.kind, first.status, first.members.after) == ("first-start", "settled", 1)
     assert (one.kind, one.sure, one.members.before) == ("shutdown", True, 1)
 
 
 def test_a_start_that_crashes_at_once_is_a_crash() -> None:
-    first, one = episodes("g", DiffBuilder().join("a@h#1").fence("a@h#1").told)
+    first, one = episodes("g", DiffBuilder().join("a@h#1").fence("a@h#1").diffs)
     assert (first.kind, one.kind, one.sure) == ("first-start", "crash", True)
 
 

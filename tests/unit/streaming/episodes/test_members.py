@@ -30,7 +30,7 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
         builder = DiffBuilder().join(went, "other@h9#1")
         builder.now += 1_000_000
         builder.leave(went).join(came)
-        members = episodes("g", builder.told)[-1].members
+        members = episodes("g", builder.diffs)[-1].members
         assert members.replaced == [Replaced(left=went, joined=came, by=by)]
         assert (members.joined, members.left, members.lost, members.gone) == ([], [], [], [])
 
@@ -47,7 +47,7 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
 def test_members_without_a_common_name_are_not_matched(went: str, came: str) -> None:
     builder = DiffBuilder().join(went, "other@h9#1")
     builder.now += 1_000_000
-    members = episodes("g", builder.leave(went).join(came).told)[-1].members
+    members = episodes("g", builder.leave(went).join(came).diffs)[-1].members
     assert (members.joined, members.left, members.replaced) == ([came], [went], [])
 
 
@@ -64,7 +64,7 @@ def test_replacement_may_join_first(went: str, came: str, *, lost: bool) -> None
     builder = DiffBuilder().join(went, "other@h9#1")
     builder.now += 1_000_000
     builder.join(came)
-    members = episodes("g", (builder.fence(went) if lost else builder.leave(went)).told)[-1].members
+    members = episodes("g", (builder.fence(went) if lost else builder.leave(went)).diffs)[-1].members
     assert [(one.left, one.joined) for one in members.replaced] == [(went, came)]
     assert members.joined == []
 
@@ -73,7 +73,7 @@ def test_replacement_may_join_first(went: str, came: str, *, lost: bool) -> None
 def test_namesake_already_in_the_group_took_no_place(went: str, came: str) -> None:
     builder = DiffBuilder().join(went, "other@h9#1")
     builder.now += 1_000_000
-    members = episodes("g", builder.join(came).leave(went).told)[-1].members
+    members = episodes("g", builder.join(came).leave(went).diffs)[-1].members
     assert (members.joined, members.left, members.replaced) == ([came], [went], [])
 
 
@@ -81,12 +81,12 @@ def test_the_nearest_match_is_taken_first() -> None:
     builder = DiffBuilder().join("x@h1#1", "x@h2#1")
     builder.now += 1_000_000
     builder.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
-    pairs = [(one.left, one.joined) for one in episodes("g", builder.told)[-1].members.replaced]
+    pairs = [(one.left, one.joined) for one in episodes("g", builder.diffs)[-1].members.replaced]
     assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
 
 
 def replaced(builder: DiffBuilder) -> list[tuple[str, str]]:
-    return sorted((one.left, one.joined) for one in episodes("g", builder.told)[-1].members.replaced)
+    return sorted((one.left, one.joined) for one in episodes("g", builder.diffs)[-1].members.replaced)
 
 
 def test_new_pod_does_not_replace_a_returning_one() -> None:
@@ -100,7 +100,7 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
         for some in arrivals:
             builder.join(*some)
         assert replaced(builder) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
-        assert episodes("g", builder.told)[-1].kind == "restart"
+        assert episodes("g", builder.diffs)[-1].kind == "restart"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple
         builder.join(*after).leave(*before)
     else:
         builder.leave(*before).join(*after)
-    members = episodes("g", builder.told)[-1].members
+    members = episodes("g", builder.diffs)[-1].members
     assert {one.left for one in members.replaced} == {*before}
     assert {one.joined for one in members.replaced} == {*after}
     assert (members.joined, members.left) == ([], [])
@@ -147,7 +147,7 @@ def test_surplus_pods_are_new() -> None:
     builder = DiffBuilder().join("pay-7f9c6d5b8-x2x9z@h1", "other@h2#1")
     builder.now += 1_000_000
     builder.leave("pay-7f9c6d5b8-x2x9z@h1").join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")
-    members = episodes("g", builder.told)[-1].members
+    members = episodes("g", builder.diffs)[-1].members
     assert len(members.replaced) == len(members.joined) == 1
 
 
@@ -165,7 +165,7 @@ def test_matching_one_member_does_not_depend_on_others(went: str, came: str) -> 
     for others in ((), ("stranger@h99#1",)):
         builder = DiffBuilder().join(went, "stays@h9#1")
         builder.now += 1_000_000
-        members = episodes("g", builder.leave(went).join(came, *others).told)[-1].members
+        members = episodes("g", builder.leave(went).join(came, *others).diffs)[-1].members
         found.append((members.replaced, [one for one in members.joined if one not in others]))
     assert found[0] == found[1]
 
@@ -175,7 +175,7 @@ def test_member_replaced_again_and_again_is_one_pair() -> None:
     builder.now += 1_000_000
     for number in range(5):
         builder.fence(f"x@h1#{number}", after=20).join(f"x@h1#{number + 1}", after=0)
-    one = episodes("g", builder.told)[-1]
+    one = episodes("g", builder.diffs)[-1]
     assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("x@h1#0", "x@h1#5")]
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#5", 5, 20_000)
@@ -186,7 +186,7 @@ def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
     builder.now += 1_000_000
     for _ in range(3):
         builder.round("member.joined", who=("x@h1#0",), after=7)
-    one = episodes("g", builder.told)[-1]
+    one = episodes("g", builder.diffs)[-1]
     assert one.kind == "storm"
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#0", 3, 7_000)
@@ -198,7 +198,7 @@ def test_only_last_of_many_short_lived_members_are_kept() -> None:
     builder.now += 1_000_000
     for number in range(MOST_PASSED + 1):
         builder.join(f"guest{number}", after=0.1).leave(f"guest{number}", after=0.1)
-    members = episodes("g", builder.told)[-1].members
+    members = episodes("g", builder.diffs)[-1].members
     assert (members.joined[0], len(members.joined)) == ("guest1", MOST_PASSED)
 
 

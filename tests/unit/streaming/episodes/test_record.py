@@ -15,14 +15,14 @@ from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
 def test_record_fits_its_topic() -> None:
-    one = episodes("g", storm(started()).told)[-1]
+    one = episodes("g", storm(started()).diffs)[-1]
     assert decode_episode(encode(one)) == one
     assert (one.status, one.kind, one.downtime, one.closed_at) == ("storming", "storm", None, None)
 
 
 def test_members_and_their_names() -> None:
     builder = started().join("d@h4#1").leave("a@h1#1")
-    assert episodes("g", builder.told)[-1].members == EpisodeMembers(
+    assert episodes("g", builder.diffs)[-1].members == EpisodeMembers(
         joined=["d@h4#1"],
         left=["a@h1#1"],
         before=3,
@@ -36,13 +36,13 @@ def test_members_and_their_names() -> None:
 
 def test_some_of_thousands_of_members_are_listed() -> None:
     builder = DiffBuilder(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
-    members = episodes("g", builder.told)[-1].members
+    members = episodes("g", builder.diffs)[-1].members
     assert (len(members.joined), members.omitted, members.after) == (MOST_LISTED, 3, MOST_LISTED + 3)
 
 
 def test_episode_over_while_waiting_was_stuck() -> None:
     builder = DiffBuilder(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
-    first, _ = episodes("g", builder.join("b#1", after=1000).told)
+    first, _ = episodes("g", builder.join("b#1", after=1000).diffs)
     assert (first.status, first.closed_at) == ("stuck", START + 2000)
 
 
@@ -54,7 +54,7 @@ def test_times_and_numbers_are_those_of_the_state() -> None:
 
 def test_storm_thresholds_are_the_configured_ones() -> None:
     reader, state = GroupReader(), None
-    for one in storm(started()).told:
+    for one in storm(started()).diffs:
         state = advance(state, reader.read(*one)).state
     assert state is not None
     assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]
@@ -62,9 +62,9 @@ def test_storm_thresholds_are_the_configured_ones() -> None:
 
 def test_member_that_rejoins_without_names_has_none() -> None:
     builder = started().leave("a@h1#1").join("a@h1#1")
-    diff_id, diff = builder.told[-1]
+    diff_id, diff = builder.diffs[-1]
     nameless = structs.replace(diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None)
     back = structs.replace(diff, members=diff.members | {"a@h1#1": nameless})
-    one = episodes("g", [*builder.told[:-1], (diff_id, back)])[-1]
+    one = episodes("g", [*builder.diffs[:-1], (diff_id, back)])[-1]
     assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("a@h1#1", "a@h1#1")]
     assert one.members.names == {}

@@ -16,43 +16,43 @@ def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder
     why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
     made = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
     builder = DiffBuilder().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))
-    diff_id, diff = builder.told[0]
-    builder.told[0] = (diff_id, structs.replace(diff, generation=generation))
+    diff_id, diff = builder.diffs[0]
+    builder.diffs[0] = (diff_id, structs.replace(diff, generation=generation))
     return builder
 
 
 @pytest.mark.parametrize(("generation", "members"), [(2, 1), (2, 2), (3, 2), (4, 3)])
 def test_an_overtaken_first_generation_may_be_a_start(generation: int, members: int) -> None:
-    (one,) = episodes("g", first_seen(generation, *THREE[:members]).told)
+    (one,) = episodes("g", first_seen(generation, *THREE[:members]).diffs)
     assert (one.kind, one.sure) == ("first-start", False)
     assert one.story.startswith(f"Probably started with {members} member")
     assert "before it was" not in one.evidence[-1].reason
 
 
 def test_overtaken_first_generation_is_no_sure_scale_out() -> None:
-    (one,) = episodes("g", first_seen(2, "a@h1#1").join("b@h2#1").join("c@h3#1").told)
+    (one,) = episodes("g", first_seen(2, "a@h1#1").join("b@h2#1").join("c@h3#1").diffs)
     assert (one.kind, one.sure, one.members.after) == ("first-start", False, 3)
 
 
 def test_group_created_while_collecting_is_a_sure_start() -> None:
-    (one,) = episodes("g", first_seen(3, *THREE, created=True).told)
+    (one,) = episodes("g", first_seen(3, *THREE, created=True).diffs)
     assert (one.kind, one.sure, one.members.joined) == ("first-start", True, [*THREE])
 
 
 def test_late_generation_proves_no_start() -> None:
-    (one,) = episodes("g", first_seen(90, *THREE).told)
+    (one,) = episodes("g", first_seen(90, *THREE).diffs)
     assert (one.kind, one.sure) == ("unknown", False)
     assert one.evidence[-1].reason == "first seen at generation 90: earlier events are unknown"
 
 
 def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:
-    (one,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").told)
+    (one,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").diffs)
     assert (one.kind, one.sure) == ("scale-out", False)
     assert one.story.startswith("Probably scaled out from 3 to 4 members (d joined), ")
 
 
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
-    first, second = episodes("g", rolling(DiffBuilder().join(*THREE), *THREE).told)
+    first, second = episodes("g", rolling(DiffBuilder().join(*THREE), *THREE).diffs)
     assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
     assert (second.kind, second.status, second.sure) == ("rolling-restart", "settled", True)
     assert second.members.before == 3
@@ -63,22 +63,22 @@ def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
     for one in THREE:
         left = Evidence(source="coordinator-log", reason="closed", member_ids=[one], kind="member.left")
         builder.round("member.joined", joined=(one.replace("#1", "#2"),), gone=(one,), evidence=(left,))
-    assert [episode.kind for episode in episodes("g", builder.told)] == ["first-start", "rolling-restart"]
+    assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "rolling-restart"]
 
 
 def test_group_first_observed_empty_is_no_shutdown() -> None:
     builder = DiffBuilder().round("group.observed")
-    (one,) = episodes("g", builder.told)
+    (one,) = episodes("g", builder.diffs)
     assert (one.kind, one.sure) == ("unknown", False)
     assert one.story.startswith("No members, ")
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
-    (one,) = episodes("g", DiffBuilder().round("group.observed", evidence=(seen,)).told)
+    (one,) = episodes("g", DiffBuilder().round("group.observed", evidence=(seen,)).diffs)
     assert (one.kind, one.sure) == ("unknown", False)
     assert "all 0 members" not in one.story
 
 
 def test_a_deleted_empty_group_was_deleted() -> None:
-    (one,) = episodes("g", DiffBuilder().round("group.deleted").told)
+    (one,) = episodes("g", DiffBuilder().round("group.deleted").diffs)
     assert one.story.startswith("Deleted, ")
 
 
@@ -88,7 +88,7 @@ def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
         builder.join(one)
     for one in THREE:
         builder.leave(one)
-    first, second = episodes("g", builder.told)
+    first, second = episodes("g", builder.diffs)
     assert (first.kind, first.members.after) == ("first-start", 3)
     assert (second.kind, second.sure) == ("shutdown", True)
     assert second.story.startswith("Shut down (all 3 members left), ")

@@ -12,14 +12,14 @@ from tests.unit.streaming.episodes.test_kinds import started, storm
 
 def test_state_is_unchanged_after_writing_and_reading() -> None:
     reader, state = GroupReader(), None
-    for one in storm(started()).round("group.observed", unassigned={"t": [1]}).told:
+    for one in storm(started()).round("group.observed", unassigned={"t": [1]}).diffs:
         state = advance(state, reader.read(*one)).state
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
 
 
 def test_finished_episodes_keep_little() -> None:
     reader = GroupReader()
-    state = advance(None, reader.read(*DiffBuilder().join("a").told[0])).state
+    state = advance(None, reader.read(*DiffBuilder().join("a").diffs[0])).state
     assert state is not None
     assert over(state) == EpisodeState(1, last_at=state.last_at, mark="d1", assignor="range", after=1)
     assert len(msgspec.msgpack.encode(over(state))) < 100

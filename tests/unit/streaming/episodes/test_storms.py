@@ -116,7 +116,7 @@ def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     builder = started(*ids, partitions=2 * size)
     for life in range(1, 4):
         rolling(builder, *(one.replace("#1", f"#{life}") for one in ids), seconds=2)
-    kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", builder.told)]
+    kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", builder.diffs)]
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
 
@@ -146,7 +146,7 @@ def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
         for one in THREE:
             builder.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
             builder.join(one.replace("#1", f"#{life + 1}"), after=1)
-    assert [episode.kind for episode in episodes("g", builder.told)] == ["first-start", "storm"]
+    assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "storm"]
 
 
 def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
@@ -182,7 +182,7 @@ def test_migration_with_two_restarts_is_one_episode() -> None:
     builder.protocol = "consumer"
     for life in (1, 2):
         rolling(builder, *(one.replace("#1", f"#{life}") for one in THREE))
-    assert [episode.kind for episode in episodes("g", builder.told)] == ["first-start", "protocol-migration"]
+    assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "protocol-migration"]
 
 
 def test_crash_loop_in_a_migration_stays_a_migration() -> None:
@@ -206,7 +206,7 @@ def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episo
             names = {old: before, new: MemberNames("x", f"/{host}", f"i{number}")}
             notes.append(BounceNote(f"b{life}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer"))
             now[number] = new
-    return episodes("g", [*builder.told, *notes])[-1]
+    return episodes("g", [*builder.diffs, *notes])[-1]
 
 
 def test_shared_instance_id_is_detected() -> None:

@@ -13,11 +13,11 @@ DAY = "2023-11-14"
 
 
 def last_story(builder: DiffBuilder) -> str:
-    return episodes("checkout", builder.told)[-1].story
+    return episodes("checkout", builder.diffs)[-1].story
 
 
 def over(builder: DiffBuilder) -> Episode:
-    return episodes("checkout", [*builder.told, QuietNote(builder.told[-1][0])])[-1]
+    return episodes("checkout", [*builder.diffs, QuietNote(builder.diffs[-1][0])])[-1]
 
 
 def test_a_rolling_restart() -> None:
@@ -36,7 +36,7 @@ def test_a_storm_names_its_member_and_the_time_between() -> None:
 
 def test_the_head_of_every_kind() -> None:
     heads = {
-        name: story(episodes("checkout", make().told)[-1]).partition(", 2023")[0] for name, (make, *_) in CASES.items()
+        name: story(episodes("checkout", make().diffs)[-1]).partition(", 2023")[0] for name, (make, *_) in CASES.items()
     }
     assert heads == {
         "members come": "Scaled out from 3 to 4 members (d joined)",

@@ -140,7 +140,7 @@ A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", 
 
 def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
-    told: list[Any] = [builder.told[0], first := note(builder, A), note(builder, A, after=4)]
+    told: list[Any] = [builder.diffs[0], first := note(builder, A), note(builder, A, after=4)]
     one = episodes("g", told)[-1]
     assert one.waiting_for == [structs.replace(A, since=first.timestamp)]
     assert one.updated_at == first.timestamp
@@ -154,7 +154,7 @@ def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
 def test_quiet_while_awaiting_a_member_is_stuck() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
     waits = note(builder, A)
-    told: list[Any] = [builder.told[0], waits, QuietNote(waits.id)]
+    told: list[Any] = [builder.diffs[0], waits, QuietNote(waits.id)]
     assert episodes("g", told)[-1].status == "stuck"
     told.append(done := note(builder, after=900))
     (one,) = episodes("g", told)
@@ -164,25 +164,25 @@ def test_quiet_while_awaiting_a_member_is_stuck() -> None:
 
 def test_snapshot_of_a_stable_group_adds_nothing() -> None:
     builder = DiffBuilder(2).join("a#1")
-    assert list(updates("g", [builder.told[0], QuietNote("d1"), note(builder, A)]))[-1].waiting_for == []
-    assert len(list(updates("g", [builder.told[0], note(builder)]))) == 1
+    assert list(updates("g", [builder.diffs[0], QuietNote("d1"), note(builder, A)]))[-1].waiting_for == []
+    assert len(list(updates("g", [builder.diffs[0], note(builder)]))) == 1
     assert list(updates("g", [note(builder, A)])) == []
 
 
 def test_partitions_to_revoke_are_reported_once() -> None:
     builder = DiffBuilder(3).join("a@10.0.3.17#1")
     builder.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
-    found = episodes("g", [*builder.told, note(builder, A)])[-1].waiting_for
+    found = episodes("g", [*builder.diffs, note(builder, A)])[-1].waiting_for
     assert [(one.member_id, one.partitions) for one in found] == [("a@10.0.3.17#1", {"t": [1]}), (None, {"t": [2]})]
 
 
 def test_usual_wait_is_measured_across_episodes() -> None:
     builder, told = DiffBuilder(2).join("a@10.0.3.17#1"), list[Any]()
-    told.append(builder.told[0])
+    told.append(builder.diffs[0])
     for took in (2.1, 1.5, 60, 2, 2, 2, 2, 2, 2, 30):
         told += [note(builder, A), done := note(builder, after=took), QuietNote(done.id)]
         builder.round("group.observed", after=1000)
-        told.append(builder.told[-1])
+        told.append(builder.diffs[-1])
     told.append(note(builder, A))
     one = episodes("g", told)[-1]
     assert [(wait.usual_ms, wait.usual_of) for wait in one.waiting_for] == [(30_000, 10)]
@@ -224,13 +224,13 @@ def test_connect_delays_do_not_count_as_usual_waits() -> None:
 
 def test_deleted_group_awaits_no_member() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
-    told: list[Any] = [builder.told[0], note(builder, A)]
+    told: list[Any] = [builder.diffs[0], note(builder, A)]
     builder.round("group.deleted", gone=("a@10.0.3.17#1",))
-    assert episodes("g", [*told, builder.told[-1]])[-1].waiting_for == []
+    assert episodes("g", [*told, builder.diffs[-1]])[-1].waiting_for == []
 
 
 def test_static_member_rejoin_changes_no_wait() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
     waits = note(builder, A)
     back = BounceNote("b", builder.now, {"x": "y"}, {}, 1, "consumer", "uniform", "consumer")
-    assert len(episodes("g", [builder.told[0], waits, back])[-1].waiting_for) == 1
+    assert len(episodes("g", [builder.diffs[0], waits, back])[-1].waiting_for) == 1

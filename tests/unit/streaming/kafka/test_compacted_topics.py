@@ -23,7 +23,7 @@ from streaming.records.episodes import MalformedEpisode, key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import checkout, latest, records, told
+from tests.support.compacted import checkout, episode_records, latest, records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 
@@ -51,7 +51,7 @@ def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> Non
         one.group_id: latest(one) for one in (checkout(), OTHER)
     }
     assert sorted(episodes, key=lambda episode: episode.value) == sorted(
-        [*told(checkout()), *told(OTHER)], key=lambda one: one.value
+        [*episode_records(checkout()), *episode_records(OTHER)], key=lambda one: one.value
     )
     assert sum(counted) == len(kafka.records(EPISODES)) + len(kafka.records(ASSIGNMENTS))
 
@@ -59,7 +59,7 @@ def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> Non
 def test_one_group_alone_despite_equal_episode_id(kafka: MemoryKafka) -> None:
     assignments, episodes, _ = read_groups(SETTINGS, group="team/checkout")
     assert assignments == [latest(checkout())]
-    assert episodes == read_episode_records(SETTINGS, group="team/checkout") == told(checkout())
+    assert episodes == read_episode_records(SETTINGS, group="team/checkout") == episode_records(checkout())
 
 
 def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
@@ -81,7 +81,7 @@ def test_deleted_groups_are_not_returned(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, None, key=b"never/1", partition=0)
     assignments, episodes, _ = read_groups(SETTINGS)
     assert [assignment.group_id for assignment in assignments] == ["team/checkout/2"]
-    assert episodes == [told(checkout())[1], *told(OTHER)]
+    assert episodes == [episode_records(checkout())[1], *episode_records(OTHER)]
 
 
 def test_unparsable_entries_are_reported_and_left_out(kafka: MemoryKafka) -> None:
@@ -89,7 +89,7 @@ def test_unparsable_entries_are_reported_and_left_out(kafka: MemoryKafka) -> Non
     kafka.append(ASSIGNMENTS, b"[", key=b"bad\xff", partition=0)
     problems: list[BadInput] = []
     assignments, episodes, _ = read_groups(SETTINGS, on_malformed=problems.append)
-    assert (len(assignments), episodes) == (2, [told(checkout())[0], *told(OTHER)])
+    assert (len(assignments), episodes) == (2, [episode_records(checkout())[0], *episode_records(OTHER)])
     assert [str(problem).partition(": ")[0] for problem in problems] == [
         "rebalance.assignments key bad\\xff",
         "rebalance.episodes key team/checkout/2",
@@ -111,7 +111,7 @@ def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka)
 
 
 def test_record_under_another_key_is_refused(kafka: MemoryKafka) -> None:
-    kafka.append(EPISODES, told(checkout())[0].value, key=b"other/1")
+    kafka.append(EPISODES, episode_records(checkout())[0].value, key=b"other/1")
     with pytest.raises(MalformedEpisode, match=r"rebalance\.episodes key other/1: key: .* is not that of the value"):
         read_episode_records(SETTINGS)
     one = incident("team/checkout")

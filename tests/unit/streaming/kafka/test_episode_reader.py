@@ -29,7 +29,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:
     """Write every update of two episodes of a group, and return the last update of each."""
-    told = list(updates(group_id, DiffBuilder(group_id=group_id).join("a").join("b").join("c", after=500).told))
+    told = list(updates(group_id, DiffBuilder(group_id=group_id).join("a").join("b").join("c", after=500).diffs))
     for one in told:
         headers = [("ce_type", b"rebalance.episode")]
         kafka.append(TOPIC, encode(one), key=key(group_id, one.episode), headers=headers)
@@ -127,7 +127,7 @@ def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: py
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
 def test_an_older_record_in_another_partition_is_no_change(kafka: MemoryKafka, before: int, after: int) -> None:
-    older, newer = list(updates("g", DiffBuilder(group_id="g").join("a").join("b").told))[:2]
+    older, newer = list(updates("g", DiffBuilder(group_id="g").join("a").join("b").diffs))[:2]
     assert older.episode == newer.episode
     for partition, episode, written in ((before, older, 10), (after, newer, 20)):
         kafka.append(*(TOPIC, encode(episode)), key=key("g", episode.episode), partition=partition, timestamp=written)

@@ -169,7 +169,7 @@ def test_missing_permission_gives_no_status_and_is_logged(kafka: MemoryKafka, ca
         assert "user 'ANONYMOUS' may not read topic rebalance.signs" in caplog.messages[0]
         kafka.deny(TOPIC)
         eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
-        kafka.say(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not any more"), TOPIC)
+        kafka.deliver_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not any more"), TOPIC)
         eventually(lambda: len(caplog.messages) >= 2)
         eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
 

@@ -34,7 +34,7 @@ def test_a_token_of_the_identity_provider(tmp_path: Path) -> None:
         )
         tokens = ClientCredentials(settings)
         assert tokens.token().count(".") == 2
-        assert provider.given == {"monitor": 1}
+        assert provider.issued == {"monitor": 1}
         assert tokens.extensions() == {"a": "b", "c": "d"}
         provider.secrets["monitor"] = "changed"
         with pytest.raises(HTTPError, match="401"):

@@ -242,19 +242,19 @@ def test_missing_describe_or_read_right_is_named(kafka: MemoryKafka) -> None:
         reader()
     kafka.deny("t")
     with reader() as first:
-        kafka.say(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no"), "t")
+        kafka.deliver_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no"), "t")
         with pytest.raises(NotAllowed, match="may not read topic t"):
             first.poll(0.01)
-        kafka.say(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"))
+        kafka.deliver_error(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"))
         with pytest.raises(NotAllowed, match="may not read topic"):
             first.poll(0.01)
 
 
 def test_only_fatal_client_errors_are_raised(kafka: MemoryKafka) -> None:
     with reader() as first:
-        kafka.say(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, "gone"), "t")
+        kafka.deliver_error(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, "gone"), "t")
         assert polled(first, 1) == []
-        kafka.say(KafkaError(KafkaError._FATAL, "no more", True))
+        kafka.deliver_error(KafkaError(KafkaError._FATAL, "no more", True))
         with pytest.raises(TopicUnreadable, match="topic t: no more"):
             first.poll(0.01)
 
@@ -265,7 +265,7 @@ def test_silent_cluster_recovers(kafka: MemoryKafka, code: int) -> None:
         to_the_end(first)
         assert first.silent_since is None
         kafka.away = True
-        kafka.say(KafkaError(code, "away"))
+        kafka.deliver_error(KafkaError(code, "away"))
         eventually(lambda: first.poll(0.01) or first.silent_since)
         since = first.silent_since
         first.poll(0.01)

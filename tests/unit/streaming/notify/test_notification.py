@@ -13,7 +13,7 @@ from streaming.records.episodes import Downtime
 from streaming.settings.config import load
 from streaming.settings.notify import NotifyTarget
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import told
+from tests.support.compacted import episode_records
 from tests.support.incidents import incident
 
 NIGHT_MS = 1_700_002_800_000  # 2023-11-14 23:00 UTC
@@ -83,7 +83,9 @@ def test_routing_by_group_severity_and_hour(fields: dict[str, Any], kind: str, w
 def test_finished_episodes_above_the_threshold() -> None:
     builder = DiffBuilder(group_id="g")
     builder.join("a")
-    episode = msgspec.structs.replace(told(builder)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None)))
+    episode = msgspec.structs.replace(
+        episode_records(builder)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None))
+    )
     assert episode_notification(target(), episode) is None
     assert episode_notification(target(episode_downtime_ms=3001), episode) is None
     made = episode_notification(target(episode_downtime_ms=3000), episode)
@@ -120,7 +122,7 @@ def test_wrong_targets_are_refused(tmp_path: Any, fields: dict[str, Any], messag
 
 
 def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
-    crash = msgspec.structs.replace(told(DiffBuilder().join("a").join("b"))[-1].episode, kind="crash")
+    crash = msgspec.structs.replace(episode_records(DiffBuilder().join("a").join("b"))[-1].episode, kind="crash")
     times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 1}
     known = OpenIncidents(target())
     known.notifications(

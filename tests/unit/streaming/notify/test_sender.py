@@ -7,7 +7,7 @@ import pytest
 from streaming.kafka.topic_follower import Stopped
 from streaming.notify.requests import Request
 from streaming.notify.sender import Refused, Sender
-from tests.support.receiver import Answer, receiver
+from tests.support.receiver import Response, receiver
 
 
 def sender(waits: list[float], *, most: int = 100, allow_private: bool = True) -> Sender:
@@ -25,10 +25,10 @@ def posted(url: str) -> Request:
 
 @pytest.mark.parametrize(
     "failures",
-    [[Answer(500), Answer(503)], [Answer(429, {"retry-after": "7"})], [Answer(close=True)]],
+    [[Response(500), Response(503)], [Response(429, {"retry-after": "7"})], [Response(close=True)]],
     ids=["5xx", "429", "closed in the middle"],
 )
-def test_a_failing_receiver_is_tried_again(failures: list[Answer]) -> None:
+def test_a_failing_receiver_is_tried_again(failures: list[Response]) -> None:
     waits: list[float] = []
     with receiver(*failures) as received:
         sender(waits).send(posted(received.url))
@@ -40,7 +40,7 @@ def test_a_failing_receiver_is_tried_again(failures: list[Answer]) -> None:
 
 def test_waits_grow_up_to_a_minute() -> None:
     waits: list[float] = []
-    with receiver(*[Answer(500)] * 12) as received:
+    with receiver(*[Response(500)] * 12) as received:
         sender(waits).send(posted(received.url))
     assert len(waits) == 12
     assert waits[0] < 2
@@ -49,7 +49,7 @@ def test_waits_grow_up_to_a_minute() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 410])
 def test_redirects_and_refusals_are_final(status: int) -> None:
-    with receiver(Answer(status, {"location": "/elsewhere"})) as received, pytest.raises(Refused, match=str(status)):
+    with receiver(Response(status, {"location": "/elsewhere"})) as received, pytest.raises(Refused, match=str(status)):
         sender([]).send(posted(received.url))
     assert len(received.requests) == 1
 

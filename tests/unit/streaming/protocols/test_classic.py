@@ -21,7 +21,7 @@ from streaming.protocols.vocabulary import (
     Thaw,
     TopicsChanged,
 )
-from tests.support.machines import Driver, after, played, scenario, told, topics
+from tests.support.machines import Driver, after, played, round_summary, scenario, topics
 
 
 @pytest.mark.parametrize(("instance", "joins"), [("", 2), (", instance_id: i", 1)])
@@ -43,7 +43,7 @@ def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
         rebalance_timeout_ms=20000,
     )
     rounds = played(text, "cooperative")["rounds"]
-    assert [(told(one), after(one)) for one in rounds] == [
+    assert [(round_summary(one), after(one)) for one in rounds] == [
         ((1, 1, "member.joined", ["a", "b"]), {"a": {"p": [0, 2]}, "b": {"p": [1, 3]}}),
         # The join phase waits for b until its session ends; its partitions are unowned at once.
         ((2, 1, "member.joined", ["c"]), {"a": {"p": [0, 2]}, "c": {"p": [1, 3]}, "b": {}}),
@@ -56,7 +56,9 @@ def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
 def test_only_protocol_v0_loses_the_group_with_coordinator() -> None:
     text = scenario("p: 4", "at: 0, join: a", "at: 0, join: b", "at: 60000, coordinator_fails: true")
     answers = {protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")}
-    again = {name: [told(one) for one in one["rounds"] if one["at"] >= 60_000] for name, one in answers.items()}
+    again = {
+        name: [round_summary(one) for one in one["rounds"] if one["at"] >= 60_000] for name, one in answers.items()
+    }
     assert again == {"eager-v1": [(2, 1, "member.joined", ["a", "b"])], "eager": [], "cooperative": [], "consumer": []}
     assert {answer["requests"]["FindCoordinator"] for answer in answers.values()} == {4}
 
@@ -73,13 +75,13 @@ def test_stop_the_world_is_counted_per_partition() -> None:
 def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
     driver = Driver(protocol, topics(t0=2, t1=2))
     client = Client("a", ("t0",), assignors=("cooperative-sticky", "range"))
-    driver.tell(Start(0, (client,)))
+    driver.apply(Start(0, (client,)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"t0": [0, 1]}}
-    driver.tell(Subscribe(driver.now, ("a",), ("t0", "t1")))
-    driver.tell(Freeze(driver.now, ("a",)))
+    driver.apply(Subscribe(driver.now, ("a",), ("t0", "t1")))
+    driver.apply(Freeze(driver.now, ("a",)))
     driver.until(driver.now + 5000)
-    driver.tell(Thaw(driver.now, ("a",)))
+    driver.apply(Thaw(driver.now, ("a",)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"t0": [0, 1], "t1": [0, 1]}}
 
@@ -87,14 +89,14 @@ def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
     driver = Driver(protocol, topics(p=2))
-    driver.tell(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
+    driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
     leader = driver.state.leader
-    driver.tell(Freeze(30_000, (leader,)))
-    driver.tell(TopicsChanged(30_010, topics(p=4)))
+    driver.apply(Freeze(30_000, (leader,)))
+    driver.apply(TopicsChanged(30_010, topics(p=4)))
     driver.until(35_000)
     assert driver.state.generation == 1
-    driver.tell(Thaw(35_000, (leader,)))
+    driver.apply(Thaw(35_000, (leader,)))
     driver.until(60_000)
     assert driver.state.generation == 2
     shares = driver.machine.owned(driver.state).values()
@@ -103,28 +105,28 @@ def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
 
 def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
     driver = Driver("eager-v1", topics(p=2), session_timeout_ms=20_000)
-    driver.tell(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
+    driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
-    driver.tell(Freeze(30_000, ("b",)))
+    driver.apply(Freeze(30_000, ("b",)))
     call = driver.state.members["b"].call
-    driver.tell(CoordinatorFails(30_010))
+    driver.apply(CoordinatorFails(30_010))
     frozen = driver.state.members["b"]
     assert (frozen.is_member, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
     driver.until(45_000)
     assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # no member waits for its session
-    driver.tell(Thaw(45_000, ("b",)))
+    driver.apply(Thaw(45_000, ("b",)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"p": [0]}, "b": {"p": [1]}}
 
 
 def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
     driver = Driver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
-    driver.tell(Start(0, (Client("a", ("t0",)), Client("b", ("t0",)))))
+    driver.apply(Start(0, (Client("a", ("t0",)), Client("b", ("t0",)))))
     driver.until(33_000)
-    driver.tell(Subscribe(33_000, ("b",), ("t0", "t1")))
+    driver.apply(Subscribe(33_000, ("b",), ("t0", "t1")))
     (ended,) = (
         output.event
-        for output in driver.tell(Crash(33_000, ("b",)))
+        for output in driver.apply(Crash(33_000, ("b",)))
         if isinstance(output, After) and isinstance(output.event, SessionExpired)
     )
     assert 33_000 - driver.machine.setup.timing.heartbeat_ms < ended.at - 10_000 <= 33_000
@@ -136,10 +138,10 @@ def test_leader_stays_until_it_leaves_then_a_later_joiner_leads(protocol: str) -
     driver = Driver(protocol, topics(p=4))
     leaders = []
     for at, name in enumerate("abc"):
-        driver.tell(Start(at * 60_000, (Client(name, ("p",)),)))
+        driver.apply(Start(at * 60_000, (Client(name, ("p",)),)))
         driver.until((at + 1) * 60_000)
         leaders.append(driver.state.leader)
-    driver.tell(Crash(180_000, ("a",)))
+    driver.apply(Crash(180_000, ("a",)))
     driver.until(300_000)
     assert leaders == ["a", "a", "a"]
     assert driver.state.leader in ("b", "c")
@@ -196,7 +198,7 @@ def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
         *(f"at: {at}, pause: b, down_ms: 3000" for at in (60_000, 70_000)),
         session_timeout_ms=10_000,
     )
-    assert [told(one) for one in played(text, protocol)["rounds"] if one["at"] >= 60_000] == []
+    assert [round_summary(one) for one in played(text, protocol)["rounds"] if one["at"] >= 60_000] == []
 
 
 @pytest.mark.parametrize("protocol", [name for name in FAMILIES if name != "consumer"])
@@ -249,10 +251,10 @@ def test_consumer_paused_during_a_rebalance_catches_up(paused: int) -> None:
 def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
     """Its process has ended: partitions that no member subscribes to are no gap of the group's."""
     driver = Driver(protocol, topics(p=2, q=2))
-    driver.tell(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
+    driver.apply(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
     driver.settle()
     driver.outputs.clear()
-    driver.tell(Start(driver.now, (Client("c", ("q",), "i"),)))
+    driver.apply(Start(driver.now, (Client("c", ("q",), "i"),)))
     driver.settle()
     ended = [output for output in driver.outputs if isinstance(output, Ended)]
     wanted = [output for output in driver.outputs if isinstance(output, SubscribedTopics)]
@@ -263,10 +265,10 @@ def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
 @pytest.mark.parametrize("stays", ["a", "b", "c"])
 def test_present_member_leads_while_static_members_are_away(protocol: str, stays: str) -> None:
     driver = Driver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
-    driver.tell(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
+    driver.apply(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
     driver.until(60_000)
-    driver.tell(ShutDown(60_000, tuple(name for name in "abc" if name != stays)))
-    driver.tell(Subscribe(60_001, (stays,), ("p", "q")))
+    driver.apply(ShutDown(60_000, tuple(name for name in "abc" if name != stays)))
+    driver.apply(Subscribe(60_001, (stays,), ("p", "q")))
     driver.until(95_000)
     rounds = [output for output in driver.outputs if isinstance(output, Announced)]
     assert [one.number for one in rounds] == [1, 2]

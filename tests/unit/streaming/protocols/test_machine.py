@@ -19,7 +19,7 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
     ):
         driver.until(event.at)
         assert at_rest(driver.machine, driver.state)
-        driver.tell(event)
+        driver.apply(event)
         moving = [at_rest(driver.machine, driver.state)]
         while driver.queue and driver.queue[0][0] < event.at + 60_000:
             driver.step()
@@ -37,12 +37,12 @@ def test_state_kept_by_name_follows_the_restarted_name(protocol: str) -> None:
     """A crashed process restarts while the group still counts it: the new process inherits no state of the old one."""
     driver = Driver(protocol, topics(t=4))
     for at, name in ((0, "a"), (60_000, "b")):
-        driver.tell(Start(at, (Client(name, ("t",)),)))
+        driver.apply(Start(at, (Client(name, ("t",)),)))
         driver.until(at + 30_000)
     kept = driver.state
     shares = {field: dict(getattr(kept, field)) for field in ("held", "targets") if getattr(kept, field, None)}
-    driver.tell(Crash(driver.now, ("a",)))
-    driver.tell(Start(driver.now + 1, (Client("a", ("t",)),)))
+    driver.apply(Crash(driver.now, ("a",)))
+    driver.apply(Start(driver.now + 1, (Client("a", ("t",)),)))
     (ghost,) = driver.state.members.keys() - {"a", "b"}
     for field, before in shares.items():
         renamed = {ghost if name == "a" else name: share for name, share in before.items()}

@@ -40,12 +40,12 @@ def test_absent_member_has_no_transitions(protocol: str, kind: type[MemberEvent]
 def test_undefined_transition_raises(protocol: str) -> None:
     driver = Driver(protocol, topics(t=2))
     client = Client("a", ("t",))
-    driver.tell(Start(0, (client,)))
+    driver.apply(Start(0, (client,)))
     driver.settle()
     for event in (Start(driver.now, (client,)), Thaw(driver.now, ("a",))):
         with pytest.raises(UndefinedTransition, match="is not defined in state"):
             driver.machine.apply(driver.state, event)
-    driver.tell(Crash(driver.now, ("a",)))
+    driver.apply(Crash(driver.now, ("a",)))
     with pytest.raises(UndefinedTransition, match="Crashed"):
         driver.machine.apply(driver.state, Leave(driver.now, ("a",)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.machines import after, played, scenario, told
+from tests.support.machines import after, played, round_summary, scenario
 
 TWO_THEN_THREE = scenario(
     "p: 6",
@@ -23,7 +23,7 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     held = after(first)
     # Which member owns which three partitions follows from Java's order of their names; the sizes don't.
     assert {name: len(share["p"]) for name, share in held.items()} == {"consumer1": 3, "consumer2": 3}
-    assert told(revoke) == (2, 1, "member.joined", ["consumer3"])
+    assert round_summary(revoke) == (2, 1, "member.joined", ["consumer3"])
     gave_up = {name: member["revoked"] for name, member in revoke["members"].items()}
     assert {name: sum(map(len, share.values())) for name, share in gave_up.items()} == {
         "consumer1": 1,
@@ -32,7 +32,7 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     }
     assert revoke["members"]["consumer3"] == {"owned": {}, "revoked": {}, "assigned": {}, "kept": {}}
     assert all(not member["assigned"] for member in revoke["members"].values())
-    assert told(assign) == (3, 2, "member.joined", ["consumer3"])
+    assert round_summary(assign) == (3, 2, "member.joined", ["consumer3"])
     given = sorted(gave_up["consumer1"]["p"] + gave_up["consumer2"]["p"])
     assert {name: member["assigned"] for name, member in assign["members"].items()} == {
         "consumer1": {},
@@ -47,7 +47,7 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     assert answer["moved"] == 2
     eager = played(text, "eager")
     assert all(ms > initial for ms in eager["unavailableMs"]["p"].values())
-    assert [told(one)[0] for one in eager["rounds"]] == [1, 2]
+    assert [round_summary(one)[0] for one in eager["rounds"]] == [1, 2]
 
 
 def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
@@ -114,12 +114,12 @@ def test_worker_back_within_the_delay_gets_its_tasks_back() -> None:
     text = WORKERS + "  - {at: 60000, crash: c2}\n  - {at: 150000, join: c2, topics: [p]}\n"
     start, lost, back, given = played(text, "connect")["rounds"]
     assert after(start) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
-    assert told(lost) == (2, 1, "member.fenced", ["c2"])
+    assert round_summary(lost) == (2, 1, "member.fenced", ["c2"])
     assert 60_000 + 45_000 - 3000 <= lost["at"] <= 60_000 + 45_000 + 4100
     assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
-    assert told(back) == (3, 1, "member.joined", ["c2"])
+    assert round_summary(back) == (3, 1, "member.joined", ["c2"])
     assert after(back) == owns(c1=[0, 3], c2=[], c3=[2, 5])
-    assert told(given)[0] == 4
+    assert round_summary(given)[0] == 4
     assert given["at"] >= lost["at"] + 300_000 - 10
     assert after(given) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
 
@@ -129,7 +129,7 @@ def test_tasks_of_a_gone_worker_spread_after_the_delay() -> None:
     answer = played(text, "connect")
     _, lost, given = answer["rounds"]
     assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
-    assert told(given)[:2] == (3, 2)
+    assert round_summary(given)[:2] == (3, 2)
     assert given["at"] >= lost["at"] + 300_000 - 10
     assert after(given) == owns(c1=[0, 1, 3], c3=[2, 4, 5])
     # The other members never stop.
@@ -153,7 +153,10 @@ def test_a_static_restart_is_no_rebalance() -> None:
     assert [one for one in consumer["rounds"] if one["at"] > 60_000] == []
     # A member that stays away longer is fenced; a rebalance assigns its partitions, another returns some.
     late = played(text.replace("down_ms: 40000", "down_ms: 50000"), "eager")
-    assert [told(one)[2:] for one in late["rounds"][1:]] == [("member.fenced", ["c1"]), ("member.joined", ["c1"])]
+    assert [round_summary(one)[2:] for one in late["rounds"][1:]] == [
+        ("member.fenced", ["c1"]),
+        ("member.joined", ["c1"]),
+    ]
 
 
 def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:
@@ -164,7 +167,7 @@ def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:
         "at: 60000, partitions: {p: 6}",
         "at: 90000, leave: c2",
     )
-    kinds = [told(one)[2] for one in played(text, "eager")["rounds"]]
+    kinds = [round_summary(one)[2] for one in played(text, "eager")["rounds"]]
     # New partitions: the leader notices them and rejoins.
     assert kinds == ["member.joined", "topic.partitions_changed", "member.left"]
 
@@ -180,7 +183,7 @@ def test_crash_is_detected_after_the_session_timeout() -> None:
     for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "consumer"):
         answer = played(text, protocol)
         found = answer["rounds"][-1]
-        assert told(found)[2:] == ("member.fenced", ["c2"]), protocol
+        assert round_summary(found)[2:] == ("member.fenced", ["c2"]), protocol
         assert 60_000 + 10_000 - 5000 <= found["at"] <= 60_000 + 10_000 + 6100, protocol
         assert after(found) == {"c1": {"p": [0, 1, 2, 3]}, "c2": {}}, protocol
 

@@ -14,7 +14,7 @@ from streaming.kafka.producer import NotDelivered
 from streaming.records.events import Annotation, Event
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
-from tests.support.asgi import Answer, ask
+from tests.support.asgi import Response, ask
 from tests.support.compacted import checkout
 from tests.support.feed import MemorySource, records, service, stories
 from tests.support.histories import Group
@@ -23,7 +23,7 @@ PATH = "/api/v1/annotations"
 TOKEN = "x" * 24
 
 
-def post(app: ASGIApp, body: Any, **headers: str) -> Answer:
+def post(app: ASGIApp, body: Any, **headers: str) -> Response:
     text = json.dumps(body).encode()
     sent = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json", "content-length": str(len(text))}
     return ask(app, PATH, sent | headers, method="POST", body=text)

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 
 from streaming.serve.history import History
 from tests.support.asgi import ask
-from tests.support.compacted import RESTARTED, checkout, told
+from tests.support.compacted import RESTARTED, checkout, episode_records
 from tests.support.feed import records, service, stories, story
 from tests.support.histories import Group
 from tests.support.incidents import incident
@@ -41,7 +41,7 @@ def stories_and_cursor(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]]
 def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
     whole = ask(stored, f"/api/v1/groups/{GROUP}/episodes")
     assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
-    values = [record.value for record in reversed(told(checkout()))]
+    values = [record.value for record in reversed(episode_records(checkout()))]
     assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
     first, cursor = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1")
     assert first == [("team/checkout", 2)]

@@ -13,7 +13,7 @@ from streaming.serve.board import Board, FeedStatus
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.security import Access
-from tests.support.asgi import Answer, ask
+from tests.support.asgi import Response, ask
 from tests.support.feed import service
 
 
@@ -26,7 +26,7 @@ def test_only_reading(app: ASGIApp) -> None:
     assert ask(app, "/api/v1/groups", {"transfer-encoding": "chunked"}).status == 413
 
 
-def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
+def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Response]:
     """Return responses of every kind: the page, JSON, metrics, rejections, and an internal error."""
     targets = ("/", "/groups/g", "/api/v1/groups", "/api/v1/none", "/health", "/metrics", "/api/v1/groups?x=1")
     for target in targets:

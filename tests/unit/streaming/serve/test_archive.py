@@ -182,14 +182,14 @@ def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
 
 def join_times(history: History, group: DiffBuilder, first: int = 0) -> dict[str, int]:
     """Return the join times of a group of whose rounds only those from ``first`` on are kept."""
-    history.append(records([diff for _, diff in group.told[first:]]))
+    history.append(records([diff for _, diff in group.diffs[first:]]))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(group)), None)])
     return Archive(history.path).group("g", 0).since
 
 
 def test_members_have_their_join_times(history: History) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
-    times = [diff.timestamp for _, diff in builder.told]
+    times = [diff.timestamp for _, diff in builder.diffs]
     assert join_times(history, builder) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
     assert Archive(history.path).group("nobody", 0) == (None, {}, {}, None)
 

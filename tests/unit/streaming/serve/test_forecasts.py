@@ -71,7 +71,7 @@ def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> N
     builder.now = int(time.time() * 1000) - 3_600_000
     deploy(builder.join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     rounds = [
-        TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id) for offset, (ce_id, diff) in enumerate(builder.told)
+        TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id) for offset, (ce_id, diff) in enumerate(builder.diffs)
     ]
     assignment = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(builder)), None)
     history.append([*rounds, *stories(builder), assignment])

@@ -143,7 +143,7 @@ def test_silence_and_its_end_are_reported_once(
     source.open({}, {})
     read(source)
     kafka.away = True
-    kafka.say(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
+    kafka.deliver_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
     eventually(lambda: kind(source) == "kafka-unreachable")
     assert source.stale is not None
     assert source.stale.reason == "No contact with Kafka"

@@ -21,7 +21,7 @@ from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, with_assignment
 from streaming.serve.stories import DowntimeTotals
-from tests.support.compacted import RESTARTED, checkout, latest, told
+from tests.support.compacted import RESTARTED, checkout, episode_records, latest
 from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
 from tests.support.incidents import incident
 
@@ -46,10 +46,10 @@ def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History)
     ]
     assert history.current_stories.last == len(made)
     assert [stored.body for stored in Archive(history.path).stories_after(0, 100, 2**20)] == [
-        stored.value for stored in told(checkout())
+        stored.value for stored in episode_records(checkout())
     ]
     assert batch.current_stories == history.current_stories
-    assert history.current_stories.newest[GROUP].story == told(checkout())[-1].episode.story
+    assert history.current_stories.newest[GROUP].story == episode_records(checkout())[-1].episode.story
 
 
 def test_stored_record_is_a_repeat(history: History) -> None:
@@ -63,7 +63,7 @@ def test_stored_record_is_a_repeat(history: History) -> None:
 
 @pytest.mark.parametrize("incident_first", [True, False])
 def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: bool) -> None:
-    crash = msgspec.structs.replace(told(checkout())[-1].episode, kind="crash", sure=True)
+    crash = msgspec.structs.replace(episode_records(checkout())[-1].episode, kind="crash", sure=True)
     away = incident(
         CLUSTER,
         kind="broker-restart",
@@ -104,7 +104,7 @@ def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
-    first, second = (record.episode for record in told(checkout()))
+    first, second = (record.episode for record in episode_records(checkout()))
     with opened(tmp_path) as history:
         history.append([story(second), story(first, offset=1)])
         assert history.current_stories.newest[GROUP].episode == 2
@@ -113,7 +113,7 @@ def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
 
 
 def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
-    newest = story(told(checkout())[-1].episode)
+    newest = story(episode_records(checkout())[-1].episode)
     history.append([newest])
     batch = history.append([msgspec.structs.replace(newest, offset=1, value=None, id=None)])
     assert (batch.current_stories, batch.stories, numbers(history, "episode")) == (history.current_stories, [], [])
@@ -126,9 +126,9 @@ def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
         (b"g", b"{}", "i"),
         (b"g/1", b"{", "i"),
         (b"g/1", None, None),
-        (b"team/checkout/7", told(checkout())[0].value, "i"),
-        (b"team/checkout/1", told(checkout())[0].value, None),
-        (b"team/checkout/1", told(checkout())[0].value[:-1] + b',"x":"\xff"}', "i"),
+        (b"team/checkout/7", episode_records(checkout())[0].value, "i"),
+        (b"team/checkout/1", episode_records(checkout())[0].value, None),
+        (b"team/checkout/1", episode_records(checkout())[0].value[:-1] + b',"x":"\xff"}', "i"),
     ],
 )
 def test_invalid_story_is_skipped(history: History, key: bytes, value: bytes | None, ce_id: str | None) -> None:
@@ -176,7 +176,7 @@ def test_failed_transaction_publishes_nothing(history: History, monkeypatch: pyt
 
 
 def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None:
-    first, second = (record.episode for record in told(checkout()))
+    first, second = (record.episode for record in episode_records(checkout()))
     ahead = msgspec.structs.replace(first, opened_at=first.opened_at + 1000 * 31_557_600_000)
     with opened(tmp_path) as history:
         history.append([story(ahead), story(second, offset=1)])
@@ -189,7 +189,7 @@ def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None
 
 
 def test_forgotten_group_starts_again_at_episode_one(history: History) -> None:
-    first, second = (record.episode for record in told(checkout()))
+    first, second = (record.episode for record in episode_records(checkout()))
     again = msgspec.structs.replace(first, opened_at=second.updated_at + 1)
     history.append([story(first), story(second, offset=1), story(again, offset=2)])
     assert history.current_stories.newest[GROUP].opened_at == again.opened_at
@@ -216,7 +216,7 @@ def test_damage_is_reported(tmp_path: Path) -> None:
 
 
 def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
-    earlier, later = (record.episode for record in told(checkout()))
+    earlier, later = (record.episode for record in episode_records(checkout()))
     last = later if over else msgspec.structs.replace(later, closed_at=None, status="settling")
     return [
         story(msgspec.structs.replace(earlier, downtime=first, closed_at=None, status="settling")),

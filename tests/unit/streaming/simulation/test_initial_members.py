@@ -11,7 +11,7 @@ from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario, parse_scenario
 from streaming.simulation.results import simulation_document as as_json
 from streaming.simulation.scenario import InvalidScenario
-from tests.support.machines import after, played, told
+from tests.support.machines import after, played, round_summary
 
 _BEGIN = 600_000
 
@@ -45,7 +45,7 @@ def test_initial_members_behave_like_joined_ones(protocol: str, assignor: str, *
     joins = [{"at": 0, "join": name, **more} for name, more in clients.items()]
     whole = _played({"topics": topics, "events": joins + _changes(_BEGIN)}, protocol, assignor)
     first = [one for one in whole["rounds"] if one["at"] < _BEGIN]
-    settled, last = after(first[-1]), told(first[-1])[0]
+    settled, last = after(first[-1]), round_summary(first[-1])[0]
     members = {name: {"owned": settled[name], **more} for name, more in clients.items()}
 
     begun = _played(
@@ -53,7 +53,9 @@ def test_initial_members_behave_like_joined_ones(protocol: str, assignor: str, *
     )
 
     later = [one for one in whole["rounds"] if one["at"] >= _BEGIN]
-    assert [(told(one), one["members"]) for one in begun["rounds"]] == [(told(one), one["members"]) for one in later]
+    assert [(round_summary(one), one["members"]) for one in begun["rounds"]] == [
+        (round_summary(one), one["members"]) for one in later
+    ]
 
 
 def _played(document: dict[str, Any], protocol: str, assignor: str) -> dict[str, Any]:

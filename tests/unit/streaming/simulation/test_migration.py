@@ -10,7 +10,7 @@ from streaming.simulation.forecast import simulate_cost, ways
 from streaming.simulation.live_group import LiveMember
 from streaming.simulation.migration import parse_targets, plan_migration, recent_steps
 from streaming.simulation.parse import parse_scenario
-from tests.support.compacted import checkout, told
+from tests.support.compacted import checkout, episode_records
 from tests.unit.streaming.simulation.test_baseline import group, member
 
 RESTART = RollingRestart(parallel=1, down_ms=3000, between_ms=27_000)
@@ -160,7 +160,7 @@ def test_json_output_of_a_migration() -> None:
 
 
 def test_stories_are_listed_newest_first() -> None:
-    known = [one.episode for one in told(checkout())]
+    known = [one.episode for one in episode_records(checkout())]
     assert [recent_step.kind for recent_step in recent_steps(known)] == ["rolling-restart"]
     happened = [(recent_step, None) for recent_step in recent_steps(known)]
     (found,) = plan_migration(group(*two()), ["static"], happened=happened)["happened"]

@@ -12,15 +12,15 @@ from streaming.simulation.changes import BEGIN_MS, NoForecast
 from streaming.simulation.forecast import forecast_change
 from streaming.simulation.past_episode import find_episode, forecast_past_episode, past_change
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import checkout, told
+from tests.support.compacted import checkout, episode_records
 
 
 def episodes(builder: DiffBuilder) -> list[Episode]:
-    return [one.episode for one in told(builder)]
+    return [one.episode for one in episode_records(builder)]
 
 
 def rounds(builder: DiffBuilder, episode: Episode) -> list[Diff]:
-    by_id = dict(builder.told)
+    by_id = dict(builder.diffs)
     return [by_id[one] for one in episode.rounds]
 
 
@@ -121,8 +121,8 @@ def test_episode_is_replayed_as_it_happened() -> None:
 
 def test_migration_is_replayed_as_a_migration() -> None:
     builder = checkout()
-    ce_id, last = builder.told[-1]
-    builder.told[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))
+    ce_id, last = builder.diffs[-1]
+    builder.diffs[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))
     assert played_again(builder, kind="protocol-migration") is not None
 
 

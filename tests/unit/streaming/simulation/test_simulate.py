@@ -13,7 +13,7 @@ from streaming.simulation.ready_scenarios import READY_SCENARIOS, load_ready_sce
 from streaming.simulation.results import simulation_document as as_json
 from streaming.simulation.results import simulations_document
 from streaming.simulation.scenario import InvalidScenario
-from tests.support.machines import after, scenario, told
+from tests.support.machines import after, round_summary, scenario
 
 CONTRACT = scenario(
     "t0: 6, t1: 3",
@@ -108,7 +108,7 @@ def test_joins_in_the_initial_delay_are_one_generation() -> None:
         f"  - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
     )
     rounds = as_json(run_scenario(load_scenario(text), "eager"))["rounds"]
-    assert [told(one) for one in rounds] == [
+    assert [round_summary(one) for one in rounds] == [
         (1, 1, "member.joined", ["c0", "c500", "c2500", "c5000"]),
         (2, 1, "member.joined", ["c20000"]),
     ]
@@ -120,7 +120,7 @@ def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
         short = as_json(run_scenario(load_scenario(text % 20_000), protocol))
         assert [one for one in short["rounds"] if one["at"] > 60_000] == [], protocol
         assert short["longestGapMs"] >= 20_000
-    kinds = [told(one)[2] for one in as_json(run_scenario(load_scenario(text % 70_000), "eager"))["rounds"]]
+    kinds = [round_summary(one)[2] for one in as_json(run_scenario(load_scenario(text % 70_000), "eager"))["rounds"]]
     assert kinds == ["member.joined", "member.fenced", "member.joined"]
 
 
@@ -144,7 +144,10 @@ def test_duplicate_instance_id_fences_the_earlier_member() -> None:
     )
     answer = as_json(run_scenario(load_scenario(text), "eager"))
     # No rebalance for the replacement; in the next round the new process owns the partitions.
-    assert [told(one)[2:] for one in answer["rounds"]] == [("member.joined", ["c1", "c2"]), ("member.joined", ["c4"])]
+    assert [round_summary(one)[2:] for one in answer["rounds"]] == [
+        ("member.joined", ["c1", "c2"]),
+        ("member.joined", ["c4"]),
+    ]
     assert answer["rounds"][1]["members"]["c9"]["owned"] == {"t": [2, 3]}
     assert "c2" not in answer["rounds"][1]["members"]
 

@@ -23,12 +23,12 @@ def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, told: int)
 def test_static_member_back_before_its_leave_was_alive() -> None:
     driver = Driver("consumer", topics(t=2))
     client = Client("a", ("t",), "i-a")
-    driver.tell(Start(0, (client,)))
+    driver.apply(Start(0, (client,)))
     driver.until(61_000)
-    driver.tell(ShutDown(61_000, ("a",)))
+    driver.apply(ShutDown(61_000, ("a",)))
     (ended,) = (
         output.event
-        for output in driver.tell(Start(61_000, (client,)))
+        for output in driver.apply(Start(61_000, (client,)))
         if isinstance(output, After) and isinstance(output.event, Expired)
     )
     timing = driver.machine.setup.timing

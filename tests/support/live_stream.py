@@ -40,7 +40,7 @@ def _may_end(state: EpisodeState) -> bool:
     return not (state.waiting or state.awaited or state.rebalancing or cost_of_episode(state)[1])
 
 
-class Following:
+class LiveStream:
     """A context manager that follows a membership topic from its beginning, as the stream does.
 
     It reads in a thread of its own: a timer counts from the moment when a heartbeat is read.
