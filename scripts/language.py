@@ -46,11 +46,18 @@ SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standi
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
 _SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
+_UNIT_TESTS = tuple(
+    f"tests/unit/streaming/{name}/"
+    for name in ("cli", "collect", "episodes", "freshness", "kafka", "monitor", "simulation")
+)
 ENFORCED = {
     "test-name": ("tests/",),
-    "module-name": (*_SCRIPTS, "assignors/", "streaming/"),
+    "local-name": _UNIT_TESTS,
+    "module-name": (*_SCRIPTS, *_UNIT_TESTS, "assignors/", "streaming/"),
+    "name": _UNIT_TESTS,
     "public-name": (
         *_SCRIPTS,
+        *_UNIT_TESTS,
         "assignors/",
         *(f"streaming/{name}/" for name in ("advice", "cli", "collect", "demo", "explain", "incidents", "kafka")),
         *(
@@ -59,7 +66,8 @@ ENFORCED = {
         ),
         "streaming/simulation/",
     ),
-    "riddle": (*_SCRIPTS, "assignors/", "streaming/"),
+    "riddle": (*_SCRIPTS, *_UNIT_TESTS, "assignors/", "streaming/"),
+    "speech": _UNIT_TESTS,
 }
 TEST_NAME_LENGTH = 60
 #: First words, and other words, that make a test's name unclear.

@@ -63,10 +63,10 @@ def test_all_groups_for_programs(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("advise", "--all", "--json", "--fail-on", "info")
 
     assert (status, errors) == (1, "")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert {(advice["groupId"], advice["severity"]) for advice in found} == {("checkout", "info")}
-    assert {advice["rule"] for advice in found} >= {"cooperative-assignor", "consumer-protocol"}
-    assert set(found[0]) == {
+    documents = [json.loads(line) for line in out.splitlines()]
+    assert {(advice["groupId"], advice["severity"]) for advice in documents} == {("checkout", "info")}
+    assert {advice["rule"] for advice in documents} >= {"cooperative-assignor", "consumer-protocol"}
+    assert set(documents[0]) == {
         *("rule", "groupId", "severity", "evidence", "change", "saving", "confidence"),
         *("title", "client", "settings", "unsure", "episodes", "docs"),
     }

@@ -133,10 +133,10 @@ def test_every_protocol(run: Run) -> None:
         "members": [{"memberId": "c1", "topics": ["t", "unknown"]}],
     }
     done = run("assign", stdin=lines(zookeeper, consumer))
-    found = parsed_lines(done.stdout)
+    parsed = parsed_lines(done.stdout)
     assert done.returncode == 0
-    assert sorted(found[0]["assignment"]) == ["c1-0", "c1-1"]
-    assert found[1] == {"assignment": {"c1": {"t": [0, 1]}}}
+    assert sorted(parsed[0]["assignment"]) == ["c1-0", "c1-1"]
+    assert parsed[1] == {"assignment": {"c1": {"t": [0, 1]}}}
 
 
 def test_reasons_are_added(run: Run) -> None:

@@ -30,8 +30,8 @@ def test_every_member_is_present() -> None:
 
 
 def test_explained() -> None:
-    found = assignment_answer(line(assignor="range"), explained=True)
-    assert found["members"]["a"] == {
+    response = assignment_answer(line(assignor="range"), explained=True)
+    assert response["members"]["a"] == {
         "owned": {"t": [0, 3]},
         "revoked": {"t": [3]},
         "assigned": {"t": [1]},
@@ -67,9 +67,9 @@ def test_unknown_names() -> None:
 
 
 def test_side_by_side() -> None:
-    found = comparison_answer(line())["compared"]
-    assert list(found) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
-    assert found["range"] == {
+    compared = comparison_answer(line())["compared"]
+    assert list(compared) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
+    assert compared["range"] == {
         "assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}},
         "revoked": 2,
         "assigned": 2,
@@ -78,7 +78,7 @@ def test_side_by_side() -> None:
         "most": 2,
         "least": 2,
     }
-    assert {name: assignment_answer["moved"] for name, assignment_answer in found.items()} == {
+    assert {name: assignment_answer["moved"] for name, assignment_answer in compared.items()} == {
         "range": 2,
         "roundrobin": 2,
         "sticky": 0,
@@ -94,11 +94,11 @@ def test_order_of_owned_partitions_does_not_matter() -> None:
 def test_comparison_shows_the_error_of_an_assignor() -> None:
     members = [{"memberId": "a", "streams": {"t": 1, "u": 1}}, {"memberId": "b", "streams": {"t": 1}}]
     topics = {"t": {"partitions": 2}, "u": {"partitions": 1}}
-    found = comparison_answer(line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members))[
+    compared = comparison_answer(line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members))[
         "compared"
     ]
-    assert found["roundrobin"]["error"]["type"] == "InvalidGroup"
-    assert found["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
+    assert compared["roundrobin"]["error"]["type"] == "InvalidGroup"
+    assert compared["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
 
 
 def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bool = False) -> bytes:
@@ -120,24 +120,26 @@ def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bo
     ],
 )
 def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[str, list[int]]]) -> None:
-    found = assignment_answer(shrunk(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True)
-    assert found["assignment"] == answered
+    response = assignment_answer(shrunk(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True)
+    assert response["assignment"] == answered
     assert {
         "rule": "no-such-partition",
         "topic": "t",
         "partitions": (7, 8, 9),
         "why": "t has 3 partitions: dropped",
-    } in found["members"]["c1"]["decisions"]
+    } in response["members"]["c1"]["decisions"]
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None:
     line = shrunk(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
-    found = assignment_answer(line, explained=True)
-    assert found["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}
-    assert [one["why"] for one in found["members"]["c2"]["decisions"] if one["rule"] == "no-such-partition"] == [
-        "t has 3 partitions; this assignor keeps what was owned"
-    ]
+    response = assignment_answer(line, explained=True)
+    assert response["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}
+    assert [
+        decision["why"]
+        for decision in response["members"]["c2"]["decisions"]
+        if decision["rule"] == "no-such-partition"
+    ] == ["t has 3 partitions; this assignor keeps what was owned"]
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])

@@ -17,12 +17,12 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 class OneBroker:
-    given: dict[str, Any] = {}  # noqa: RUF012 - emptied for each test
+    options: dict[str, Any] = {}  # noqa: RUF012 - emptied for each test
     running = True
     bootstrap_servers, log_path, pid = "127.0.0.1:1234", Path("/logs/server.log"), 77
 
-    def __init__(self, **given: Any) -> None:
-        type(self).given = given
+    def __init__(self, **options: Any) -> None:
+        type(self).options = options
 
     def wait(self) -> int:
         return 137
@@ -40,13 +40,13 @@ def short_broker(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
     stop.set()
     monkeypatch.setattr(service, "stop_on_signals", lambda: stop)
     monkeypatch.setattr(broker, "EmbeddedBroker", OneBroker)
-    monkeypatch.setattr(OneBroker, "given", {})
+    monkeypatch.setattr(OneBroker, "options", {})
     return OneBroker
 
 
 def test_without_options_it_is_temporary_and_takes_a_free_port(command: Command, short_broker: type[OneBroker]) -> None:
     assert command("broker") == (0, "Kafka 4.3.1 at 127.0.0.1:1234, log /logs/server.log\n", "")
-    assert short_broker.given == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
+    assert short_broker.options == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
 
 
 def test_each_option_is_handed_on(command: Command, short_broker: type[OneBroker], tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_each_option_is_handed_on(command: Command, short_broker: type[OneBroker
         0,
         {"bootstrapServers": "127.0.0.1:1234", "log": "/logs/server.log", "pid": 77},
     )
-    assert short_broker.given == {
+    assert short_broker.options == {
         "port": 9092,
         "data_dir": tmp_path,
         "version": "3.9.0",
@@ -69,7 +69,7 @@ def test_a_property_without_a_name_or_a_value_is_refused(
     command: Command, short_broker: type[OneBroker], text: str
 ) -> None:
     assert command("broker", "--property", text) == (2, "", f"error: --property {text}: NAME=VALUE is needed\n")
-    assert short_broker.given == {}
+    assert short_broker.options == {}
 
 
 def test_broker_that_ends_by_itself_is_reported(

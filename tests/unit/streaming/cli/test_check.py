@@ -45,8 +45,8 @@ def test_a_violation_is_exit_status_1(run: Run) -> None:
 
 
 def test_bad_lines_win_over_violations(run: Run) -> None:
-    status, found = check(run, EARLY, GROUP, GOOD)
-    assert (status, found[1]) == (
+    status, responses = check(run, EARLY, GROUP, GOOD)
+    assert (status, responses[1]) == (
         2,
         {
             "error": {
@@ -55,7 +55,7 @@ def test_bad_lines_win_over_violations(run: Run) -> None:
             }
         },
     )
-    assert [answer.get("ok") for answer in found] == [False, None, True]
+    assert [answer.get("ok") for answer in responses] == [False, None, True]
 
 
 def test_a_table_for_people(run: Run) -> None:

@@ -94,16 +94,16 @@ def test_polling_collector_filters_groups_and_stops(command: Command, kafka: Mem
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["--by", "guessing"], "'guessing' is not one of 'offsets', 'polling'"),
         (["--by", "polling", "--coordinator-log", "server.log"], "polling sees no generation"),
     ],
 )
-def test_conflicting_options_are_refused(command: Command, kafka: MemoryKafka, words: list[str], says: str) -> None:
+def test_conflicting_options_are_refused(command: Command, kafka: MemoryKafka, words: list[str], message: str) -> None:
     status, out, errors = command("collect", *words)
     assert (status, out) == (2, "")
-    assert says in errors
+    assert message in errors
 
 
 def test_invalid_pattern_is_rejected(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:

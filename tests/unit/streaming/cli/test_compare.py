@@ -30,18 +30,20 @@ def episode(total: Bounds | None, delayed: Bounds | None = None, **fields: int) 
     ],
 )
 def test_only_what_the_bounds_prove_is_better(before: Bounds, after: Bounds | None, better: bool | None) -> None:
-    (line,) = [one for one in figure_changes(episode(before), episode(after)) if one.figure == "totalDowntimeMs"]
+    (line,) = [
+        change for change in figure_changes(episode(before), episode(after)) if change.figure == "totalDowntimeMs"
+    ]
     assert (line.before, line.after, line.better) == (before, after, better)
 
 
 def test_every_figure_is_compared() -> None:
     lines = figure_changes(episode(None, (5, 9), moved=7, rebalances=4), episode(None, (1, 2), moved=8, rebalances=2))
-    found = {line.figure: (line.before, line.after, line.better) for line in lines}
-    assert found["moved"] == ((7, 7), (8, 8), False)
-    assert found["rebalances"] == ((4, 4), (2, 2), True)
-    assert found["delayedMessages"] == ((5, 9), (1, 2), True)
-    assert found["longestDowntimeMs"] == (None, None, None)
-    assert found["durationMs"][2] is None
+    changes = {line.figure: (line.before, line.after, line.better) for line in lines}
+    assert changes["moved"] == ((7, 7), (8, 8), False)
+    assert changes["rebalances"] == ((4, 4), (2, 2), True)
+    assert changes["delayedMessages"] == ((5, 9), (1, 2), True)
+    assert changes["longestDowntimeMs"] == (None, None, None)
+    assert changes["durationMs"][2] is None
 
 
 def test_people_read_words_and_durations() -> None:

@@ -26,12 +26,12 @@ def test_every_setting_as_toml_and_as_json_with_secrets_masked(
     _, shown, errors = command("config", "show", "--config", str(file), "--topic-prefix", "p.")
     assert errors == ""
     assert "hush" not in shown
-    found = tomllib.loads(shown)
-    assert (found["kafka"]["bootstrap_servers"], found["topics"]["prefix"]) == ("k:1", "p.")
+    settings = tomllib.loads(shown)
+    assert (settings["kafka"]["bootstrap_servers"], settings["topics"]["prefix"]) == ("k:1", "p.")
     _, answer, _ = command("config", "show", "--config", str(file), "--topic-prefix", "p.", "--json")
-    assert json.loads(answer) == found | {"notify": [], "slo": []}  # TOML has no empty list of tables
+    assert json.loads(answer) == settings | {"notify": [], "slo": []}  # TOML has no empty list of tables
     expected = load(file, topic_prefix="p.").model_dump(mode="json", exclude_none=True)
-    assert found | {"notify": [], "slo": []} == expected
+    assert settings | {"notify": [], "slo": []} == expected
 
 
 def test_config_check_prints_the_cluster_or_the_first_error(command: Command, kafka: MemoryKafka) -> None:

@@ -31,19 +31,19 @@ def episode(number: int, group: str, days: float, **changes: object) -> Episode:
 @pytest.fixture
 def week(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(EPISODES)
-    for one in (
+    for record in (
         episode(1, "pay", 8, cost=MESSAGES),
         episode(2, "pay", 2, cost=MESSAGES, downtime=STOPPED),
         episode(3, "pay", 1),
         episode(1, "ship", 1, cost=structs.replace(MESSAGES, catch_up_ms=(0, 0))),
     ):
-        kafka.append(EPISODES, encode(one), key=key(one.group_id, one.episode))
+        kafka.append(EPISODES, encode(record), key=key(record.group_id, record.episode))
     return kafka
 
 
 def test_unknown_values_widen_the_bounds() -> None:
-    known, other = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
-    both, partly, none = total_cost([known, other]), total_cost([known, episode(3, "g", 1)]), total_cost([])
+    priced, second = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
+    both, partly, none = total_cost([priced, second]), total_cost([priced, episode(3, "g", 1)]), total_cost([])
     assert (both.delayed_messages, both.worst_delay_ms, both.peak_lag) == ((20, 40), (3000, 4000), (7, 7))
     assert (both.catch_up_ms, both.measured) == ((2000, None), 2)
     assert (partly.delayed_messages, partly.peak_lag, partly.measured) == ((10, None), (7, None), 1)

@@ -22,23 +22,23 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
 
-    def play(**given: Any) -> DemoSummary:
-        found.append(given | {"kept": given["folder"].is_dir()})
+    def play(**options: Any) -> DemoSummary:
+        calls.append(options | {"kept": options["folder"].is_dir()})
         return DemoSummary()
 
     monkeypatch.setattr(runner, "play", play)
-    return found
+    return calls
 
 
 def test_demo_defaults_to_a_minute_on_an_embedded_broker(command: Command, played: list[dict[str, Any]]) -> None:
     status, out, _ = command("demo")
-    (given,) = played
+    (options,) = played
     assert (status, "rounds: none" in out) == (0, True)
-    assert (given["duration"], given["embedded"]) == (60, True)
-    assert given["kept"]
-    assert not given["folder"].exists()
+    assert (options["duration"], options["embedded"]) == (60, True)
+    assert options["kept"]
+    assert not options["folder"].exists()
 
 
 def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -47,12 +47,12 @@ def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]]
         *("--keep", str(tmp_path / "kept"), "--bootstrap-servers", "k:1"),
     )
     assert command("demo", *words) == (0, "", "")
-    (given,) = played
-    assert (given["duration"], given["embedded"]) == (5, False)
-    assert given["keep_running"]
-    assert given["settings"].kafka.bootstrap_servers == "k:1"
-    assert given["folder"].is_relative_to(tmp_path / "kept")
-    assert given["folder"].exists()
+    (options,) = played
+    assert (options["duration"], options["embedded"]) == (5, False)
+    assert options["keep_running"]
+    assert options["settings"].kafka.bootstrap_servers == "k:1"
+    assert options["folder"].is_relative_to(tmp_path / "kept")
+    assert options["folder"].exists()
 
 
 def test_disagreement_gives_a_failing_status(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

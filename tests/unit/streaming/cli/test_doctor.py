@@ -53,8 +53,8 @@ def test_missing_parts_are_named_and_the_status_is_3(command: Command, kafka: Me
     kafka.deny("rebalance.membership", "WRITE")
     status, out, _ = command("doctor", "--json")
     assert status == 3
-    found = [json.loads(line) for line in out.splitlines()]
-    lacking = [(one["check"], one["text"][:60]) for one in found if not one["ok"]]
+    findings = [json.loads(line) for line in out.splitlines()]
+    lacking = [(finding["check"], finding["text"][:60]) for finding in findings if not finding["ok"]]
     user = "cluster 127.0.0.1:9092: user 'ANONYMOUS' may not write topic "
     assert (
         lacking
@@ -79,8 +79,8 @@ def test_topics_without_describe_permission_are_reported(command: Command, kafka
 def test_checkpoint_without_write_permission(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    found = doctor._checkpoint(file)
-    assert (found.ok, found.text) == (False, f"{file}: no folder that this user can write to; choose another")
+    finding = doctor._checkpoint(file)
+    assert (finding.ok, finding.text) == (False, f"{file}: no folder that this user can write to; choose another")
     for names in (["metadata"], ["offsets"]):
         folder = tmp_path / names[0]
         folder.mkdir()
@@ -108,7 +108,7 @@ def test_all_requested_fields_are_present(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("there", "says"),
+    ("there", "text"),
     [
         (
             NATIVE_FUNCTIONS[:-1],
@@ -117,10 +117,10 @@ def test_all_requested_fields_are_present(monkeypatch: pytest.MonkeyPatch) -> No
         ((), "in Python, as the native code is of another release and lacks client_shares, range_target,"),
     ],
 )
-def test_native_code_of_another_release(monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], says: str) -> None:
+def test_native_code_of_another_release(monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], text: str) -> None:
     installed(monkeypatch, *there)
-    found = assignment_code()
-    assert (found.text.startswith(says), found.is_intended) == (True, False)
+    finding = assignment_code()
+    assert (finding.text.startswith(text), finding.is_intended) == (True, False)
 
 
 def test_native_code_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

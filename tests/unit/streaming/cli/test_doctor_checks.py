@@ -16,8 +16,8 @@ from tests.support.offsets_topic import GOLDEN
 
 def test_folder_that_is_no_checkpoint_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
-    found = doctor._checkpoint(tmp_path)
-    assert (found.ok, "has files that are not" in found.text) == (False, True)
+    finding = doctor._checkpoint(tmp_path)
+    assert (finding.ok, "has files that are not" in finding.text) == (False, True)
 
 
 @pytest.mark.parametrize("lacks", ["offsets", "metadata"])
@@ -25,8 +25,8 @@ def test_incomplete_checkpoint_is_rejected(tmp_path: Path, lacks: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
     (tmp_path / lacks).rename(tmp_path / "elsewhere")
-    found = doctor._checkpoint(tmp_path)
-    assert (found.ok, "has files that are not" in found.text) == (False, True)
+    finding = doctor._checkpoint(tmp_path)
+    assert (finding.ok, "has files that are not" in finding.text) == (False, True)
 
 
 def test_new_and_existing_checkpoint_are_valid(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_outgrown_checkpoint_is_valid_and_reported(tmp_path: Path, monkeypatch: 
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
     monkeypatch.setattr(doctor, "outgrown", lambda _: "its state has outgrown its 16 buckets")
-    found = doctor._checkpoint(tmp_path)
-    assert (found.ok, found.text) == (True, f"{tmp_path}: writable, but its state has outgrown its 16 buckets")
+    finding = doctor._checkpoint(tmp_path)
+    assert (finding.ok, finding.text) == (True, f"{tmp_path}: writable, but its state has outgrown its 16 buckets")
 
 
 def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +54,8 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(doctor, "java", without_java)
     monkeypatch.setattr(doctor, "kafka_connector", list)
     monkeypatch.setattr(doctor, "check_reachable", unreachable)
-    found = {finding.check: finding for finding in doctor.run_checks(load(), None)}
-    assert {check: finding.ok for check, finding in found.items()} == {
+    by_check = {finding.check: finding for finding in doctor.run_checks(load(), None)}
+    assert {check: finding.ok for check, finding in by_check.items()} == {
         "java": False,
         "jars": True,
         "spark": True,
@@ -64,7 +64,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
         "permissions": None,
         "topics": None,
     }
-    assert "install one" in found["java"].text
+    assert "install one" in by_check["java"].text
 
 
 def test_missing_native_code_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +81,8 @@ def test_one_wrong_cleanup_policy_fails_the_check(monkeypatch: pytest.MonkeyPatc
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(load(), load().topics.made)
     kafka.topics["rebalance.diffs"].config["cleanup.policy"] = "compact"
-    (found,) = doctor._topics(load())
-    assert (found.ok, found.text.split(";")[0]) == (
+    (finding,) = doctor._topics(load())
+    assert (finding.ok, finding.text.split(";")[0]) == (
         False,
         "topic rebalance.diffs: cleanup.policy is compact, delete is needed",
     )
@@ -95,8 +95,8 @@ def test_missing_optional_permission_is_reported_too(monkeypatch: pytest.MonkeyP
         kafka.create(name)
     assert [finding.ok for finding in doctor._permissions(load())] == [True]
     kafka.deny("rebalance.signs", "READ")
-    (found,) = doctor._permissions(load())
-    assert (found.ok, "may not read topic rebalance.signs, which serve needs" in found.text) == (False, True)
+    (finding,) = doctor._permissions(load())
+    assert (finding.ok, "may not read topic rebalance.signs, which serve needs" in finding.text) == (False, True)
 
 
 GOLDEN_LOG = GOLDEN / "coordinator-4.3.1.log"
@@ -109,18 +109,18 @@ def test_a_broker_s_log_that_is_understood() -> None:
 def test_messages_without_readable_timestamps_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text("10:00 INFO [GroupCoordinator 1]: Stabilized group g generation 1 (__consumer_offsets-7)")
-    found = doctor._coordinator_log(path)
-    assert found.ok is False
-    assert "none of 1 messages has a timestamp that can be read" in found.text
+    finding = doctor._coordinator_log(path)
+    assert finding.ok is False
+    assert "none of 1 messages has a timestamp that can be read" in finding.text
 
 
 def test_unknown_log_is_reported_with_the_known_layouts(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text("GET / 200\n")
-    found = doctor._coordinator_log(path)
-    assert found.ok is False
-    assert "none of 1 lines is a group coordinator's message" in found.text
-    assert "such as: GET / 200" in found.text
+    finding = doctor._coordinator_log(path)
+    assert finding.ok is False
+    assert "none of 1 lines is a group coordinator's message" in finding.text
+    assert "such as: GET / 200" in finding.text
 
 
 def test_non_log_file_is_refused_at_once(tmp_path: Path) -> None:

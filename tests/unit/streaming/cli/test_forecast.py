@@ -49,15 +49,15 @@ def test_for_people_a_row_a_protocol_and_the_sentence(command: Command, live: Me
 
 def test_json_has_the_shape_of_simulate(command: Command, live: MemoryKafka) -> None:
     status, out, _ = command("forecast", "checkout", *ROLLING, "--heartbeat", "1s", "--json")
-    found = json.loads(out)
+    document = json.loads(out)
 
     assert status == 0
-    assert (found["groupId"], found["now"], found["sessionTimeoutMs"]) == ("checkout", "eager", 45_000)
-    assert list(found["protocols"]) == ["eager", "cooperative", "static", "consumer"]
-    eager = found["protocols"]["eager"]
+    assert (document["groupId"], document["now"], document["sessionTimeoutMs"]) == ("checkout", "eager", 45_000)
+    assert list(document["protocols"]) == ["eager", "cooperative", "static", "consumer"]
+    eager = document["protocols"]["eager"]
     assert (eager["rebalances"], eager["roundCount"], len(eager["rounds"])) == (6, 6, 6)
     assert eager["downtime"]["totalMs"] == sum(eager["unavailableMs"]["t"].values())
-    assert any("under KIP-848 1000 ms" in line for line in found["unsure"])
+    assert any("under KIP-848 1000 ms" in line for line in document["unsure"])
 
 
 def test_more_members_and_a_file(command: Command, live: MemoryKafka, tmp_path: Path) -> None:
@@ -82,16 +82,16 @@ def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka
 
     status, out, errors = command("forecast", "pay/out", "--from", "last", "--json")
     assert (status, errors) == (0, "")
-    found = json.loads(out)
-    assert found["change"] == "The rolling-restart of 2023-11-14T22:23:21.000Z (episode 2)"
-    assert found["protocols"]["eager"]["rebalances"] == 4
+    document = json.loads(out)
+    assert document["change"] == "The rolling-restart of 2023-11-14T22:23:21.000Z (episode 2)"
+    assert document["protocols"]["eager"]["rebalances"] == 4
 
     status, _, errors = command("forecast", "pay/out", "--from", "7")
     assert (status, errors) == (2, "error: --from 7: group pay/out has no such episode; there are 1 to 2\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("checkout",), "error: say one of --rolling-restart, --scale, --deploy and --from: what is to change"),
         (("checkout", "--scale", "3"), "error: --scale 3: the group has 3 members; give another number, from 1 up"),
@@ -102,11 +102,11 @@ def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka
     ],
 )
 def test_impossible_forecast_is_refused_with_a_reason(
-    command: Command, live: MemoryKafka, words: tuple[str, ...], said: str
+    command: Command, live: MemoryKafka, words: tuple[str, ...], message: str
 ) -> None:
     status, out, errors = command("forecast", *words)
     assert (status, out) == (2, "")
-    assert errors.startswith(said)
+    assert errors.startswith(message)
     assert errors.count("\n") == 1
 
 

@@ -29,23 +29,23 @@ NOW = ENDED + 60_000
 
 
 def test_groups_are_sorted_and_have_their_newest_episode() -> None:
-    other = DiffBuilder(group_id="a").join("x")
-    found = group_overviews(
-        [latest(checkout()), latest(other)],
-        [*episode_records(checkout()), *episode_records(other, over=False)],
+    second = DiffBuilder(group_id="a").join("x")
+    overviews = group_overviews(
+        [latest(checkout()), latest(second)],
+        [*episode_records(checkout()), *episode_records(second, over=False)],
         [],
         NOW,
     )
-    assert [(one.latest.group_id, one.state, len(one.episodes)) for one in found] == [
+    assert [(overview.latest.group_id, overview.state, len(overview.episodes)) for overview in overviews] == [
         ("a", "settled", 1),
         (GROUP, "settled", 1),
     ]
-    assert found[1].newest is not None
-    assert (found[1].newest.episode, found[1].newest.kind) == (2, "rolling-restart")
+    assert overviews[1].newest is not None
+    assert (overviews[1].newest.episode, overviews[1].newest.kind) == (2, "rolling-restart")
 
 
 def test_first_episode_after_a_reset_is_the_newest() -> None:
-    first, second = (one._replace(written=1) for one in episode_records(checkout()))
+    first, second = (record._replace(written=1) for record in episode_records(checkout()))
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}", written=2)
     assert episode_at(GROUP, [again, second], None, QUIET) is again
     assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].episodes == [again]
@@ -90,20 +90,20 @@ def test_state_without_members_or_episodes() -> None:
 
 
 def test_downtime_today_counts_episodes_with_a_round_today() -> None:
-    found = [
+    records = [
         EpisodeRecord(
-            structs.replace(one.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)),
+            structs.replace(record.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)),
             b"{}",
         )
-        for one in episode_records(checkout())
+        for record in episode_records(checkout())
     ]
     day = 86_400_000
-    yesterdays = structs.replace(found[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
-    (both,) = group_overviews([latest(checkout())], found, [], NOW)
-    (second,) = group_overviews([latest(checkout())], [found[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
-    (tomorrow,) = group_overviews([latest(checkout())], found, [], NOW + day)
+    yesterdays = structs.replace(records[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
+    (both,) = group_overviews([latest(checkout())], records, [], NOW)
+    (second,) = group_overviews([latest(checkout())], [records[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
+    (tomorrow,) = group_overviews([latest(checkout())], records, [], NOW + day)
     assert both.today == Downtime(lower_ms=10, upper_ms=18, total_ms=(10, 18), bounded_ms=18)
-    assert second.today == found[1].episode.downtime
+    assert second.today == records[1].episode.downtime
     assert tomorrow.today is None
     assert json.loads(encode(group_line(both)))["downtimeToday"]["upperMs"] == 18
 
@@ -113,8 +113,8 @@ def test_line_has_the_episode_as_in_the_topic() -> None:
     builder.kind = "connect"
     last = episode_records(builder)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
-    (found,) = group_overviews([latest(builder)], [later], [], NOW)
-    assert encode(group_line(found)) == (
+    (overview,) = group_overviews([latest(builder)], [later], [], NOW)
+    assert encode(group_line(overview)) == (
         b'{"groupId":"team/checkout","kind":"connect","state":"settled","status":"stable","since":%d,"reason":null,'
         b'"awaited":[],"members":3,"lag":null,"downtimeToday":null,"episode":'
         % (last.episode.closed_at or 0)
@@ -126,10 +126,10 @@ def test_line_has_the_episode_as_in_the_topic() -> None:
 def test_open_incidents_are_listed_with_their_group_as_records() -> None:
     wrong = [IncidentRecord(incident, encode(incident)) for incident in FLAPPY_INCIDENTS]
     flappy = latest(DiffBuilder(group_id="flappy").join("a"))
-    found = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
-    assert [[incident.incident.incident for incident in group.incidents] for group in found] == [[3, 2], []]
-    values = b",".join(value for _, value in found[0].incidents)
-    for answer in (group_line(found[0]), group_document(group_overview("flappy", [flappy], [], wrong))):
+    overviews = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
+    assert [[incident.incident.incident for incident in group.incidents] for group in overviews] == [[3, 2], []]
+    values = b",".join(value for _, value in overviews[0].incidents)
+    for answer in (group_line(overviews[0]), group_document(group_overview("flappy", [flappy], [], wrong))):
         assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
     assert group_overview(GROUP, [latest(checkout())], [], wrong).incidents == []
 
@@ -145,10 +145,10 @@ def test_members_are_shown_by_display_name() -> None:
 
 
 def test_member_without_names_is_shown_by_id() -> None:
-    known = structs.replace(
+    assignment = structs.replace(
         latest(DiffBuilder(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}}
     )
-    assert owner_lines(known) == [
+    assert owner_lines(assignment) == [
         OwnerLine(
             member_id="a",
             name="a",
@@ -166,11 +166,11 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
     builder = DiffBuilder()
     for number in range(LAST_EPISODES + 2):
         builder.join(f"m{number}", after=1000)
-    found = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(builder)], episode_records(builder), [])
+    overview = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(builder)], episode_records(builder), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
-    assert [episode.episode.episode for episode in found.episodes] == wanted
-    answer = json.loads(encode(group_document(found)))
-    assert [one["episode"] for one in answer["episodes"]] == wanted
+    assert [episode.episode.episode for episode in overview.episodes] == wanted
+    answer = json.loads(encode(group_document(overview)))
+    assert [row["episode"] for row in answer["episodes"]] == wanted
     assert {name: answer[name] for name in ("groupId", "kind", "state", "protocol", "assignor")} == {
         "groupId": "g",
         "kind": "consumer",
@@ -179,7 +179,7 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
         "assignor": "range",
     }
     assert (answer["generation"], answer["groupEpoch"], answer["timestamp"]) == (12, None, builder.now)
-    assert [one["memberId"] for one in answer["members"]] == sorted(f"m{number}" for number in range(12))
+    assert [row["memberId"] for row in answer["members"]] == sorted(f"m{number}" for number in range(12))
 
 
 def test_deleted_or_unknown_group() -> None:
@@ -207,7 +207,7 @@ def test_unfinished_episode_stays_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "said"),
+    ("at", "time"),
     [
         (STARTED - 1, "22:13:20.999Z: episode 1 began at 2023-11-14T22:13:21.000Z"),
         (
@@ -217,20 +217,21 @@ def test_unfinished_episode_stays_open() -> None:
         (ENDED + QUIET + 1, "22:25:36.001Z: episode 2 ended at 2023-11-14T22:23:36.000Z"),
     ],
 )
-def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, said: str) -> None:
+def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, time: str) -> None:
     with pytest.raises(NoEpisodeThen) as refused:
         episode_at(GROUP, episode_records(checkout()), at, QUIET)
-    assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{said}"
+    assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{time}"
     assert refused.value.exit_status == 1
 
 
 def test_service_level_is_that_of_the_first_match() -> None:
     levels = [ServiceLevel(groups="other", downtime_day_ms=1), ServiceLevel(groups="team/.*", downtime_day_ms=100)]
     downtime = Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
-    found = [
-        EpisodeRecord(structs.replace(one.episode, downtime=downtime), b"{}") for one in episode_records(checkout())
+    records = [
+        EpisodeRecord(structs.replace(record.episode, downtime=downtime), b"{}")
+        for record in episode_records(checkout())
     ]
-    (with_level,) = group_overviews([latest(checkout())], found, [], NOW, levels)
-    (without,) = group_overviews([latest(checkout())], found, [], NOW, levels[:1])
+    (with_level,) = group_overviews([latest(checkout())], records, [], NOW, levels)
+    (without,) = group_overviews([latest(checkout())], records, [], NOW, levels[:1])
     assert group_line(with_level)["slo"].budget_left == (0.82, 0.9)
     assert "slo" not in group_line(without)

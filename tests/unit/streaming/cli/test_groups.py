@@ -133,7 +133,7 @@ def test_a_group_for_programs(command: Command, groups: MemoryKafka) -> None:
         "groupInstanceId": None,
         "owned": {"t": [2, 3]},
     }
-    assert [one["episode"] for one in answer["episodes"]] == [2, 1]
+    assert [row["episode"] for row in answer["episodes"]] == [2, 1]
     assert answer["incidents"] == []
 
 
@@ -143,7 +143,7 @@ def test_open_incidents_newest_first(command: Command, groups: MemoryKafka) -> N
         "stuck since 2023-11-14 22:13:23 UTC  flappy does not settle.",
     ]
     wrong = json.loads(command("group", "flappy", "--json")[1])["incidents"]
-    assert [(one["incident"], one["kind"]) for one in wrong] == [(3, "storm"), (2, "stuck")]
+    assert [(row["incident"], row["kind"]) for row in wrong] == [(3, "storm"), (2, "stuck")]
 
 
 def test_unknown_group_is_reported(command: Command, groups: MemoryKafka) -> None:

@@ -23,14 +23,14 @@ STUCK = incident("team/pay", 7, opened_at=1_700_000_100_000, kind="stuck", story
 @pytest.fixture
 def incidents_topic(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(TOPIC, 2)
-    for place, one in enumerate((STORM, OVER, STUCK)):
-        kafka.append(TOPIC, encode(one), key=key(one.group_id, one.incident), partition=place % 2)
+    for place, record in enumerate((STORM, OVER, STUCK)):
+        kafka.append(TOPIC, encode(record), key=key(record.group_id, record.incident), partition=place % 2)
     return kafka
 
 
 def rows(out: str) -> list[list[str]]:
-    found = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
-    return [row for row in found if row and row[0] in ("checkout", "team/pay")]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    return [row for row in rows if row and row[0] in ("checkout", "team/pay")]
 
 
 def test_for_people_those_that_are_open_the_newest_first(command: Command, incidents_topic: MemoryKafka) -> None:
@@ -52,10 +52,10 @@ def test_for_programs_the_record_a_line(command: Command, incidents_topic: Memor
     assert out.encode().splitlines() == [encode(STUCK), encode(STORM)]
 
 
-@pytest.mark.parametrize(("words", "said"), [((), "no open incidents\n"), (("--all",), "no incidents\n")])
-def test_no_open_incident_is_stated(command: Command, kafka: MemoryKafka, words: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(("words", "output"), [((), "no open incidents\n"), (("--all",), "no incidents\n")])
+def test_no_open_incident_is_stated(command: Command, kafka: MemoryKafka, words: tuple[str, ...], output: str) -> None:
     kafka.create(TOPIC)
-    assert command("incidents", *words) == (0, said, "")
+    assert command("incidents", *words) == (0, output, "")
     assert command("incidents", "--json", *words) == (0, "", "")
 
 

@@ -61,10 +61,10 @@ def test_a_huge_line_is_never_held() -> None:
 
     source = LongLineStream(64 * 1024 * 1024)
     tracemalloc.start()
-    found = list(read_lines(io.BufferedReader(source), 1 << 20))
+    lines = list(read_lines(io.BufferedReader(source), 1 << 20))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found == [None, b"7"]
+    assert lines == [None, b"7"]
     assert peak < 8 * 1024 * 1024
 
 

@@ -43,11 +43,11 @@ def test_for_people_the_way_to_each(command: Command, live: MemoryKafka) -> None
 
 def test_json_output_is_one_object(command: Command, live: MemoryKafka) -> None:
     _, out, _ = command("migrate", "checkout", "--to", "consumer", "--json")
-    found = json.loads(out)
+    document = json.loads(out)
 
-    assert list(found["targets"]) == ["consumer"]
-    assert found["targets"]["consumer"]["steps"][1]["forecast"]["rebalances"] == 4
-    assert found["happened"] == []
+    assert list(document["targets"]) == ["consumer"]
+    assert document["targets"]["consumer"]["steps"][1]["forecast"]["rebalances"] == 4
+    assert document["happened"] == []
 
 
 def test_an_unknown_target(command: Command, live: MemoryKafka) -> None:

@@ -40,7 +40,7 @@ def test_unreadable_durations(wrong: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "milliseconds"),
     [
         ("0", 0),
         ("1700000000123", 1_700_000_000_123),
@@ -51,8 +51,8 @@ def test_unreadable_durations(wrong: str) -> None:
         ("9998-12-31T23:59:59Z", 253_370_764_799_000),
     ],
 )
-def test_times(text: str, found: int) -> None:
-    assert time_ms(text, "--at") == found
+def test_times(text: str, milliseconds: int) -> None:
+    assert time_ms(text, "--at") == milliseconds
 
 
 @pytest.mark.parametrize(

@@ -23,15 +23,15 @@ def records(builder: DiffBuilder) -> list[DiffRecord]:
 def changed_only(record: DiffRecord) -> DiffRecord:
     """Return the diff as written for large groups: only members with a change."""
     diff = record.diff
-    changed = {name: one for name, one in diff.members.items() if one.revoked or one.assigned}
+    changed = {name: member for name, member in diff.members.items() if member.revoked or member.assigned}
     unchanged = len(diff.members) - len(changed)
     return replace(record, diff=msgspec.structs.replace(diff, members=changed, unchanged=unchanged or UNSET))
 
 
 @pytest.mark.parametrize("all_members", [True, False])
 def test_each_move_has_its_time_and_cause(all_members: bool) -> None:
-    found = [record if all_members else changed_only(record) for record in records(checkout("shop"))]
-    (owner,) = partition_owners(found, "t", 2)
+    diffs = [record if all_members else changed_only(record) for record in records(checkout("shop"))]
+    (owner,) = partition_owners(diffs, "t", 2)
     assert (owner.group_id, owner.owners, owner.since) == ("shop", ["pay@h1#2"], START + 616_000)
     assert [(move.before, move.owners, move.cause.kind, move.at - START) for move in owner.moves] == [
         (["web@h1#1=web-0"], ["pay@h1#2"], "member.joined", 616_000),

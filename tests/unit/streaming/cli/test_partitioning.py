@@ -129,6 +129,6 @@ def test_bad_usage(run: Run) -> None:
 
 def test_a_million_keys_through_a_pipe(run: Run) -> None:
     done = run("partition", "--partitions", "12", stdin="".join(f"key-{n}\n" for n in range(1_000_000)))
-    found = done.stdout.splitlines()
-    assert (done.returncode, len(found)) == (0, 1_000_000)
-    assert found[::99_999] == [str(partition_for_key(b"key-%d" % n, 12)) for n in range(0, 1_000_000, 99_999)]
+    partitions = done.stdout.splitlines()
+    assert (done.returncode, len(partitions)) == (0, 1_000_000)
+    assert partitions[::99_999] == [str(partition_for_key(b"key-%d" % n, 12)) for n in range(0, 1_000_000, 99_999)]

@@ -103,13 +103,13 @@ def test_random_answers_repeat_with_a_seed() -> None:
         arguments: Any = {"placer": placer, "seed": 5}
         assert place_replicas("0:a,1:b,2:c", 30, 2, **arguments) == place_replicas("0:a,1:b,2:c", 30, 2, **arguments)
         drawn = [place_replicas("0,1,2,3,4", 1, 1, placer=placer) for _ in range(60)]
-        assert len({leader for found in drawn for (leader,) in found.values()}) > 1
+        assert len({leader for placement in drawn for (leader,) in placement.values()}) > 1
 
 
 def test_striped_places_on_unfenced_brokers_first() -> None:
-    found = place_replicas("0:a,1:a:fenced,2:b", 20, 2, placer="striped", start_partition=7)
-    assert list(found) == list(range(7, 27))
-    assert all(sorted(replicas) == [0, 2] for replicas in found.values())
+    placement = place_replicas("0:a,1:a:fenced,2:b", 20, 2, placer="striped", start_partition=7)
+    assert list(placement) == list(range(7, 27))
+    assert all(sorted(replicas) == [0, 2] for replicas in placement.values())
 
 
 @pytest.mark.parametrize(

@@ -113,22 +113,22 @@ def test_members_are_listed_in_order() -> None:
 
 
 def test_members_have_display_names_and_ids() -> None:
-    one, two, other = ("O4ZHelk8SVWGgq4QmbZ7bg", "zzZHelk8SVWGgq4QmbZ7bg", "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11")
-    left = Evidence(source="log", reason=f"member {one} left the group", member_ids=[one], kind=None)
+    first, two, third = ("O4ZHelk8SVWGgq4QmbZ7bg", "zzZHelk8SVWGgq4QmbZ7bg", "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11")
+    left = Evidence(source="log", reason=f"member {first} left the group", member_ids=[first], kind=None)
     diff = sample(
-        cause=Cause(kind="member.left", member_ids=[one], evidence=[left]),
+        cause=Cause(kind="member.left", member_ids=[first], evidence=[left]),
         members={
             two: change(assigned={"t": [1]}, client_id="orders", client_host="/10.0.0.2"),
-            one: change(present=False, client_id="orders", client_host="/10.0.0.1"),
-            other: change(kept={"t": [0]}, owned={"t": [0]}),
+            first: change(present=False, client_id="orders", client_host="/10.0.0.1"),
+            third: change(kept={"t": [0]}, owned={"t": [0]}),
         },
-        violations=[f"{two} and {other} have t-1"],
+        violations=[f"{two} and {third} have t-1"],
     )
     assert [line.plain.partition("generation 1")[2] or line.plain for line in diff_lines(diff)] == [
         "  orders (10.0.0.1) left",
         "  why: member orders (10.0.0.1) left the group (log)",
         f"  c1-0b9f…           {'':22}  = t 0",
-        f"  orders (10.0.0.1)  {one}  gone",
+        f"  orders (10.0.0.1)  {first}  gone",
         f"  orders (10.0.0.2)  {two}  + t 1",
         "  violation: orders (10.0.0.2) and c1-0b9f… have t-1",
     ]
@@ -152,8 +152,8 @@ def test_topics_show_their_problems() -> None:
         MonitorTopic("wrong", "", "compact", 6, 3, "delete", 1000),
         MonitorTopic("gone", "", "compact"),
     ]
-    found = rows(topic_table(states))
-    assert [row for row in found if row[0] in ("topic", "here", "wrong", "gone")] == [
+    table_rows = rows(topic_table(states))
+    assert [row for row in table_rows if row[0] in ("topic", "here", "wrong", "gone")] == [
         ["topic", "cleanup", "partitions", "replicas", "state"],
         ["here", "delete", "6", "3", "ok"],
         ["wrong", "delete", "6", "3", "wrong cleanup policy"],
@@ -166,8 +166,8 @@ def test_dead_letters_show_position_and_original_record() -> None:
         DeadLetter(1, 7, "MalformedEvent", "no JSON", "m", 3, 99, b"g\xff", b"v", []),
         DeadLetter(0, 0, "", "", "", 0, 0, None, None, []),
     ]
-    found = rows(dead_letter_table(letters))
-    assert [row for row in found if row[0] in ("place", "1:7", "0:0")] == [
+    table_rows = rows(dead_letter_table(letters))
+    assert [row for row in table_rows if row[0] in ("place", "1:7", "0:0")] == [
         ["place", "reason", "message", "read from", "key"],
         ["1:7", "MalformedEvent", "no JSON", "m 3:99", "g\\xff"],
         ["0:0", "", "", "0:0", ""],

@@ -19,16 +19,16 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
     ensure_topics(Settings())
-    one = Log("g")
-    for event in (one.topics(t=2), one.join("c1"), one.join("c2")):
+    log = Log("g")
+    for event in (log.topics(t=2), log.join("c1"), log.join("c2")):
         key, value, headers = codec.encode_event(event)
         kafka.append("rebalance.membership", value, key=key, headers=headers)
     return kafka
 
 
 def test_the_diffs_are_shown_for_programs_and_people(command: Command, log: MemoryKafka) -> None:
-    one = Log("g")
-    expected = diffs(play([one.topics(t=2), one.join("c1"), one.join("c2")])[1])
+    group_log = Log("g")
+    expected = diffs(play([group_log.topics(t=2), group_log.join("c1"), group_log.join("c2")])[1])
     status, out, errors = command("replay", "--json")
     assert (status, errors) == (0, "")
     assert [msgspec.json.decode(line) for line in out.splitlines()] == [

@@ -34,8 +34,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def happened(group: str) -> list[Event]:
-    one = Log(group)
-    return [one.topics(t=4), one.join("c1"), one.join("c2"), one.leave("c1"), one.delete()]
+    log = Log(group)
+    return [log.topics(t=4), log.join("c1"), log.join("c2"), log.leave("c1"), log.delete()]
 
 
 def put(kafka: MemoryKafka, events: Iterable[Event], partition: int) -> None:
@@ -51,13 +51,13 @@ def write(kafka: MemoryKafka, records: Iterable[DiffRecord]) -> None:
 
 
 def test_replay_equals_the_pure_functions(log: MemoryKafka) -> None:
-    found = list(replayed_diffs(SETTINGS))
+    records = list(replayed_diffs(SETTINGS))
     expected = [diff for group in ("g", "h") for diff in diffs(play(happened(group))[1])]
-    assert [record.diff for record in found] == expected
-    assert [(record.partition, record.offset) for record in found] == [
+    assert [record.diff for record in records] == expected
+    assert [(record.partition, record.offset) for record in records] == [
         (partition, offset) for partition in (0, 1) for offset in (1, 2, 3, 4)
     ]
-    assert [msgspec.json.decode(record.value) for record in found] == [
+    assert [msgspec.json.decode(record.value) for record in records] == [
         msgspec.json.decode(msgspec.json.encode(diff)) for diff in expected
     ]
 
@@ -82,9 +82,9 @@ def test_diffs_written_twice_equal_the_replay(log: MemoryKafka) -> None:
 
 def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
     missing, changed, *rest = replayed_diffs(SETTINGS)
-    other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
-    altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
-    extra = DiffRecord("extra", other, msgspec.json.encode(other), 0, 0)
+    altered_diff = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
+    altered = DiffRecord(changed.id, altered_diff, msgspec.json.encode(altered_diff), 0, 0)
+    extra = DiffRecord("extra", altered_diff, msgspec.json.encode(altered_diff), 0, 0)
     write(log, [altered, *rest, extra])
     log.append(SETTINGS.topics.diffs, b"no diff", key=b"g", headers=[("ce_id", b"x")])
     unreadable, *lines = differences(SETTINGS)

@@ -16,15 +16,17 @@ from streaming.settings.config import Settings
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "says"),
+    ("option", "value", "message"),
     [
         ("--trust-header", "X-User", "--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS"),
         ("--trusted-proxy", "10.0.0.1", "--trusted-proxy 10.0.0.1: name the header that it sets with --trust-header"),
     ],
 )
-def test_incomplete_proxy_options_are_rejected_before_start(command: Any, option: str, value: str, says: str) -> None:
+def test_incomplete_proxy_options_are_rejected_before_start(
+    command: Any, option: str, value: str, message: str
+) -> None:
     status, out, err = command("serve", "--bootstrap-servers", "127.0.0.1:1", option, value)
-    assert (status, out, err) == (2, "", f"error: {says}\n")
+    assert (status, out, err) == (2, "", f"error: {message}\n")
 
 
 @pytest.fixture

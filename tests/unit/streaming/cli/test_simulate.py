@@ -64,8 +64,8 @@ def test_invalid_scenario_is_one_line(
     simulate: Simulate, tmp_path: Path, arguments: list[str], stdin: str, message: str
 ) -> None:
     (tmp_path / "latin-1").write_bytes("é: 1".encode("latin-1"))
-    given = [argument.format(folder=tmp_path) for argument in arguments]
-    assert simulate(*given, stdin=stdin) == (2, "", f"error: {message.format(folder=tmp_path)}\n")
+    words = [argument.format(folder=tmp_path) for argument in arguments]
+    assert simulate(*words, stdin=stdin) == (2, "", f"error: {message.format(folder=tmp_path)}\n")
 
 
 def test_unknown_scenario_lists_the_available_ones(simulate: Simulate) -> None:
@@ -95,9 +95,9 @@ def test_the_list_names_every_ready_scenario(simulate: Simulate) -> None:
 
 def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
     lagging = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
-    first, again, other = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
+    first, again, different = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
     assert first == again
-    assert first != other
+    assert first != different
 
 
 def test_the_comparison_is_printed_above_the_rounds(simulate: Simulate) -> None:

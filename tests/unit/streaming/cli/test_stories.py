@@ -41,8 +41,8 @@ def diffs(kafka: MemoryKafka) -> MemoryKafka:
 def both(diffs: MemoryKafka) -> MemoryKafka:
     """Return these diffs and every update of the episodes."""
     diffs.create(EPISODES, 1)
-    for one in updated(checkout()):
-        diffs.append(EPISODES, encode(one), key=key(GROUP, one.episode))
+    for episode in updated(checkout()):
+        diffs.append(EPISODES, encode(episode), key=key(GROUP, episode.episode))
     return diffs
 
 
@@ -53,15 +53,15 @@ def heads(out: str) -> list[str]:
 
 def printed() -> list[str]:
     """Return the lines of the group's stories; an episode that closes without a change keeps its line."""
-    return list(dict.fromkeys(f"{GROUP}  {one.status}  {one.story}" for one in updated(checkout())))
+    return list(dict.fromkeys(f"{GROUP}  {episode.status}  {episode.story}" for episode in updated(checkout())))
 
 
 def test_changed_stories_are_printed_above_their_diffs(command: Command, both: MemoryKafka) -> None:
     status, out, errors = command(*WORDS)
     assert (status, errors) == (0, "")
-    wanted, found = printed(), heads(out)
-    assert found[: len(wanted)] == wanted
-    assert [head.startswith(f"{GROUP} generation") for head in found[len(wanted) :]] == [True] * 5
+    wanted, lines = printed(), heads(out)
+    assert lines[: len(wanted)] == wanted
+    assert [head.startswith(f"{GROUP} generation") for head in lines[len(wanted) :]] == [True] * 5
     again = command("watch", "--from-beginning", "--exit-at-end")[1]
     assert out.endswith(again)
 
@@ -130,8 +130,8 @@ def test_story_published_with_a_diff_is_printed_above_it(
         builder.poll(0.0)
 
         def later() -> None:
-            for one in (first, last):
-                both.append(EPISODES, encode(one), key=key(GROUP, one.episode))
+            for episode in (first, last):
+                both.append(EPISODES, encode(episode), key=key(GROUP, episode.episode))
 
         timer = threading.Timer(0.05, later)
         timer.start()
@@ -151,11 +151,11 @@ UNKNOWN = Freshness(known=False)
 
 
 def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    found = Freshness()
-    told = FreshnessWarnings(lambda _: found)
+    freshness = Freshness()
+    told = FreshnessWarnings(lambda _: freshness)
     said = []
     states = (Freshness(), UNKNOWN, SILENT, SILENT, UNKNOWN, SILENT, AWAY, UNKNOWN, Freshness(), Freshness())
-    for number, found in enumerate(states):  # noqa: B007 - what the function gives
+    for number, freshness in enumerate(states):  # noqa: B007 - what the function gives
         told.poll(2.0 * number, SINCE + 130)
         said += capsys.readouterr().err.splitlines()
     assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in said] == [
@@ -175,8 +175,8 @@ def test_freshness_is_checked_once_a_second(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    ("seconds", "says"),
+    ("seconds", "text"),
     [(-3, "0 s ago"), (59.9, "59 s ago"), (60, "1 min ago"), (3599, "59 min ago"), (7300, "2 h ago"), (2e5, "2 d ago")],
 )
-def test_ages_are_rounded_down(seconds: float, says: str) -> None:
-    assert ago(seconds) == says
+def test_ages_are_rounded_down(seconds: float, text: str) -> None:
+    assert ago(seconds) == text

@@ -25,7 +25,7 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     started: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(job, "run", lambda *given: started.append(given))
+    monkeypatch.setattr(job, "run", lambda *arguments: started.append(arguments))
     return started
 
 
@@ -109,7 +109,11 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:
         asked.append((checkpoint, group))
-        return [one for one in (inspected_group(3, "g"), inspected_group(12, "h")) if group in (None, one.group_id)]
+        return [
+            group_state
+            for group_state in (inspected_group(3, "g"), inspected_group(12, "h"))
+            if group in (None, group_state.group_id)
+        ]
 
     monkeypatch.setattr(state, "inspect", inspect)
     return asked
@@ -139,8 +143,8 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
     asked: list[tuple[Any, ...]] = []
     done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, (9000, 2000), None)
 
-    def resized(*given: Any, dry_run: bool) -> resize.Resized:
-        asked.append((*given, dry_run))
+    def resized(*arguments: Any, dry_run: bool) -> resize.Resized:
+        asked.append((*arguments, dry_run))
         return done
 
     monkeypatch.setattr(resize, "resize", resized)
@@ -174,7 +178,7 @@ def test_archive_is_written_and_reported(command: Command, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("words", [("stream",), ("stream", "resize"), ("stream", "inspect-state"), ("run",)])
 def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
-    """As with an unset shell variable: the checkpoint would be the working directory."""
+    """An unset shell variable gives an empty name: without the check, the working directory would be the checkpoint."""
     status, _, said = command(*words, "--checkpoint", "")
     assert (status, said) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")
 

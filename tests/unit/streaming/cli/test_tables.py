@@ -46,9 +46,9 @@ def test_an_assignment() -> None:
 
 
 def test_reasons() -> None:
-    found = rows(tables.assignment_table(assignment_answer(json.dumps(GROUP).encode(), explained=True)))
+    table_rows = rows(tables.assignment_table(assignment_answer(json.dumps(GROUP).encode(), explained=True)))
     lost = "this assignor doesn't look at what was owned"
-    assert found == [
+    assert table_rows == [
         ["member", "change", "partitions", "why"],
         ["[red]a", "= kept", "t:0", "range: subscriber 1 of 2: 2 each"],
         ["", "+ assigned", "t:1", "range: subscriber 1 of 2: 2 each"],
@@ -78,13 +78,13 @@ def test_reasons_shared_by_topics_are_one_row() -> None:
 
 
 def test_side_by_side() -> None:
-    found = rows(tables.comparison_table(comparison_answer(json.dumps(GROUP).encode())))
-    assert found[:3] == [
+    table_rows = rows(tables.comparison_table(comparison_answer(json.dumps(GROUP).encode())))
+    assert table_rows[:3] == [
         ["member", "range", "roundrobin", "sticky", "cooperative-sticky"],
         ["[red]a", "t:0-1", "t:0,2", "t:0,3", "t:0,3"],
         ["b", "t:2-3", "t:1,3", "t:1-2", "t:1-2"],
     ]
-    assert found[3:] == [
+    assert table_rows[3:] == [
         ["kept", "2", "2", "4", "4"],
         ["revoked", "2", "2", "0", "0"],
         ["assigned", "2", "2", "0", "0"],
@@ -95,8 +95,8 @@ def test_side_by_side() -> None:
 
 
 def test_failed_assignor_is_a_column_with_its_error() -> None:
-    found = comparison_answer(json.dumps(GROUP).encode())
-    columns = dict(found["compared"])
+    response = comparison_answer(json.dumps(GROUP).encode())
+    columns = dict(response["compared"])
     columns["sticky"] = {"error": {"type": "InvalidGroup", "message": "why"}}
     table = rows(tables.comparison_table({"compared": columns}))
     assert [row[3] for row in table if row[0] in ("moved", "kept", "error")] == ["", "", "why"]
@@ -104,8 +104,8 @@ def test_failed_assignor_is_a_column_with_its_error() -> None:
 
 
 def test_a_placement() -> None:
-    found = place_replicas("0,1,2", 2, 3, start_index=0)
-    assert rows(tables.placement_table({str(p): r for p, r in found.items()})) == [
+    placement = place_replicas("0,1,2", 2, 3, start_index=0)
+    assert rows(tables.placement_table({str(p): r for p, r in placement.items()})) == [
         ["partition", "leader", "replicas"],
         ["0", "0", "0, 1, 2"],
         ["1", "1", "1, 2, 0"],
@@ -113,8 +113,8 @@ def test_a_placement() -> None:
 
 
 def test_a_check() -> None:
-    found = check(b'{"brokers": "0,1", "placement": {"0": [0], "1": [0]}}')
-    assert rows(tables.check_table(found)) == [
+    violations = check(b'{"brokers": "0,1", "placement": {"0": [0], "1": [0]}}')
+    assert rows(tables.check_table(violations)) == [
         ["result", "details"],
         ["violations", ""],
         ["even-replicas", "broker 0 has 2, broker 1 0"],

@@ -19,7 +19,10 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Return the log of group ``g``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s, deleted at 5 s."""
+    """Return the log of group ``g``.
+
+    The topic exists at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s; the group is deleted at 5 s.
+    """
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
     ensure_topics(settings)
     g = Log("g")

@@ -36,21 +36,21 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
 def document(command: Command, *words: str) -> dict[str, Any]:
     status, out, errors = command("what-if", "checkout", "--json", *words)
     assert (status, errors) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    return found
+    answer: dict[str, Any] = json.loads(out)
+    return answer
 
 
 def test_json_has_every_protocol_and_the_requested_one(command: Command, live: MemoryKafka) -> None:
-    found = document(command, "--add", "1", "--partitions", "t=6")
-    assert (found["groupId"], found["protocol"], found["assignor"], found["generation"]) == (
+    answer = document(command, "--add", "1", "--partitions", "t=6")
+    assert (answer["groupId"], answer["protocol"], answer["assignor"], answer["generation"]) == (
         "checkout",
         "classic",
         "range",
         7,
     )
-    assert found["partitions"] == {"t": 6}
-    assert [found["names"][one] for one in found["added"]] == ["new-1"]
-    ways = [(one["protocol"], one["assignor"], one["own"], one["chosen"]) for one in found["answers"]]
+    assert answer["partitions"] == {"t": 6}
+    assert [answer["names"][member_id] for member_id in answer["added"]] == ["new-1"]
+    ways = [(way["protocol"], way["assignor"], way["own"], way["chosen"]) for way in answer["answers"]]
     assert ways == [
         ("eager", "range", True, True),
         ("eager", "roundrobin", False, False),
@@ -59,8 +59,8 @@ def test_json_has_every_protocol_and_the_requested_one(command: Command, live: M
         ("consumer", "uniform", False, False),
         ("consumer", "range", False, False),
     ]
-    own = found["answers"][0]
-    assert {found["names"][one]: share for one, share in own["assignment"].items()} == {
+    own = answer["answers"][0]
+    assert {answer["names"][member_id]: share for member_id, share in own["assignment"].items()} == {
         "new-1": {"t": [0, 1]},
         "pay-1": {"t": [2, 3]},
         "pay-2": {"t": [4, 5]},
@@ -97,7 +97,7 @@ def test_a_pipeline_can_set_a_limit(command: Command, live: MemoryKafka, most: s
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--add", "0"), "--add 0: give a name, or how many, 1 to 10000"),
         (("--partitions", "t"), "--partitions t: give TOPIC=N, N from 1 to 1000000"),
@@ -109,17 +109,19 @@ def test_a_pipeline_can_set_a_limit(command: Command, live: MemoryKafka, most: s
         (("--subscribe", "u", "--subscribe", "w"), "--subscribe w: the monitor was not told how many"),
     ],
 )
-def test_impossible_change_is_one_line(command: Command, live: MemoryKafka, words: tuple[str, ...], said: str) -> None:
+def test_impossible_change_is_one_line(
+    command: Command, live: MemoryKafka, words: tuple[str, ...], message: str
+) -> None:
     status, out, errors = command("what-if", "checkout", *words)
     assert (status, out) == (2, "")
-    assert said in errors
+    assert message in errors
     assert errors.count("\n") == 1
 
 
 def test_unsubscribed_topics_are_known_from_the_log(command: Command, live: MemoryKafka) -> None:
-    found = document(command, "--subscribe", "u")
-    assert found["partitions"] == {"u": 3}
-    assert sorted(found["answers"][0]["assignment"].values(), key=str) == [{"u": [0, 1]}, {"u": [2]}]
+    answer = document(command, "--subscribe", "u")
+    assert answer["partitions"] == {"u": 3}
+    assert sorted(answer["answers"][0]["assignment"].values(), key=str) == [{"u": [0, 1]}, {"u": [2]}]
 
 
 def test_unknown_group(command: Command, live: MemoryKafka) -> None:

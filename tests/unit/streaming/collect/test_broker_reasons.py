@@ -65,24 +65,30 @@ def test_other_events_are_unchanged(log: GroupReasons) -> None:
 
 
 def test_files_are_followed(tmp_path: Path) -> None:
-    one, other = tmp_path / "1.log", tmp_path / "2.log"
-    one.write_text("")
-    other.write_text("")
-    reasons = BrokerReasons((one, other))
+    first, second = tmp_path / "1.log", tmp_path / "2.log"
+    first.write_text("")
+    second.write_text("")
+    reasons = BrokerReasons((first, second))
     assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == []
-    other.write_text(LEFT)
+    second.write_text(LEFT)
     reasons.read()
     assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == [LOGGED]
     reasons.close()
 
 
 def test_reasons_of_broken_generations_belong_to_the_next() -> None:
-    other = structs.replace(LOGGED, member_ids=["n"])
+    other_item = structs.replace(LOGGED, member_ids=["n"])
     log = read_lines(
         [*LEFT.splitlines(), *LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines()]
     )
-    found = {after: evidence_of(add_reasons(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
-    assert found == {None: [other], 6: [other], 5: [other], 4: [LOGGED, other], 3: [LOGGED, other]}
+    evidence = {after: evidence_of(add_reasons(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
+    assert evidence == {
+        None: [other_item],
+        6: [other_item],
+        5: [other_item],
+        4: [LOGGED, other_item],
+        3: [LOGGED, other_item],
+    }
 
 
 def test_a_log_that_is_not_understood_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

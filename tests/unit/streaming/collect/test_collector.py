@@ -82,13 +82,13 @@ class Collecting:
 
 def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
     """Return type and value of each membership event, group after group, each in order."""
-    found = []
+    events = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         headers = dict(message.headers() or [])
         if (headers["ce_type"] or b"").decode() in STATE_TYPES:
             continue
-        found.append(((headers["ce_type"] or b"").decode(), json.loads(message.value() or b"null")))
-    return sorted(found, key=lambda one: one[1]["groupId"])
+        events.append(((headers["ce_type"] or b"").decode(), json.loads(message.value() or b"null")))
+    return sorted(events, key=lambda event: event[1]["groupId"])
 
 
 def recorded(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dict[str, str]]]:
@@ -101,12 +101,12 @@ def recorded(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dic
 
 
 def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dict[str, str]]]:
-    found = []
+    records = []
     for message in kafka.records(TOPIC):
         headers = {name: (data or b"").decode() for name, data in message.headers() or []}
         if headers["ce_type"] not in (*STATE_TYPES, *without):
-            found.append((message.key() or b"", message.value() or b"", headers))
-    return sorted(found, key=lambda one: one[0])
+            records.append((message.key() or b"", message.value() or b"", headers))
+    return sorted(records, key=lambda record: record[0])
 
 
 @pytest.mark.parametrize("logged", [False, True])
@@ -116,8 +116,8 @@ def test_collector_publishes_the_recorded_events(kafka: MemoryKafka, logged: boo
     logs = [GOLDEN / "coordinator-4.3.1.log"] if logged else []
     with Collecting(settings(), *logs) as collector:
         eventually(lambda: collector.has_read(kafka))
-    found = published(kafka, "topic.partitions_changed")
-    assert found == sorted(recorded(logged=logged, alive=alive), key=lambda one: one[0])
+    events = published(kafka, "topic.partitions_changed")
+    assert events == sorted(recorded(logged=logged, alive=alive), key=lambda record: record[0])
 
 
 def test_partition_counts_precede_the_snapshot(kafka: MemoryKafka) -> None:
@@ -171,7 +171,7 @@ def test_position_beyond_a_truncated_end_hides_no_record(kafka: MemoryKafka, cap
 
 def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
-    number = max(range(len(logs)), key=lambda one: logs[one].end)
+    number = max(range(len(logs)), key=lambda log: logs[log].end)
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         read = logs[number].end
@@ -195,14 +195,14 @@ def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> No
 
 
 def test_group_that_was_empty_for_a_while_is_published_again(kafka: MemoryKafka) -> None:
-    one, nobody = (next(row for row in captured()[4] if row.offset == offset) for offset in (1, 36))
+    owned, nobody = (next(row for row in captured()[4] if row.offset == offset) for offset in (1, 36))
     living(kafka)
 
     def kinds() -> list[str]:
         return [kind for kind, _ in published_events(kafka)]
 
     def comes_again() -> bool:
-        for row in (nobody, one):
+        for row in (nobody, owned):
             seen = kinds().count("group.observed")
             kafka.append(OFFSETS_TOPIC, row.value, key=row.key, partition=4)
             eventually(lambda seen=seen: kinds().count("group.observed") > seen)

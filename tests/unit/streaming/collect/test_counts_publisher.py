@@ -65,11 +65,11 @@ def published_counts(
 ) -> list[Any]:
     """Return partition counts, and all other events as they arrived, without events of the cluster."""
     groups = None if subscriptions is None else snapshots(subscriptions())
-    found = made.with_counts(items, None if groups is None else lambda: groups, away=away)
+    outcomes = made.with_counts(items, None if groups is None else lambda: groups, away=away)
     return [
-        one if (how_many := counts(one)) is None else how_many
-        for one in found
-        if not (isinstance(one, Event) and isinstance(one.data, ClusterObserved))
+        outcome if (how_many := counts(outcome)) is None else how_many
+        for outcome in outcomes
+        if not (isinstance(outcome, Event) and isinstance(outcome.data, ClusterObserved))
     ]
 
 

@@ -41,15 +41,15 @@ def ended(
     holdings = PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 1, last_commit, 7)
-    found = departure_evidence(before, now, holdings, surely_alive_ms)
-    assert all(item.member_ids == ["b"] for item in found)
-    return (found[0].kind, found[0].reason) if found else None
+    evidence = departure_evidence(before, now, holdings, surely_alive_ms)
+    assert all(item.member_ids == ["b"] for item in evidence)
+    return (evidence[0].kind, evidence[0].reason) if evidence else None
 
 
 def kind(*times: int, **fields: Any) -> str | None:
-    found = ended(*times, **fields)
-    assert found is not None
-    return found[0]
+    departure = ended(*times, **fields)
+    assert departure is not None
+    return departure[0]
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_migrating_classic_member_names_its_session_timeout() -> None:
 
 
 def test_member_with_partitions_to_release_may_be_fenced() -> None:
-    found = ended(2000, 2001, protocol="consumer", pending_revocation={"t": [2]})
+    departure = ended(2000, 2001, protocol="consumer", pending_revocation={"t": [2]})
 
-    assert found is not None
-    assert found[0] == UNSURE
-    assert found[1].endswith("it still had partitions to give up: can't tell a crash from a leave")
+    assert departure is not None
+    assert departure[0] == UNSURE
+    assert departure[1].endswith("it still had partitions to give up: can't tell a crash from a leave")
 
 
 def test_the_latest_of_its_commits_counts() -> None:

@@ -25,18 +25,18 @@ NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 
 
 def fold(rows: list[RawRecord], partition: int = 4) -> list[Outcome]:
-    one = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__)
-    return [item for row in rows for item in one.add(row)] + one.settle()
+    folded = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__)
+    return [item for row in rows for item in folded.add(row)] + folded.settle()
 
 
 def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
     """Return a reader that stopped there, and the events that it read."""
-    one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
-    return one, [item for row in rows[:stop] for item in one.add(row)]
+    folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
+    return folded, [item for row in rows[:stop] for item in folded.add(row)]
 
 
 def generation(offset: int, number: int, assigned: dict[str, dict[str, list[int]]], at: int | None = None) -> RawRecord:
-    members = {member: (log.subscription(["t"]), log.assignment(given)) for member, given in assigned.items()}
+    members = {member: (log.subscription(["t"]), log.assignment(share)) for member, share in assigned.items()}
     return RawRecord(4, offset, at or offset * 1000, log.group_key("g"), log.group_value(number, members))
 
 
@@ -140,8 +140,8 @@ def test_the_log_alone_decides_wherever_reading_stops() -> None:
     rows = log.captured()[4]
     whole = fold(rows)
     for stop in range(0, len(rows), 7):
-        one, before = stopped(rows, stop)
-        after = [item for row in rows[stop:] for item in one.add(row)] + one.settle()
+        folded, before = stopped(rows, stop)
+        after = [item for row in rows[stop:] for item in folded.add(row)] + folded.settle()
         assert before + after == whole
         assert before == whole[: len(before)]
 
@@ -201,10 +201,10 @@ def refused_assignment(offset: int, number: int) -> RawRecord:
 
 
 def test_bad_assignment_costs_only_its_record() -> None:
-    other = generation(2, 1, {"x": {"t": [0]}})._replace(key=log.group_key("other"))
+    other_group = generation(2, 1, {"x": {"t": [0]}})._replace(key=log.group_key("other"))
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
-        other,
+        other_group,
         RawRecord(4, 3, 3000, log.commit_key("g", "t", 1), log.commit_value(3000)),
         refused_assignment(4, 2),
         generation(5, 2, {"x": {"t": [0]}})._replace(key=log.group_key("other")),
@@ -239,12 +239,12 @@ def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
         RawRecord(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
         generation(3, 1, {"m": {"t": [0]}})._replace(key=log.group_key("other")),
     ]
-    one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
+    folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
 
-    out = [item for row in rows for item in one.add(row)] + one.settle()
+    out = [item for row in rows for item in folded.add(row)] + folded.settle()
 
     assert [event.id for event in events(out)] == ["4:3"]
-    assert {group: subscribed(snapshot) for group, snapshot in one.snapshots().items()} == {"other": {"t"}}
+    assert {group: subscribed(snapshot) for group, snapshot in folded.snapshots().items()} == {"other": {"t"}}
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1, 2**62])
@@ -289,9 +289,9 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
         generation(9, 3, {"a": {"t": [0, 1]}}),
         commit(10, 10_000, 0, 40),
     ]
-    found = [event for event in events(fold(rows)) if isinstance(event.data, PartitionsStopped)]
-    assert [event.id for event in found] == ["4:5/stopped/1", "4:8/stopped/2", "4:10/stopped/3"]
-    assert [event.data for event in found] == [
+    stops = [event for event in events(fold(rows)) if isinstance(event.data, PartitionsStopped)]
+    assert [event.id for event in stops] == ["4:5/stopped/1", "4:8/stopped/2", "4:10/stopped/3"]
+    assert [event.data for event in stops] == [
         PartitionsStopped(
             group_id="g",
             timestamp=3000,
@@ -315,8 +315,8 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
         ),
     ]
     for stop in range(len(rows)):  # a reader that resumes at the open offset publishes the same
-        one, before = stopped(rows, stop)
-        place = one.open_offset
+        folded, before = stopped(rows, stop)
+        place = folded.open_offset
         again = [item for item in fold(rows) if place is None or item.record.offset >= place]
         if place is not None:
             assert events([*before, *again]) == events(fold(rows))
@@ -367,8 +367,8 @@ def led(row: RawRecord, epoch: int) -> RawRecord:
 def test_overtaken_first_generation_is_that_of_a_new_group() -> None:
     share = {"m1": {"t": [0]}}
     empty = generation(1, 0, {})
-    (found,) = fold([empty, generation(2, 2, share)])
-    assert [item.kind for item in observed(found).evidence] == [GROUP_CREATED]
+    (outcome,) = fold([empty, generation(2, 2, share)])
+    assert [item.kind for item in observed(outcome).evidence] == [GROUP_CREATED]
     for rows in ([generation(2, 2, share)], [empty, generation(2, 1, share)]):
         assert observed(fold(rows)[-1]).evidence == []
     later = fold([empty, generation(2, 2, share), generation(3, 3, share)])[-1]
@@ -386,11 +386,11 @@ def test_overtaken_first_generation_is_that_of_a_new_group() -> None:
     ],
 )
 def test_new_partition_leader_is_reported(epochs: tuple[int, ...], at: int, *, moved: bool) -> None:
-    one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
-    first, other, second = epochs
-    found = one.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
-    found += one.add(led(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), other))
-    found += one.add(led(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
-    found += one.settle()
-    kinds = [item.kind for item in observed(found[-1]).evidence]
+    folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
+    first, third, second = epochs
+    outcomes = folded.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
+    outcomes += folded.add(led(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), third))
+    outcomes += folded.add(led(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
+    outcomes += folded.settle()
+    kinds = [item.kind for item in observed(outcomes[-1]).evidence]
     assert (COORDINATOR_MOVED in kinds) is moved

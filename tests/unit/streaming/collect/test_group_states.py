@@ -49,7 +49,7 @@ class AdminClient:
         if "odd" in group_ids:
             raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "metadata of a client")
         return {
-            group_id: {"error": None, "members": [{"member_id": one} for one in self.members[group_id]]}
+            group_id: {"error": None, "members": [{"member_id": member_id} for member_id in self.members[group_id]]}
             for group_id in group_ids
         }
 
@@ -80,9 +80,9 @@ def test_groups_of_all_brokers_with_members_of_classic_ones(client: type[AdminCl
     client.groups = {1: [group("a"), group("unwanted")], 2: [group("b", "Reconciling", "consumer")]}
     client.members = {"a": ["m", "n"]}
     with states() as listed:
-        found = listing(listed)
-    assert found.complete
-    assert found.groups == {
+        listed_states = listing(listed)
+    assert listed_states.complete
+    assert listed_states.groups == {
         "a": ListedGroup("PreparingRebalance", frozenset({"m", "n"})),
         "b": ListedGroup("Reconciling"),
     }

@@ -30,7 +30,7 @@ class Restart:
 
     def __init__(self, members: int, every_ms: int) -> None:
         ids = topic_ids(SHARE, Random(7))
-        self.names = {one: f"topic-{number}" for number, one in enumerate(ids)}
+        self.names = {topic_id: f"topic-{number}" for number, topic_id in enumerate(ids)}
         self.topics = dict.fromkeys(self.names.values(), members)
         group = Coordinated("g", members, dict.fromkeys(ids, members), self.names)
         self.rows: list[RawRecord] = []
@@ -42,20 +42,20 @@ class Restart:
         return Fold("collector", 0, self.names.__getitem__)
 
     def published(self, fold: Fold) -> list[Event]:
-        found = [one for row in self.rows for one in fold.add(row)]
-        return events([*found, *fold.settle(), *fold.flush()])
+        outcomes = [outcome for row in self.rows for outcome in fold.add(row)]
+        return events([*outcomes, *fold.settle(), *fold.flush()])
 
     def diffs(self) -> list[Diff]:
         topics = Log("g").topics(**self.topics)
         return diffs(play([topics, *self.published(self.fold())])[1])
 
 
-def events(found: list[Outcome]) -> list[Event]:
-    return [outcome.event for outcome in found if isinstance(outcome, CollectedEvent)]
+def events(outcomes: list[Outcome]) -> list[Event]:
+    return [outcome.event for outcome in outcomes if isinstance(outcome, CollectedEvent)]
 
 
-def views(found: list[Event]) -> Iterator[GroupObserved]:
-    for event in found:
+def views(events: list[Event]) -> Iterator[GroupObserved]:
+    for event in events:
         assert isinstance(event.data, GroupObserved)
         yield event.data
 
@@ -79,18 +79,18 @@ def test_a_large_group_in_flux_is_published_once_a_second(every_ms: int) -> None
     assert shown[-1].timestamp == restart.rows[-1].timestamp
     (*_, last) = restart.diffs()
     there = [member for member in last.members if last.members[member].present]
-    assert [len(holds(last)[one]) for one in there] == [SHARE] * 300
+    assert [len(holds(last)[member_id]) for member_id in there] == [SHARE] * 300
 
 
 def test_snapshots_depend_on_the_times_of_records_alone() -> None:
     restart = Restart(300, 40)
-    fold, found = restart.fold(), list[Outcome]()
+    fold, outcomes = restart.fold(), list[Outcome]()
     whole = restart.published(restart.fold())
     for row, after in zip(restart.rows, [*restart.rows[1:], None], strict=True):
-        found += fold.add(row)
+        outcomes += fold.add(row)
         if after is None or after.timestamp != row.timestamp:  # the source reached the end of the partition
-            found += fold.settle()
-    assert events([*found, *fold.flush()]) == whole
+            outcomes += fold.settle()
+    assert events([*outcomes, *fold.flush()]) == whole
 
 
 @pytest.mark.parametrize("flushed", [False, True])
@@ -98,12 +98,12 @@ def test_restarted_collector_publishes_pending_snapshot_once(flushed: bool) -> N
     restart = Restart(300, 40)
     for at in range(2400, len(restart.rows), 7):
         fold = restart.fold()
-        found = [one for row in restart.rows[:at] for one in fold.add(row)] + fold.settle()
+        outcomes = [outcome for row in restart.rows[:at] for outcome in fold.add(row)] + fold.settle()
         if flushed:
-            found += fold.flush()
+            outcomes += fold.flush()
         again = restart.fold()
         again.start, again.held_at_start = at, fold.holds
-        found += [one for row in restart.rows for one in again.add(row)] + again.settle() + again.flush()
-        ids = [event.id for event in events(found)]
+        outcomes += [outcome for row in restart.rows for outcome in again.add(row)] + again.settle() + again.flush()
+        ids = [event.id for event in events(outcomes)]
         assert len(set(ids)) == len(ids)
-        assert list(views(events(found)))[-1].timestamp == restart.rows[-1].timestamp
+        assert list(views(events(outcomes)))[-1].timestamp == restart.rows[-1].timestamp

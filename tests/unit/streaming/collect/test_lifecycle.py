@@ -64,21 +64,21 @@ def test_a_collector_reconnects_until_it_is_stopped(times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "says"),
+    ("code", "error", "message"),
     [
         (KafkaError._TIMED_OUT, ClusterUnavailable, "memory:1: x; started again, the collector goes on where it"),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, NotAllowed, "cluster memory:1: x"),
     ],
 )
 def test_a_client_error_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception], says: str
+    monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception], message: str
 ) -> None:
     MemoryKafka(monkeypatch)
 
     def collect() -> None:
         raise KafkaException(KafkaError(code, "x"))
 
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         OneCollector(threading.Event(), collect).run()
 
 

@@ -31,10 +31,10 @@ def stop(partitions: list[int], before: int, **after: Any) -> Stop:
     return Stop(partitions={"t": partitions}, resumed_before=before, **after)
 
 
-def committed(known: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
+def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
     """Return partition, time and offset of each commit; commits arrive when they are sent."""
     return [
-        known.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
+        owners.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
         for partition, at, offset in commits
     ]
 
@@ -55,45 +55,45 @@ def holding(protocol: str | None = "range") -> PartitionOwners:
 
 @pytest.mark.parametrize("protocol", ["range", None, "my-own"])
 def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
-    known = holding(protocol)
-    known.observe(view(4000, 2, {"a": [0], "b": [1]}, protocol))
-    assert committed(known, (0, 4500, 20)) == [False]
-    assert committed(known, (0, 5000, 25), (1, 5000, 25), (0, 6000, 30)) == [True, True, False]
-    assert known.resumed() == {2: [stop([0], 5000, stopped_after=3000), stop([1], 5000, stopped_after=3100)]}
-    assert known.resumed() == {}
+    owners = holding(protocol)
+    owners.observe(view(4000, 2, {"a": [0], "b": [1]}, protocol))
+    assert committed(owners, (0, 4500, 20)) == [False]
+    assert committed(owners, (0, 5000, 25), (1, 5000, 25), (0, 6000, 30)) == [True, True, False]
+    assert owners.resumed() == {2: [stop([0], 5000, stopped_after=3000), stop([1], 5000, stopped_after=3100)]}
+    assert owners.resumed() == {}
 
 
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "uniform"])
 def test_other_protocols_use_the_next_members_partitions(protocol: str) -> None:
-    known = holding(protocol)
-    known.observe(view(4000, 2, {"a": [], "b": [1]}, protocol))
-    assert committed(known, (0, 4010, 22)) == [False]  # the last owner's commit when it gave the partition up
-    known.observe(view(4100, 3, {"a": [], "b": [1, 0]}, protocol))
-    assert committed(known, (1, 5000, 90), (0, 5000, 25)) == [False, True]
-    assert known.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}
+    owners = holding(protocol)
+    owners.observe(view(4000, 2, {"a": [], "b": [1]}, protocol))
+    assert committed(owners, (0, 4010, 22)) == [False]  # the last owner's commit when it gave the partition up
+    owners.observe(view(4100, 3, {"a": [], "b": [1, 0]}, protocol))
+    assert committed(owners, (1, 5000, 90), (0, 5000, 25)) == [False, True]
+    assert owners.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}
 
 
 def test_later_round_without_the_partition_has_no_effect() -> None:
-    known = holding("uniform")
-    known.observe(view(4000, 2, {"b": [0, 1]}, "uniform"))
-    known.observe(view(4100, 3, {"b": [0, 1], "c": []}, "uniform"))
-    assert committed(known, (0, 5000, 25)) == [True]
-    assert known.resumed() == {2: [stop([0], 5000, stopped_after=3000)]}
+    owners = holding("uniform")
+    owners.observe(view(4000, 2, {"b": [0, 1]}, "uniform"))
+    owners.observe(view(4100, 3, {"b": [0, 1], "c": []}, "uniform"))
+    assert committed(owners, (0, 5000, 25)) == [True]
+    assert owners.resumed() == {2: [stop([0], 5000, stopped_after=3000)]}
 
 
 def test_a_static_member_under_a_new_id_had_stopped() -> None:
-    known = holding()
-    known.observe(view(4000, 1, {"a-2": [0], "b": [1]}))
-    assert committed(known, (1, 5000, 25), (0, 5000, 25)) == [False, True]
-    assert known.resumed() == {1: [stop([0], 5000, stopped_after=3000)]}
+    owners = holding()
+    owners.observe(view(4000, 1, {"a-2": [0], "b": [1]}))
+    assert committed(owners, (1, 5000, 25), (0, 5000, 25)) == [False, True]
+    assert owners.resumed() == {1: [stop([0], 5000, stopped_after=3000)]}
 
 
 def test_rounds_without_commit_in_between_are_one_gap() -> None:
-    known = holding()
-    known.observe(view(4000, 2, {"a": [0, 1]}))
-    known.observe(view(4100, 3, {"a": [0], "b": [1]}))
-    committed(known, (0, 5000, 25))
-    assert known.resumed() == {3: [stop([0], 5000, stopped_after=3000)]}
+    owners = holding()
+    owners.observe(view(4000, 2, {"a": [0, 1]}))
+    owners.observe(view(4100, 3, {"a": [0], "b": [1]}))
+    committed(owners, (0, 5000, 25))
+    assert owners.resumed() == {3: [stop([0], 5000, stopped_after=3000)]}
 
 
 def test_without_two_commits_before_only_the_end_is_known() -> None:
@@ -106,33 +106,33 @@ def test_without_two_commits_before_only_the_end_is_known() -> None:
 
 
 def test_backward_commit_is_the_new_base() -> None:
-    known = holding()
-    known.observe(view(4000, 2, {"a": [0], "b": [1]}))
-    assert committed(known, (0, 5000, 3), (0, 6000, 3), (0, 7000, 4)) == [False, False, True]
+    owners = holding()
+    owners.observe(view(4000, 2, {"a": [0], "b": [1]}))
+    assert committed(owners, (0, 5000, 3), (0, 6000, 3), (0, 7000, 4)) == [False, False, True]
 
 
 def test_a_commit_that_was_removed_is_forgotten() -> None:
-    known = holding()
-    assert not known.commit("t", 0, None)
-    known.observe(view(4000, 2, {"a": [0], "b": [1]}))
-    assert committed(known, (0, 5000, 3), (0, 6000, 4)) == [False, True]
-    assert known.resumed() == {2: [stop([0], 6000)]}
+    owners = holding()
+    assert not owners.commit("t", 0, None)
+    owners.observe(view(4000, 2, {"a": [0], "b": [1]}))
+    assert committed(owners, (0, 5000, 3), (0, 6000, 4)) == [False, True]
+    assert owners.resumed() == {2: [stop([0], 6000)]}
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1])
 def test_time_out_of_range_is_no_evidence(timestamp: int) -> None:
-    known = holding()
-    assert committed(known, (1, timestamp, 30)) == [False]
-    known.observe(view(4000, 2, {"a": [0], "b": [1]}))
-    assert committed(known, (0, timestamp, 99), (1, 5000, 31)) == [False, True]
-    assert known.resumed() == {2: [stop([1], 5000, stopped_after=3100)]}
+    owners = holding()
+    assert committed(owners, (1, timestamp, 30)) == [False]
+    owners.observe(view(4000, 2, {"a": [0], "b": [1]}))
+    assert committed(owners, (0, timestamp, 99), (1, 5000, 31)) == [False, True]
+    assert owners.resumed() == {2: [stop([1], 5000, stopped_after=3100)]}
 
 
 def test_nobodys_commits_are_nobodys() -> None:
-    known = holding()
-    assert not known.commit("t", 7, 5000, 1)
-    known.observe(view(4000, 2, {}))
-    assert committed(known, (0, 5000, 99)) == [False]
+    owners = holding()
+    assert not owners.commit("t", 7, 5000, 1)
+    owners.observe(view(4000, 2, {}))
+    assert committed(owners, (0, 5000, 99)) == [False]
 
 
 def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
@@ -147,20 +147,20 @@ def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
 
 def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:
     """A broker outage from 3.2 s to 33 s, and the commits that waited for its end."""
-    known = holding()
-    assert known.commit("t", 0, 33_000, 25, sent_after=3100) is False
-    known.observe(view(33_500, 2, {"a": [0], "b": [1]}))
-    assert committed(known, (0, 34_000, 30)) == [True]
-    assert known.resumed() == {2: [stop([0], 34_000, stopped_after=3100)]}
+    owners = holding()
+    assert owners.commit("t", 0, 33_000, 25, sent_after=3100) is False
+    owners.observe(view(33_500, 2, {"a": [0], "b": [1]}))
+    assert committed(owners, (0, 34_000, 30)) == [True]
+    assert owners.resumed() == {2: [stop([0], 34_000, stopped_after=3100)]}
 
 
 def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
-    known = holding()
-    known.observe(view(4000, 2, {}))
-    assert committed(known, (0, 20_000, 500)) == [False]
-    known.observe(view(32_000, 3, {"c": [0, 1]}))
-    assert committed(known, (0, 33_000, 510)) == [True]
-    assert known.resumed() == {3: [stop([0], 33_000, stopped_after=3000)]}
+    owners = holding()
+    owners.observe(view(4000, 2, {}))
+    assert committed(owners, (0, 20_000, 500)) == [False]
+    owners.observe(view(32_000, 3, {"c": [0, 1]}))
+    assert committed(owners, (0, 33_000, 510)) == [True]
+    assert owners.resumed() == {3: [stop([0], 33_000, stopped_after=3000)]}
 
 
 class TestCoordinatorActivity:

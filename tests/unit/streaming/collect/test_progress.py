@@ -40,12 +40,12 @@ def test_an_event_holds_offsets_and_lost_records() -> None:
 
 def times(schedule: SampleSchedule, committed: dict[Any, int], ends: dict[Any, int], until: int) -> list[int]:
     """Return the seconds in which the group is sampled."""
-    found = []
+    moments = []
     for now in range(until):
         if schedule.due(lambda: ["g"], now):
-            found.append(now)
+            moments.append(now)
             schedule.sampled("g", committed, ends, now)
-    return found
+    return moments
 
 
 def test_a_group_in_flux_is_sampled_every_second_then_less_often() -> None:
@@ -72,9 +72,9 @@ def test_groups_that_never_commit_are_not_followed_until_they_do() -> None:
 
 def test_a_group_at_rest_is_sampled_once_a_minute() -> None:
     schedule = SampleSchedule(60)
-    found = times(schedule, {A: 9}, {A: 9}, 400)
-    assert len(found) == 6
-    assert {b - a for a, b in pairwise(found)} == {60}
+    moments = times(schedule, {A: 9}, {A: 9}, 400)
+    assert len(moments) == 6
+    assert {b - a for a, b in pairwise(moments)} == {60}
 
 
 def test_a_sample_joins_commits_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:

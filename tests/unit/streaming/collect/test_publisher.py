@@ -60,7 +60,7 @@ def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka) -> N
     taking = Publisher(SETTINGS, "group", lambda: False)
     bad = RejectedRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
     written = taking.publish([event(1), bad, event(2)], place(10))
-    assert [(one.topic, one.dead) for one in written] == [
+    assert [(record.topic, record.dead) for record in written] == [
         (TOPIC, False),
         (SETTINGS.topics.dead_letters, True),
         (TOPIC, False),

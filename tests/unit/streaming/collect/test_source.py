@@ -54,33 +54,33 @@ def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 3)
     put(kafka, 0, 1)
     put(kafka, 2, partition=2)
-    with reading() as one:
-        first = one.read(settle_seconds=60)
+    with reading() as source:
+        first = source.read(settle_seconds=60)
         assert (first.records, first.behind, first.lag) == (3, 0, 0)
         assert [item.record.offset for item in first.outcomes] == [0]
         # The last record of each partition is kept back until its millisecond is over.
         assert first.place == ResumePoint({0: 1, 2: 0}, "group")
-        second = one.read(settle_seconds=0)
+        second = source.read(settle_seconds=0)
         assert (second.records, second.place.offsets) == (0, {0: 2, 2: 1})
         assert sorted(item.record.partition for item in second.outcomes) == [0, 2]
-        assert {group: subscribed(view) for group, view in one.snapshots().items()} == {"g": {"t"}}
+        assert {group: subscribed(view) for group, view in source.snapshots().items()} == {"g": {"t"}}
         put(kafka, 3)
-        assert one.read(settle_seconds=0).records == 1
+        assert source.read(settle_seconds=0).records == 1
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, more: int) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0)
-    key, other = commit_key("g", "t", 0), commit_key("other", "t", 0)
+    key, other_key = commit_key("g", "t", 0), commit_key("other", "t", 0)
     kafka.append(OFFSETS_TOPIC, commit_value(500, offset=6), key=key, timestamp=500)
     put(kafka, 2)
-    for at, of, offset in ((3000, other, 6), (3000, key, 6), (4000, key, 7), (4000, other, 7)):
+    for at, of, offset in ((3000, other_key, 6), (3000, key, 6), (4000, key, 7), (4000, other_key, 7)):
         kafka.append(OFFSETS_TOPIC, commit_value(at, offset=offset), key=of, timestamp=at)
     for at in (4500,)[:more]:
-        kafka.append(OFFSETS_TOPIC, commit_value(at), key=other, timestamp=at)
-    with reading() as one:
-        batches = [one.read(60), one.read(0)]
+        kafka.append(OFFSETS_TOPIC, commit_value(at), key=other_key, timestamp=at)
+    with reading() as source:
+        batches = [source.read(60), source.read(0)]
     told = [[(type(item.event.data), item.record.offset) for item in batch.outcomes] for batch in batches]
     first = [(GroupObserved, 0), (GroupObserved, 2)]
     stopped = [(PartitionsStopped, 5)]
@@ -100,9 +100,9 @@ def test_records_of_the_last_millisecond_wait_for_the_next_read(lag: int, behind
 def test_read_takes_2000_records_and_waits_for_the_first(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     asked: list[tuple[int, float]] = []
-    with reading() as one:
+    with reading() as source:
         monkeypatch.setattr(kafka.consumers[-1], "consume", lambda *how: asked.append(how) or [])
-        one.read()
+        source.read()
     assert asked == [(2000, 0.05)]
 
 
@@ -111,27 +111,27 @@ def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypat
     put(kafka, 0, 1, 2)
     kafka.mark(OFFSETS_TOPIC)
     monkeypatch.setattr(source, "_BATCH", 2)
-    with reading() as one:
-        assert [(batch.lag, batch.behind) for batch in (one.read(), one.read())] == [(2, 1), (0, 0)]
+    with reading() as reader:
+        assert [(batch.lag, batch.behind) for batch in (reader.read(), reader.read())] == [(2, 1), (0, 0)]
 
 
 def test_partition_that_ends_before_its_position_is_no_lag(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
-    with reading() as one:
-        assert one.read().lag == 0
+    with reading() as source:
+        assert source.read().lag == 0
         monkeypatch.setattr(
             kafka.topics[OFFSETS_TOPIC].logs[0], "entries", kafka.topics[OFFSETS_TOPIC].logs[0].entries[:1]
         )
-        assert one.read().lag == 0
+        assert source.read().lag == 0
 
 
 def test_stored_offset_is_resumed(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     kafka.committed["group", OFFSETS_TOPIC, 0] = 2
-    with reading() as one:
-        batches = [one.read(60), one.read(0)]
+    with reading() as source:
+        batches = [source.read(60), source.read(0)]
         assert [item.record.offset for batch in batches for item in batch.outcomes] == [2]
         assert [batch.place.offsets for batch in batches] == [{0: 2}, {0: 3}]
 
@@ -139,8 +139,8 @@ def test_stored_offset_is_resumed(kafka: MemoryKafka) -> None:
 def test_cluster_without_any_group_is_awaited(kafka: MemoryKafka) -> None:
     stop = threading.Event()
     threading.Timer(0.3, lambda: kafka.create(OFFSETS_TOPIC, 2)).start()
-    with reading() as one:
-        assert one.read(0).behind == 0
+    with reading() as source:
+        assert source.read(0).behind == 0
     kafka.delete(OFFSETS_TOPIC)
     stop.set()
     with reading(stop) as none:
@@ -187,13 +187,13 @@ def test_awaited_metadata_is_requested_five_times_a_second(
 def test_loading_coordinator_is_awaited(kafka: MemoryKafka, code: int) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     kafka.fail("committed", KafkaError(code, "loading"))
-    with reading() as one:
-        assert one.read(0).behind == 0
+    with reading() as source:
+        assert source.read(0).behind == 0
     stop = threading.Event()
     stop.set()
     kafka.fail("committed", KafkaError(code, "loading"))
-    with reading(stop) as other:  # without assigned partitions it looks up no position
-        assert other.read(0).records == 0
+    with reading(stop) as second:  # without assigned partitions it looks up no position
+        assert second.read(0).records == 0
 
 
 def test_other_errors_end_the_source_at_once(kafka: MemoryKafka) -> None:
@@ -206,13 +206,13 @@ def test_other_errors_end_the_source_at_once(kafka: MemoryKafka) -> None:
 
 def test_fatal_errors_are_raised_and_others_logged(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
-    with reading() as one:
+    with reading() as source:
         kafka.deliver_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
-        one.read()
+        source.read()
         assert caplog.messages == ["__consumer_offsets: away"]
         kafka.deliver_error(KafkaError(KafkaError._FATAL, "no more", True))
         with pytest.raises(ClusterUnavailable, match="__consumer_offsets: no more"):
-            one.read()
+            source.read()
 
 
 def test_client_that_gets_nothing_is_replaced(
@@ -221,14 +221,14 @@ def test_client_that_gets_nothing_is_replaced(
     monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0)
-    with reading() as one:
-        assert one.read(0).records == 1
+    with reading() as source:
+        assert source.read(0).records == 1
         deaf = kafka.consumers[-1]
         monkeypatch.setattr(deaf, "_one", lambda: None)
         put(kafka, 1)
-        found: list[int] = []
-        eventually(lambda: found.extend(item.record.offset for item in one.read(0).outcomes) or found)
-        assert (found, deaf.closed) == ([1], True)
+        offsets: list[int] = []
+        eventually(lambda: offsets.extend(item.record.offset for item in source.read(0).outcomes) or offsets)
+        assert (offsets, deaf.closed) == ([1], True)
     said = "__consumer_offsets: nothing arrives although there is more: a new client"
     assert caplog.messages == [said]
 
@@ -237,15 +237,15 @@ def test_unresponsive_leader_makes_the_source_outdated(kafka: MemoryKafka, monke
     monkeypatch.setattr(metadata, "_EVERY_SECONDS", 0.0)
     monkeypatch.setattr(metadata, "_CURRENT_SECONDS", 0.05)
     kafka.create(OFFSETS_TOPIC, 1)
-    with reading() as one:
-        eventually(lambda: one.read(0).up_to_date)
+    with reading() as source:
+        eventually(lambda: source.read(0).up_to_date)
         kafka.fail("list_offsets", *[KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader")] * 1000)
-        eventually(lambda: not one.read(0).up_to_date)
+        eventually(lambda: not source.read(0).up_to_date)
 
 
 def test_calls_that_block_the_interpreter_are_not_repeated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
-    with reading() as one:
+    with reading() as source:
 
         def never(*_: object, **__: object) -> None:
             raise AssertionError("waits for librdkafka while it holds the interpreter lock")
@@ -253,4 +253,4 @@ def test_calls_that_block_the_interpreter_are_not_repeated(kafka: MemoryKafka, m
         for call in ("get_watermark_offsets", "consumer_group_metadata", "position"):
             monkeypatch.setattr(kafka.consumers[-1], call, never, raising=False)
         put(kafka, 0)
-        assert one.read(0).records == 1
+        assert source.read(0).records == 1

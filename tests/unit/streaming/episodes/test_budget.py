@@ -45,5 +45,5 @@ def test_downtime_is_taken_from_the_budget(
     ],
 )
 def test_the_longest_delay_is_compared(delays: list[Bounds | None], delay: Bounds, met: bool | None) -> None:
-    budget = error_budget([episode((0, 0), one) for one in delays], None, 1000)
+    budget = error_budget([episode((0, 0), bounds) for bounds in delays], None, 1000)
     assert (budget.delay_ms, budget.budget_left, budget.met) == (delay, None, met)

@@ -12,7 +12,7 @@ from tests.support.built_diffs import CLOSED, NO_REASON, DiffBuilder
 from tests.support.diff_episodes import episodes
 from tests.unit.streaming.episodes.test_kinds import THREE, last, started
 
-AGAIN = tuple(one.replace("#1", "#2") for one in THREE)
+AGAIN = tuple(member_id.replace("#1", "#2") for member_id in THREE)
 UNREASONED = (
     NO_REASON,
     "explicit `LeaveGroup` request",
@@ -25,16 +25,16 @@ UNREASONED = (
 
 @pytest.mark.parametrize("reason", UNREASONED)
 def test_a_leave_without_a_client_reason_proves_no_restart(reason: str) -> None:
-    one = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
-    assert (one.kind, one.sure) == ("restart", False)
-    assert one.story.startswith("Probably a restart of a, ")
-    assert "exceeded max.poll.interval.ms" in one.evidence[-1].reason
+    episode = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
+    assert (episode.kind, episode.sure) == ("restart", False)
+    assert episode.story.startswith("Probably a restart of a, ")
+    assert "exceeded max.poll.interval.ms" in episode.evidence[-1].reason
 
 
 @pytest.mark.parametrize("reason", [CLOSED, "closed", "leave", "shutdown"])
 def test_member_with_a_closing_reason_restarted(reason: str) -> None:
-    one = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
-    assert (one.kind, one.sure) == ("restart", True)
+    episode = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
+    assert (episode.kind, episode.sure) == ("restart", True)
 
 
 def test_a_commit_before_a_leave_proves_no_restart() -> None:
@@ -45,8 +45,8 @@ def test_a_commit_before_a_leave_proves_no_restart() -> None:
 
 
 def test_another_host_proves_a_restart_without_a_reason() -> None:
-    one = last(started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=NO_REASON).join("orders-0@h7#2"))
-    assert (one.kind, one.sure) == ("restart", True)
+    episode = last(started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=NO_REASON).join("orders-0@h7#2"))
+    assert (episode.kind, episode.sure) == ("restart", True)
 
 
 def test_a_new_member_id_proves_a_restart_under_kip_848() -> None:
@@ -54,8 +54,8 @@ def test_a_new_member_id_proves_a_restart_under_kip_848() -> None:
     builder.protocol = "consumer"
     builder.join("d@h4#1")
     builder.now += 3_600_000
-    one = last(builder.leave("a@h1#1", reason="left the consumer group.").join("a@h1#2"))
-    assert (one.kind, one.sure) == ("restart", True)
+    episode = last(builder.leave("a@h1#1", reason="left the consumer group.").join("a@h1#2"))
+    assert (episode.kind, episode.sure) == ("restart", True)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -66,18 +66,18 @@ def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
     builder.now += 3_600_000
     all_of = (*THREE, "d@h4#1")
     builder.round("group.observed", gone=all_of)
-    one = last(builder.join(*(member.replace("#1", "#2") for member in all_of)))
-    assert (one.kind, one.sure) == ("restart", False)
-    assert "no evidence shows whether members that came back were restarted or crashed" in one.evidence[-1].reason
+    episode = last(builder.join(*(member.replace("#1", "#2") for member in all_of)))
+    assert (episode.kind, episode.sure) == ("restart", False)
+    assert "no evidence shows whether members that came back were restarted or crashed" in episode.evidence[-1].reason
 
 
 def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
     builder = started()
-    for one in THREE:
-        builder.leave(one, reason=NO_REASON, after=10).join(one.replace("#1", "#2"))
-    one = last(builder)
-    assert (one.kind, one.sure) == ("rolling-restart", False)
-    assert one.story.startswith("Probably a rolling restart of 3 members, ")
+    for member_id in THREE:
+        builder.leave(member_id, reason=NO_REASON, after=10).join(member_id.replace("#1", "#2"))
+    episode = last(builder)
+    assert (episode.kind, episode.sure) == ("rolling-restart", False)
+    assert episode.story.startswith("Probably a rolling restart of 3 members, ")
 
 
 MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind=COORDINATOR_MOVED)
@@ -93,22 +93,22 @@ def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> DiffBuilder:
 
 
 def test_all_sessions_that_end_at_once_prove_no_crash() -> None:
-    one = last(expired(moved=False))
-    assert (one.kind, one.sure) == ("unknown", False)
-    assert one.evidence[-1].reason.endswith("the coordinator was unavailable, or all crashed")
+    episode = last(expired(moved=False))
+    assert (episode.kind, episode.sure) == ("unknown", False)
+    assert episode.evidence[-1].reason.endswith("the coordinator was unavailable, or all crashed")
 
 
 def test_all_sessions_ending_with_the_coordinator_are_a_move() -> None:
-    one = last(expired(moved=True))
-    assert (one.kind, one.sure) == ("coordinator-move", True)
-    assert one.story.startswith("Moved to another coordinator, ")
+    episode = last(expired(moved=True))
+    assert (episode.kind, episode.sure) == ("coordinator-move", True)
+    assert episode.story.startswith("Moved to another coordinator, ")
 
 
 def test_a_new_leader_of_the_groups_records_makes_a_move_likely() -> None:
     item = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
-    one = last(started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(item,)))
-    assert (one.kind, one.sure) == ("coordinator-move", False)
-    assert one.story.startswith("Probably moved to another coordinator, ")
+    episode = last(started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(item,)))
+    assert (episode.kind, episode.sure) == ("coordinator-move", False)
+    assert episode.story.startswith("Probably moved to another coordinator, ")
 
 
 def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
@@ -165,16 +165,16 @@ def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]],
     last_life = {0: 1, 1: 1, 2: 1, 3: 0}
     names = "abcd"
     for number, what in steps:
-        one = f"{names[number]}@h{number + 1}#{last_life[number]}"
+        member_id = f"{names[number]}@h{number + 1}#{last_life[number]}"
         if number in lives and what in ("leave", "silent", "fence", "vanish"):
             del lives[number]
             reasons = {"leave": CLOSED, "silent": NO_REASON}
             if what in reasons:
-                builder.leave(one, reason=reasons[what])
+                builder.leave(member_id, reason=reasons[what])
             elif what == "fence":
-                builder.fence(one, reason="heartbeat expiration")
+                builder.fence(member_id, reason="heartbeat expiration")
             else:
-                builder.vanish(one)
+                builder.vanish(member_id)
         elif number not in lives:
             last_life[number] += 1
             lives[number] = last_life[number]

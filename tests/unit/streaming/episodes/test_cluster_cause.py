@@ -62,21 +62,21 @@ def incident(kind: str = "broker-restart", number: int = 7, opened: int = 0, clo
 
 
 def test_a_crash_while_a_broker_was_away_names_it() -> None:
-    found = explain_episode(episode(), [incident()])
-    assert (found.kind, found.sure, found.cause) == ("coordinator-move", False, "(cluster)/7")
-    assert found.story == (
+    explained = explain_episode(episode(), [incident()])
+    assert (explained.kind, explained.sure, explained.cause) == ("coordinator-move", False, "(cluster)/7")
+    assert explained.story == (
         "Broker 1 away: coordinator of 2 groups (cluster incident 7); a-2 departed and came back, "
         "2023-11-14 22:13 UTC: no partition moved."
     )
     why = "incident 7 of the cluster: Broker 1 away: coordinator of 2 groups"
-    assert found.evidence == [Evidence(source="cluster-incident", reason=why)]
-    assert explain_episode(found, [incident(number=8)]) is found
+    assert explained.evidence == [Evidence(source="cluster-incident", reason=why)]
+    assert explain_episode(explained, [incident(number=8)]) is explained
 
 
 def test_members_that_did_not_come_back_stay_lost() -> None:
-    found = explain_episode(episode(members=EpisodeMembers(lost=["a-1"], before=2, after=1)), [incident()])
-    assert (found.kind, found.sure, found.cause) == ("crash", False, "(cluster)/7")
-    assert "(cluster incident 7); a-1 departed, " in found.story
+    explained = explain_episode(episode(members=EpisodeMembers(lost=["a-1"], before=2, after=1)), [incident()])
+    assert (explained.kind, explained.sure, explained.cause) == ("crash", False, "(cluster)/7")
+    assert "(cluster incident 7); a-1 departed, " in explained.story
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,15 @@ def test_members_that_did_not_come_back_stay_lost() -> None:
     ],
 )
 def test_each_cluster_incident_explains_its_effects(about: str, kind: str) -> None:
-    found = explain_episode(episode(kind), [incident(about, closed=0)])
-    assert (found.cause, found.kind) == ("(cluster)/7", "coordinator-move" if about == "coordinator-moved" else kind)
+    explained = explain_episode(episode(kind), [incident(about, closed=0)])
+    assert (explained.cause, explained.kind) == (
+        "(cluster)/7",
+        "coordinator-move" if about == "coordinator-moved" else kind,
+    )
 
 
 @pytest.mark.parametrize(
-    ("about", "told"),
+    ("about", "record"),
     [
         ("broker-restart", episode("restart")),  # its members left cleanly: a deploy at the same time
         ("broker-restart", episode("scale-out")),
@@ -106,8 +109,8 @@ def test_each_cluster_incident_explains_its_effects(about: str, kind: str) -> No
         ("stuck", episode("crash")),
     ],
 )
-def test_other_episodes_keep_their_story(about: str, told: Episode) -> None:
-    assert explain_episode(told, [incident(about)]) is told
+def test_other_episodes_keep_their_story(about: str, record: Episode) -> None:
+    assert explain_episode(record, [incident(about)]) is record
 
 
 def test_an_open_incident_and_late_metadata_explain() -> None:
@@ -122,7 +125,7 @@ def test_incident_that_began_closest_is_chosen() -> None:
 
 def test_records_are_joined_by_group() -> None:
     told = [episode(), structs.replace(episode(), group_id="mail"), episode("scale-out")]
-    records = [EpisodeRecord(one, b"raw", 5) for one in told]
+    records = [EpisodeRecord(record, b"raw", 5) for record in told]
     first, *others = explain_episodes(records, [IncidentRecord(incident(), b"")])
     assert first.episode.cause == "(cluster)/7"
     assert b'"cause":"(cluster)/7"' in first.value

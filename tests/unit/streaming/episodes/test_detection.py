@@ -22,40 +22,42 @@ from tests.unit.streaming.episodes.test_storms import rejoin
 
 def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
     """Return the final incidents of a group, closed ones included."""
-    reader, state, found = GroupReader(), None, IncidentState()
-    notes: list[RoundNote | BounceNote] = [reader.read(*one) for one in builder.diffs]
+    reader, state, incident_state = GroupReader(), None, IncidentState()
+    notes: list[RoundNote | BounceNote] = [reader.read(*step) for step in builder.diffs]
     for note in [*notes, *bounces]:
         step = advance(state, note, QUIET_MS)
         state = step.state
         assert isinstance(state, EpisodeState)
-        found = detect_in_note(found, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None)
-    return [incident_record("g", condition) for condition in found.by_key.values()]
+        incident_state = detect_in_note(
+            incident_state, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None
+        )
+    return [incident_record("g", condition) for condition in incident_state.by_key.values()]
 
 
 def test_rebalances_without_a_named_member_are_counted() -> None:
     builder = started()
     for _ in range(8):
         builder.round("group.observed", after=5)
-    (one,) = incidents(builder)
-    assert (one.kind, one.status, one.member_ids) == ("storm", "open", [])
-    assert one.story.startswith("Rebalances again and again: 8 rebalances without a membership change (since ")
+    (incident,) = incidents(builder)
+    assert (incident.kind, incident.status, incident.member_ids) == ("storm", "open", [])
+    assert incident.story.startswith("Rebalances again and again: 8 rebalances without a membership change (since ")
 
 
 def test_application_that_keeps_requesting_rebalances_is_quoted() -> None:
-    (one,) = incidents(rejoin(started(), "a@h1#1", "app asked", 5))
-    assert "because of a: 5 times, about every 5.0 s, client reason: “app asked” (since " in one.story
-    assert one.evidence[0].reason.endswith("app asked")
+    (incident,) = incidents(rejoin(started(), "a@h1#1", "app asked", 5))
+    assert "because of a: 5 times, about every 5.0 s, client reason: “app asked” (since " in incident.story
+    assert incident.evidence[0].reason.endswith("app asked")
 
 
 def test_members_that_crash_in_turn_are_all_named() -> None:
     builder = started()
     for life in range(1, 5):
-        for one in THREE[:2]:
-            builder.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
-            builder.join(one.replace("#1", f"#{life + 1}"))
-    (one,) = incidents(builder)
-    assert sorted(one.member_ids) == ["a@h1#5", "b@h2#5"]
-    assert "because of a and b" in one.story
+        for member_id in THREE[:2]:
+            builder.fence(member_id.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
+            builder.join(member_id.replace("#1", f"#{life + 1}"))
+    (incident,) = incidents(builder)
+    assert sorted(incident.member_ids) == ["a@h1#5", "b@h2#5"]
+    assert "because of a and b" in incident.story
 
 
 @pytest.mark.parametrize("hosts", [("h9", "h0") * 4, ("h0",) * 8])
@@ -70,17 +72,17 @@ def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[st
         at = builder.now + 5_000 * life
         notes.append(BounceNote(f"b{life}", at, {old: new}, names, 3, "classic", "range", "consumer"))
         old = new
-    (one,) = incidents(builder, notes)
-    assert (one.kind, one.status, one.member_ids) == ("duplicate-instance-id", "open", [old])
-    assert one.sure is (len(set(hosts)) > 1)
-    assert one.story.startswith("i0 rejoined 8 times under new member ids: ")
-    assert ("probably" in one.story) is not one.sure
+    (incident,) = incidents(builder, notes)
+    assert (incident.kind, incident.status, incident.member_ids) == ("duplicate-instance-id", "open", [old])
+    assert incident.sure is (len(set(hosts)) > 1)
+    assert incident.story.startswith("i0 rejoined 8 times under new member ids: ")
+    assert ("probably" in incident.story) is not incident.sure
 
 
 def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     builder = started()
     for life in range(1, 4):
-        rolling(builder, *(one.replace("#1", f"#{life}") for one in THREE), seconds=2)
+        rolling(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE), seconds=2)
     assert incidents(builder) == []
     follows = Evidence(
         source="coordinator-log",
@@ -90,8 +92,8 @@ def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     )
     builder = started()
     builder.protocol = "consumer"
-    for one in THREE[:2]:
-        for kind, ids in (("left", (one,)), ("joined", (one.replace("#1", "#2"),))):
+    for member_id in THREE[:2]:
+        for kind, ids in (("left", (member_id,)), ("joined", (member_id.replace("#1", "#2"),))):
             (builder.leave if kind == "left" else builder.join)(*ids)
             builder.round("member.joined", who=("c@h3#1",), evidence=(follows,))
     assert incidents(builder) == []

@@ -61,20 +61,20 @@ def callback(at: int, number: int, revoked: Holding = NONE, assigned: Holding = 
     )
 
 
-def bounds(known: Outages | None) -> tuple[int, int | None]:
-    found = downtime.downtime(known)
-    assert found is not None
-    return found.lower_ms, found.upper_ms
+def bounds(outages: Outages | None) -> tuple[int, int | None]:
+    total = downtime.downtime(outages)
+    assert total is not None
+    return total.lower_ms, total.upper_ms
 
 
-def after(*told: AssignmentChange | Evidence) -> Outages:
-    known = Outages()
-    for one in told:
-        if isinstance(one, AssignmentChange):
-            known = play(known, one)
+def after(*inputs: AssignmentChange | Evidence) -> Outages:
+    outages = Outages()
+    for item in inputs:
+        if isinstance(item, AssignmentChange):
+            outages = play(outages, item)
         else:
-            learn(known, one, "classic")
-    return known
+            learn(outages, item, "classic")
+    return outages
 
 
 class TestOneRound:
@@ -89,20 +89,20 @@ class TestOneRound:
         assert bounds(after(eager(2, 1000), committed(2, 400, 1700))) == (0, 1300)
 
     def test_the_log_of_the_coordinator_narrows_it(self) -> None:
-        known = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
-        assert bounds(known) == (10, 1100)
+        outages = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
+        assert bounds(outages) == (10, 1100)
 
     def test_log_does_not_bound_when_a_gone_member_stopped(self) -> None:
         lost = change(2, 1000, orphaned=P, assigned=P)
-        known = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
-        assert bounds(known) == (10, 1300)
+        outages = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
+        assert bounds(outages) == (10, 1300)
 
     def test_commits_of_another_round_give_no_bounds(self) -> None:
         assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
 
     def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
-        known = after(change(2, 1000, orphaned=P), committed(2, 400, 1700))
-        assert bounds(known) == (0, None)
+        outages = after(change(2, 1000, orphaned=P), committed(2, 400, 1700))
+        assert bounds(outages) == (0, None)
 
     @pytest.mark.parametrize("early", [True, False])
     def test_callbacks_bound_downtime_from_below_in_any_order(self, early: bool) -> None:
@@ -111,21 +111,21 @@ class TestOneRound:
         assert bounds(after(*told, committed(2, 400, 1700))) == (250, 1300)
 
     def test_members_clocks_are_never_compared_with_brokers(self) -> None:
-        known = after(callback(10, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
-        assert bounds(known) == (0, 1300)
+        outages = after(callback(10, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
+        assert bounds(outages) == (0, 1300)
 
     def test_repeated_evidence_changes_nothing(self) -> None:
-        known = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
-        assert not learn(known, callback(2300, 2, assigned=P), "classic")
-        assert bounds(known) == (200, None)
+        outages = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
+        assert not learn(outages, callback(2300, 2, assigned=P), "classic")
+        assert bounds(outages) == (200, None)
 
     def test_callbacks_of_a_later_generation_are_ignored(self) -> None:
         said = [callback(100, -1, revoked=P), callback(300, 2, assigned=P)]
         later = [callback(5000, -1, revoked=P), callback(9000, 3, assigned=P)]
-        known = after(eager(1, 50), callback(60, 1, assigned=P), *said, *later)
-        assert bounds(known) == (0, None)
-        assert bounds(play(known, eager(2, 1000))) == (0, None)
-        assert bounds(play(known, eager(3, 6000))) == (4000, None)
+        outages = after(eager(1, 50), callback(60, 1, assigned=P), *said, *later)
+        assert bounds(outages) == (0, None)
+        assert bounds(play(outages, eager(2, 1000))) == (0, None)
+        assert bounds(play(outages, eager(3, 6000))) == (4000, None)
 
     def test_contradictory_witnesses_give_no_bounds(self) -> None:
         said = [callback(0, -1, revoked=P), callback(5000, 2, assigned=P)]
@@ -134,60 +134,60 @@ class TestOneRound:
 
 class TestIncremental:
     def test_revoked_then_assigned_in_next_round_is_one_span(self) -> None:
-        known = after(change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900))
-        assert bounds(known) == (0, 900)
+        outages = after(change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900))
+        assert bounds(outages) == (0, 900)
 
     def test_snapshot_with_revoked_partition_gives_a_lower_bound(self) -> None:
-        known = after(
+        outages = after(
             change(2, 1000, taken=P, pending=P),
             view(1050, P),
             view(1100, NONE),
             change(2, 1400, assigned=P),
             committed(2, 300, 1900),
         )
-        assert bounds(known) == (300, 900)
+        assert bounds(outages) == (300, 900)
 
     def test_unowned_partition_is_down_until_the_last_such_round(self) -> None:
-        known = after(change(2, 1000, orphaned=P), change(3, 5000), change(4, 9000))
-        assert bounds(known) == (8000, None)
+        outages = after(change(2, 1000, orphaned=P), change(3, 5000), change(4, 9000))
+        assert bounds(outages) == (8000, None)
 
     def test_new_owner_may_report_before_the_round_of_its_epoch(self) -> None:
-        known = after(
+        outages = after(
             callback(60, -1, revoked=P),
             change(2, 1000, orphaned=P),
             callback(95, 2, assigned=P),
             change(2, 1010, assigned={"t": [7]}),
             change(2, 1040, assigned=P),
         )
-        assert bounds(known) == (40, None)
+        assert bounds(outages) == (40, None)
 
     def test_callbacks_of_the_old_and_the_new_holder(self) -> None:
-        known = after(
+        outages = after(
             change(2, 1000, taken=P, pending=P),
             callback(70, 2, revoked=P),
             callback(95, 3, assigned=P),
             change(3, 1400, assigned=P),
         )
-        assert bounds(known) == (25, None)
+        assert bounds(outages) == (25, None)
 
 
 class TestSeveralRounds:
     def test_spans_that_are_proved_to_be_over_add_up(self) -> None:
-        known = after(
+        outages = after(
             eager(2, 1000), committed(2, 900, 1500), eager(3, 9000), logged(3, 8000, 8900), committed(3, 7000, 9500)
         )
-        assert bounds(known) == (100, 600 + 1500)
+        assert bounds(outages) == (100, 600 + 1500)
 
     def test_spans_without_proven_consumption_between_are_one(self) -> None:
-        known = after(
+        outages = after(
             eager(2, 1000), logged(2, 700, 950), eager(3, 2000), logged(3, 1800, 1900), committed(3, 400, 2600)
         )
-        assert bounds(known) == (50 + 100, 2600 - 700)
+        assert bounds(outages) == (50 + 100, 2600 - 700)
 
     def test_one_unbounded_span_leaves_the_sum_unbounded(self) -> None:
         later = witness("w", 2, Stop(partitions=P, resumed_before=1500))
-        known = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
-        assert bounds(known) == (0, None)
+        outages = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
+        assert bounds(outages) == (0, None)
 
 
 def starts(number: int, at: int, of: Holding = P) -> AssignmentChange:
@@ -196,38 +196,38 @@ def starts(number: int, at: int, of: Holding = P) -> AssignmentChange:
 
 class TestStops:
     def test_longest_sum_and_number_are_three_figures(self) -> None:
-        known = after(
+        outages = after(
             *(eager(2, 1000), logged(2, 600, 700), committed(2, 500, 1400)),
             *(eager(3, 9000), logged(3, 6000, 6500), committed(3, 5000, 9500)),
         )
-        found = downtime.downtime(known)
-        assert found is not None
-        assert (found.longest_ms, found.total_ms, found.stops) == ((2500, 3500), (2800, 4300), (2, 2))
+        total = downtime.downtime(outages)
+        assert total is not None
+        assert (total.longest_ms, total.total_ms, total.stops) == ((2500, 3500), (2800, 4300), (2, 2))
 
     def test_unproved_consumption_leaves_the_number_open(self) -> None:
-        known = after(eager(2, 1000), logged(2, 700, 950), eager(3, 2000), committed(3, 400, 2600))
-        found = downtime.downtime(known)
-        assert found is not None
-        assert (found.longest_ms, found.total_ms, found.stops) == ((50, 1900), (50, 1900), (1, 2))
+        outages = after(eager(2, 1000), logged(2, 700, 950), eager(3, 2000), committed(3, 400, 2600))
+        total = downtime.downtime(outages)
+        assert total is not None
+        assert (total.longest_ms, total.total_ms, total.stops) == ((50, 1900), (50, 1900), (1, 2))
 
     def test_commit_between_two_rounds_starts_only_one_span(self) -> None:
-        known = after(eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000))
-        assert bounds(known) == (0, None)
+        outages = after(eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000))
+        assert bounds(outages) == (0, None)
 
 
 class TestEmptyGroup:
     def test_outage_lasts_until_members_are_back(self) -> None:
-        known = after(change(2, 1000, orphaned=P), starts(4, 32_000), committed(4, 200, 32_900))
-        assert bounds(known) == (31_000, 32_700)
+        outages = after(change(2, 1000, orphaned=P), starts(4, 32_000), committed(4, 200, 32_900))
+        assert bounds(outages) == (31_000, 32_700)
 
     def test_rounds_after_the_return_have_separate_downtime(self) -> None:
-        known = after(
+        outages = after(
             *(change(2, 1000, orphaned=P), starts(4, 17_000), committed(4, 200, 17_500)),
             *(change(5, 26_000, orphaned=P, assigned=P), committed(5, 25_500, 26_700)),
         )
-        found = downtime.downtime(known)
-        assert found is not None
-        assert (found.longest_ms, found.total_ms, found.stops) == ((16_000, 17_300), (16_000, 18_500), (2, 2))
+        total = downtime.downtime(outages)
+        assert total is not None
+        assert (total.longest_ms, total.total_ms, total.stops) == ((16_000, 17_300), (16_000, 18_500), (2, 2))
 
 
 class TestGroupStart:
@@ -235,38 +235,38 @@ class TestGroupStart:
         assert downtime.downtime(after(starts(1, 1000))) is None
 
     def test_rounds_before_any_consumption_are_no_downtime(self) -> None:
-        known = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), eager(3, 6000))
-        assert downtime.downtime(known) is None
+        outages = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), eager(3, 6000))
+        assert downtime.downtime(outages) is None
 
     def test_a_commit_proves_a_stop_after_the_start(self) -> None:
-        known = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), committed(2, 2500, 4400))
-        assert bounds(known) == (500, 1400)
+        outages = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), committed(2, 2500, 4400))
+        assert bounds(outages) == (500, 1400)
 
     def test_commit_before_the_start_is_no_evidence(self) -> None:
-        known = after(starts(9, 1000), eager(10, 4000), committed(10, 500, 4400))
-        assert downtime.downtime(known) is None
+        outages = after(starts(9, 1000), eager(10, 4000), committed(10, 500, 4400))
+        assert downtime.downtime(outages) is None
 
 
 class TestEpisodeCut:
     """A new episode may begin without a quiet time after the previous one."""
 
     def test_a_group_that_has_not_consumed_yet_is_still_starting(self) -> None:
-        known = downtime.cut(after(starts(1, 1000), eager(2, 4000)))
-        assert known is not None
-        assert downtime.downtime(play(known, eager(3, 6000))) is None
+        outages = downtime.cut(after(starts(1, 1000), eager(2, 4000)))
+        assert outages is not None
+        assert downtime.downtime(play(outages, eager(3, 6000))) is None
 
     def test_group_that_has_consumed_is_down(self) -> None:
-        known = downtime.cut(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
-        assert known is not None
-        assert downtime.downtime(known) is None
-        assert bounds(play(known, eager(3, 6000))) == (0, None)
+        outages = downtime.cut(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
+        assert outages is not None
+        assert downtime.downtime(outages) is None
+        assert bounds(play(outages, eager(3, 6000))) == (0, None)
 
 
 class TestStaticMemberAway:
     def test_downtime_begins_when_it_leaves(self) -> None:
         away = view_of(7, 1000, assigned=P, member_epoch=-2)
-        known = after(away, change(7, 9000, orphaned=P, assigned=P), committed(7, 700, 9400))
-        assert bounds(known) == (8000, 8700)
+        outages = after(away, change(7, 9000, orphaned=P, assigned=P), committed(7, 700, 9400))
+        assert bounds(outages) == (8000, 8700)
 
     def test_return_under_the_same_id_ends_it(self) -> None:
         away = view_of(7, 1000, assigned=P, member_epoch=-2)
@@ -278,10 +278,10 @@ class TestStaticMemberAway:
 class TestTheRecord:
     def test_all_together_and_the_longest(self) -> None:
         both: Holding = {"t": [0], "u": [3]}
-        known = after(
+        outages = after(
             eager(2, 1000, both), committed(2, 400, 1700), committed(2, 900, 1800, {"u": [3]}), logged(2, 0, 990)
         )
-        assert downtime.downtime(known) == Downtime(
+        assert downtime.downtime(outages) == Downtime(
             lower_ms=20,
             upper_ms=2200,
             longest_ms=(10, 1300),
@@ -298,36 +298,36 @@ class TestTheRecord:
     def test_longest_is_the_proven_one_where_a_bound_is_missing(self) -> None:
         both: Holding = {"t": [0, 1]}
         said = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, assigned={"t": [1]})]
-        found = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *said))
-        assert found is not None
-        assert (found.upper_ms, found.unbounded, found.bounded_ms) == (None, 1, 1300)
-        assert found.worst == PartitionDowntime(
+        total = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *said))
+        assert total is not None
+        assert (total.upper_ms, total.unbounded, total.bounded_ms) == (None, 1, 1300)
+        assert total.worst == PartitionDowntime(
             topic="t", partition=1, lower_ms=30, upper_ms=None, longest_ms=(30, None), stops=(1, 1)
         )
 
     def test_partitions_beyond_the_limit_are_counted(self) -> None:
         many: Holding = {"t": list(range(MOST_PARTITIONS + 5))}
-        found = downtime.downtime(after(eager(2, 1000, many), committed(2, 400, 1700, many)))
-        assert found is not None
-        assert (found.partitions, found.unbounded, found.upper_ms) == (MOST_PARTITIONS + 5, 5, None)
-        assert found.bounded_ms == 1300 * MOST_PARTITIONS
+        total = downtime.downtime(after(eager(2, 1000, many), committed(2, 400, 1700, many)))
+        assert total is not None
+        assert (total.partitions, total.unbounded, total.upper_ms) == (MOST_PARTITIONS + 5, 5, None)
+        assert total.bounded_ms == 1300 * MOST_PARTITIONS
 
     def test_it_is_the_same_when_it_was_written_and_read(self) -> None:
-        known = after(callback(100, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
-        assert msgpack.decode(msgpack.encode(known), type=Outages) == known
+        outages = after(callback(100, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
+        assert msgpack.decode(msgpack.encode(outages), type=Outages) == outages
 
     def test_report_for_the_next_round_outlives_its_episode(self) -> None:
-        known = after(eager(2, 1000), callback(300, 2, assigned=P), callback(900, -1, revoked=P))
-        rest = downtime.over(known)
+        outages = after(eager(2, 1000), callback(300, 2, assigned=P), callback(900, -1, revoked=P))
+        rest = downtime.over(outages)
         assert rest is not None
         assert downtime.downtime(rest) is None
         assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
 
 
-def after_more(known: Outages, *told: AssignmentChange | Evidence) -> Outages:
-    for one in told:
-        if isinstance(one, AssignmentChange):
-            known = play(known, one)
+def after_more(outages: Outages, *inputs: AssignmentChange | Evidence) -> Outages:
+    for item in inputs:
+        if isinstance(item, AssignmentChange):
+            outages = play(outages, item)
         else:
-            learn(known, one, "classic")
-    return known
+            learn(outages, item, "classic")
+    return outages

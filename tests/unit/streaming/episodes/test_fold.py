@@ -13,8 +13,8 @@ from tests.support.diff_episodes import GroupReader, QuietNote, advance, episode
 
 def folded(builder: DiffBuilder) -> EpisodeState:
     reader, state = GroupReader(), None
-    for one in builder.diffs:
-        state = advance(state, reader.read(*one)).state
+    for step in builder.diffs:
+        state = advance(state, reader.read(*step)).state
     assert state is not None
     return state
 
@@ -55,14 +55,14 @@ def test_quiet_time_without_an_episode_has_no_effect() -> None:
 
 def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
     builder = DiffBuilder().join("a#1").join("b#1", after=1)
-    found = episodes("g", [builder.diffs[0], QuietNote("d1"), builder.diffs[1]])
-    assert [one.episode for one in found] == [1, 2]
+    records = episodes("g", [builder.diffs[0], QuietNote("d1"), builder.diffs[1]])
+    assert [record.episode for record in records] == [1, 2]
 
 
 def test_late_rounds_belong_to_their_rebalance() -> None:
     builder = DiffBuilder().join("a#1").round("member.joined", number=2, who=("a#1",), after=500)
-    (one,) = episodes("g", builder.diffs)
-    assert (one.round_count, one.rebalances) == (2, 1)
+    (record,) = episodes("g", builder.diffs)
+    assert (record.round_count, record.rebalances) == (2, 1)
 
 
 def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
@@ -71,7 +71,7 @@ def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
     builder.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
     waiting = episodes("g", builder.diffs)[-1]
     assert waiting.status == "settling"
-    assert [one.partitions for one in waiting.waiting_for] == [{"t": [1]}]
+    assert [wait.partitions for wait in waiting.waiting_for] == [{"t": [1]}]
     assert waiting.waiting_for[0].since == builder.now
     stuck = episodes("g", [*builder.diffs, QuietNote("d2")])[-1]
     assert (stuck.status, stuck.closed_at) == ("stuck", None)
@@ -100,7 +100,7 @@ def test_connects_delay_is_a_part_of_its_episode() -> None:
     builder.round("member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000)
     until = builder.now + 300_000
     waiting = episodes("g", builder.diffs)[-1]
-    assert [one.until for one in waiting.waiting_for] == [until]
+    assert [wait.until for wait in waiting.waiting_for] == [until]
     builder.round("member.left", who=(), after=300 + QUIET_MS / 1000)
     assert len(episodes("g", builder.diffs)) == 2
 
@@ -145,9 +145,9 @@ def test_endless_storm_is_written_as_ended_record() -> None:
 def test_arguments_are_not_modified() -> None:
     builder = DiffBuilder(6).join("a@h#1")
     reader, state, seen = GroupReader(), None, []
-    for one in builder.join("b@h#1").leave("a@h#1").join("a@h#2").diffs:
+    for entry in builder.join("b@h#1").leave("a@h#1").join("a@h#2").diffs:
         before = repr(state)
-        step = advance(state, note := reader.read(*one))
+        step = advance(state, note := reader.read(*entry))
         assert repr(state) == before
         seen.append((note, state, step))
         state = step.state

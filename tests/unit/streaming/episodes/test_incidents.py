@@ -10,5 +10,5 @@ def test_an_update_is_never_older_than_the_one_before() -> None:
     opened = open_incident(IncidentState(), StoredIncident("rebalance-stuck", "for a"), 1000, reopen_ms=0)
     updated = open_incident(opened, StoredIncident("rebalance-stuck", "for b"), 900, reopen_ms=0)
     closed = close_incidents(updated, ["rebalance-stuck"], 950)
-    known = closed.by_key["rebalance-stuck"]
-    assert (known.opened_at, known.updated_at, known.closed_at) == (1000, 1000, 950)
+    incident = closed.by_key["rebalance-stuck"]
+    assert (incident.opened_at, incident.updated_at, incident.closed_at) == (1000, 1000, 950)

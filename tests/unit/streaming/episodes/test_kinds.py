@@ -25,21 +25,23 @@ def last(builder: DiffBuilder) -> Episode:
 
 
 def rolling(builder: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
-    for one in ids:
-        name, _, number = one.partition("#")
-        builder.leave(one, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
+    for member_id in ids:
+        name, _, number = member_id.partition("#")
+        builder.leave(member_id, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
     return builder
 
 
 def vanishing(builder: DiffBuilder, *ids: str) -> DiffBuilder:
-    for one in ids:
-        builder.vanish(one, after=10).join(one.replace("#1", "#2"))
+    for member_id in ids:
+        builder.vanish(member_id, after=10).join(member_id.replace("#1", "#2"))
     return builder
 
 
 def reported(builder: DiffBuilder) -> DiffBuilder:
     """Let all members of a group without a collector report that they leave."""
-    said = tuple(Evidence(source="listener", reason="closed", kind="member.left", member_ids=[one]) for one in THREE)
+    said = tuple(
+        Evidence(source="listener", reason="closed", kind="member.left", member_ids=[member_id]) for member_id in THREE
+    )
     alone = Evidence(source="listener", reason="as its members report it themselves")
     return builder.round("member.left", gone=THREE, evidence=(alone, *said))
 
@@ -71,7 +73,7 @@ def voted(builder: DiffBuilder) -> DiffBuilder:
 
 def connectors(builder: DiffBuilder) -> DiffBuilder:
     builder.kind = "connect"
-    shares = {one: {"t": [number, 20 + number]} for number, one in enumerate(THREE)}
+    shares = {member_id: {"t": [number, 20 + number]} for number, member_id in enumerate(THREE)}
     return builder.round("group.observed", who=(), shares=shares)
 
 
@@ -90,7 +92,11 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "all leave": (lambda: started().leave(*THREE), "shutdown", True),
     "all are gone, nobody knows how": (lambda: started().vanish(*THREE), "unknown", False),
     "one by one": (lambda: rolling(started(), *THREE), "rolling-restart", True),
-    "all at once": (lambda: started().leave(*THREE).join(*(one.replace("#1", "#2") for one in THREE)), "restart", True),
+    "all at once": (
+        lambda: started().leave(*THREE).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
+        "restart",
+        True,
+    ),
     "one of three": (lambda: rolling(started(), "a@h1#1"), "restart", True),
     "one of three, nobody knows how": (lambda: started().vanish("a@h1#1").join("a@h1#2"), "restart", False),
     "the session of one ends": (lambda: started().fence("a@h1#1"), "crash", True),
@@ -127,7 +133,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         lambda: started().round(
             "topic.partitions_changed",
             evidence=(
-                Evidence(source="comparison", reason="r", member_ids=["a@h1#1"], kind="member.subscription_changed"),
+                Evidence(source="comparison", reason="r", member_ids=["a@h1#1"], kind="member.subscription_changed")
             ),
         ),
         "subscription-change",
@@ -148,12 +154,12 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "nothing says why": (lambda: started().round("group.observed"), "unknown", False),
     "polled, one by one": (lambda: vanishing(started(), *THREE), "rolling-restart", False),
     "polled, all between two answers": (
-        lambda: started().vanish(*THREE).join(*(one.replace("#1", "#2") for one in THREE)),
+        lambda: started().vanish(*THREE).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
         "unknown",
         False,
     ),
     "as members report it, all at once": (
-        lambda: reported(started()).join(*(one.replace("#1", "#2") for one in THREE)),
+        lambda: reported(started()).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
         "restart",
         False,
     ),
@@ -192,10 +198,10 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
 @pytest.mark.parametrize(("make", "kind", "sure"), CASES.values(), ids=CASES.keys())
 def test_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
     builder = make()
-    found = episodes("g", builder.diffs)
-    assert [one.kind for one in found] == ["first-start", kind]
-    assert found[-1].sure is sure
-    assert found[-1].rounds == [diff_id for diff_id, _ in builder.diffs[1:]]
+    records = episodes("g", builder.diffs)
+    assert [record.kind for record in records] == ["first-start", kind]
+    assert records[-1].sure is sure
+    assert records[-1].rounds == [diff_id for diff_id, _ in builder.diffs[1:]]
 
 
 def pods(replica_set: str, *names: str) -> tuple[str, ...]:
@@ -265,34 +271,34 @@ def test_streams_without_leaves_stopped_or_crashed() -> None:
 
 
 def test_a_first_start() -> None:
-    (one,) = episodes("g", DiffBuilder().join("a@h#1").join("b@h#1").diffs)
-    assert (one.kind, one.sure, one.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])
+    (record,) = episodes("g", DiffBuilder().join("a@h#1").join("b@h#1").diffs)
+    assert (record.kind, record.sure, record.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])
 
 
 def test_group_that_existed_before_it_was_observed() -> None:
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
     builder = DiffBuilder().round("member.joined", joined=THREE, evidence=(seen,))
-    (one,) = episodes("g", builder.diffs)
-    assert (one.kind, one.sure, one.members.joined, one.members.before) == ("unknown", False, [], 3)
-    (one,) = episodes("g", rolling(builder, *THREE).diffs)
-    assert (one.kind, one.sure) == ("rolling-restart", True)
+    (record,) = episodes("g", builder.diffs)
+    assert (record.kind, record.sure, record.members.joined, record.members.before) == ("unknown", False, [], 3)
+    (record,) = episodes("g", rolling(builder, *THREE).diffs)
+    assert (record.kind, record.sure) == ("rolling-restart", True)
 
 
 def test_a_start_that_ends_at_once_is_a_shutdown() -> None:
-    first, one = episodes("g", DiffBuilder().join("a@h#1").leave("a@h#1").diffs)
+    first, record = episodes("g", DiffBuilder().join("a@h#1").leave("a@h#1").diffs)
     assert (first.kind, first.status, first.members.after) == ("first-start", "settled", 1)
-    assert (one.kind, one.sure, one.members.before) == ("shutdown", True, 1)
+    assert (record.kind, record.sure, record.members.before) == ("shutdown", True, 1)
 
 
 def test_a_start_that_crashes_at_once_is_a_crash() -> None:
-    first, one = episodes("g", DiffBuilder().join("a@h#1").fence("a@h#1").diffs)
-    assert (first.kind, one.kind, one.sure) == ("first-start", "crash", True)
+    first, record = episodes("g", DiffBuilder().join("a@h#1").fence("a@h#1").diffs)
+    assert (first.kind, record.kind, record.sure) == ("first-start", "crash", True)
 
 
 def test_all_members_killed_one_after_the_other_and_back() -> None:
     builder = started()
-    for one in THREE:
-        builder.fence(one, after=10).join(one.replace("#1", "#2"), after=10)
+    for member_id in THREE:
+        builder.fence(member_id, after=10).join(member_id.replace("#1", "#2"), after=10)
     assert (last(builder).kind, last(builder).sure) == ("rolling-restart", False)
 
 
@@ -307,9 +313,9 @@ def test_crash_with_missing_evidence_is_unsure() -> None:
         started().fence("a@h1#1").vanish("b@h2#1", "c@h3#1"),
         started().fence("a@h1#1").vanish("b@h2#1").join("a@h1#2", "b@h2#2"),
     ):
-        found = last(builder)
-        assert (found.kind, found.sure) == ("crash", False)
-        assert found.evidence[-1].reason == "no evidence shows how some of the members departed"
+        record = last(builder)
+        assert (record.kind, record.sure) == ("crash", False)
+        assert record.evidence[-1].reason == "no evidence shows how some of the members departed"
 
 
 def test_unknown_kind_states_why() -> None:

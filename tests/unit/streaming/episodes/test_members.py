@@ -65,7 +65,7 @@ def test_replacement_may_join_first(went: str, came: str, *, lost: bool) -> None
     builder.now += 1_000_000
     builder.join(came)
     members = episodes("g", (builder.fence(went) if lost else builder.leave(went)).diffs)[-1].members
-    assert [(one.left, one.joined) for one in members.replaced] == [(went, came)]
+    assert [(pair.left, pair.joined) for pair in members.replaced] == [(went, came)]
     assert members.joined == []
 
 
@@ -81,12 +81,12 @@ def test_the_nearest_match_is_taken_first() -> None:
     builder = DiffBuilder().join("x@h1#1", "x@h2#1")
     builder.now += 1_000_000
     builder.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
-    pairs = [(one.left, one.joined) for one in episodes("g", builder.diffs)[-1].members.replaced]
+    pairs = [(pair.left, pair.joined) for pair in episodes("g", builder.diffs)[-1].members.replaced]
     assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
 
 
 def replaced(builder: DiffBuilder) -> list[tuple[str, str]]:
-    return sorted((one.left, one.joined) for one in episodes("g", builder.diffs)[-1].members.replaced)
+    return sorted((pair.left, pair.joined) for pair in episodes("g", builder.diffs)[-1].members.replaced)
 
 
 def test_new_pod_does_not_replace_a_returning_one() -> None:
@@ -129,8 +129,8 @@ def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple
     else:
         builder.leave(*before).join(*after)
     members = episodes("g", builder.diffs)[-1].members
-    assert {one.left for one in members.replaced} == {*before}
-    assert {one.joined for one in members.replaced} == {*after}
+    assert {pair.left for pair in members.replaced} == {*before}
+    assert {pair.joined for pair in members.replaced} == {*after}
     assert (members.joined, members.left) == ([], [])
 
 
@@ -161,13 +161,13 @@ PEOPLE = (
 @pytest.mark.parametrize("went", PEOPLE)
 @pytest.mark.parametrize("came", PEOPLE)
 def test_matching_one_member_does_not_depend_on_others(went: str, came: str) -> None:
-    found = []
+    results = []
     for others in ((), ("stranger@h99#1",)):
         builder = DiffBuilder().join(went, "stays@h9#1")
         builder.now += 1_000_000
         members = episodes("g", builder.leave(went).join(came, *others).diffs)[-1].members
-        found.append((members.replaced, [one for one in members.joined if one not in others]))
-    assert found[0] == found[1]
+        results.append((members.replaced, [member_id for member_id in members.joined if member_id not in others]))
+    assert results[0] == results[1]
 
 
 def test_member_replaced_again_and_again_is_one_pair() -> None:
@@ -175,10 +175,10 @@ def test_member_replaced_again_and_again_is_one_pair() -> None:
     builder.now += 1_000_000
     for number in range(5):
         builder.fence(f"x@h1#{number}", after=20).join(f"x@h1#{number + 1}", after=0)
-    one = episodes("g", builder.diffs)[-1]
-    assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("x@h1#0", "x@h1#5")]
-    assert one.repeated is not None
-    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#5", 5, 20_000)
+    record = episodes("g", builder.diffs)[-1]
+    assert [(pair.left, pair.joined) for pair in record.members.replaced] == [("x@h1#0", "x@h1#5")]
+    assert record.repeated is not None
+    assert (record.repeated.member_id, record.repeated.times, record.repeated.period_ms) == ("x@h1#5", 5, 20_000)
 
 
 def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
@@ -186,11 +186,11 @@ def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
     builder.now += 1_000_000
     for _ in range(3):
         builder.round("member.joined", who=("x@h1#0",), after=7)
-    one = episodes("g", builder.diffs)[-1]
-    assert one.kind == "storm"
-    assert one.repeated is not None
-    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#0", 3, 7_000)
-    assert one.members.replaced == []
+    record = episodes("g", builder.diffs)[-1]
+    assert record.kind == "storm"
+    assert record.repeated is not None
+    assert (record.repeated.member_id, record.repeated.times, record.repeated.period_ms) == ("x@h1#0", 3, 7_000)
+    assert record.members.replaced == []
 
 
 def test_only_last_of_many_short_lived_members_are_kept() -> None:

@@ -15,9 +15,9 @@ from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
 def test_record_fits_its_topic() -> None:
-    one = episodes("g", storm(started()).diffs)[-1]
-    assert decode_episode(encode(one)) == one
-    assert (one.status, one.kind, one.downtime, one.closed_at) == ("storming", "storm", None, None)
+    record = episodes("g", storm(started()).diffs)[-1]
+    assert decode_episode(encode(record)) == record
+    assert (record.status, record.kind, record.downtime, record.closed_at) == ("storming", "storm", None, None)
 
 
 def test_members_and_their_names() -> None:
@@ -48,14 +48,14 @@ def test_episode_over_while_waiting_was_stuck() -> None:
 
 def test_times_and_numbers_are_those_of_the_state() -> None:
     state = EpisodeState(number=4, open=True, opened_at=5, last_at=9, before=1, after=1, rebalances=2)
-    one = record("g", state)
-    assert (one.episode, one.opened_at, one.updated_at, one.rebalances) == (4, 5, 9, 2)
+    written = record("g", state)
+    assert (written.episode, written.opened_at, written.updated_at, written.rebalances) == (4, 5, 9, 2)
 
 
 def test_storm_thresholds_are_the_configured_ones() -> None:
     reader, state = GroupReader(), None
-    for one in storm(started()).diffs:
-        state = advance(state, reader.read(*one)).state
+    for step in storm(started()).diffs:
+        state = advance(state, reader.read(*step)).state
     assert state is not None
     assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]
 
@@ -65,6 +65,6 @@ def test_member_that_rejoins_without_names_has_none() -> None:
     diff_id, diff = builder.diffs[-1]
     nameless = structs.replace(diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None)
     back = structs.replace(diff, members=diff.members | {"a@h1#1": nameless})
-    one = episodes("g", [*builder.diffs[:-1], (diff_id, back)])[-1]
-    assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("a@h1#1", "a@h1#1")]
-    assert one.members.names == {}
+    record = episodes("g", [*builder.diffs[:-1], (diff_id, back)])[-1]
+    assert [(pair.left, pair.joined) for pair in record.members.replaced] == [("a@h1#1", "a@h1#1")]
+    assert record.members.names == {}

@@ -23,32 +23,32 @@ def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder
 
 @pytest.mark.parametrize(("generation", "members"), [(2, 1), (2, 2), (3, 2), (4, 3)])
 def test_an_overtaken_first_generation_may_be_a_start(generation: int, members: int) -> None:
-    (one,) = episodes("g", first_seen(generation, *THREE[:members]).diffs)
-    assert (one.kind, one.sure) == ("first-start", False)
-    assert one.story.startswith(f"Probably started with {members} member")
-    assert "before it was" not in one.evidence[-1].reason
+    (record,) = episodes("g", first_seen(generation, *THREE[:members]).diffs)
+    assert (record.kind, record.sure) == ("first-start", False)
+    assert record.story.startswith(f"Probably started with {members} member")
+    assert "before it was" not in record.evidence[-1].reason
 
 
 def test_overtaken_first_generation_is_no_sure_scale_out() -> None:
-    (one,) = episodes("g", first_seen(2, "a@h1#1").join("b@h2#1").join("c@h3#1").diffs)
-    assert (one.kind, one.sure, one.members.after) == ("first-start", False, 3)
+    (record,) = episodes("g", first_seen(2, "a@h1#1").join("b@h2#1").join("c@h3#1").diffs)
+    assert (record.kind, record.sure, record.members.after) == ("first-start", False, 3)
 
 
 def test_group_created_while_collecting_is_a_sure_start() -> None:
-    (one,) = episodes("g", first_seen(3, *THREE, created=True).diffs)
-    assert (one.kind, one.sure, one.members.joined) == ("first-start", True, [*THREE])
+    (record,) = episodes("g", first_seen(3, *THREE, created=True).diffs)
+    assert (record.kind, record.sure, record.members.joined) == ("first-start", True, [*THREE])
 
 
 def test_late_generation_proves_no_start() -> None:
-    (one,) = episodes("g", first_seen(90, *THREE).diffs)
-    assert (one.kind, one.sure) == ("unknown", False)
-    assert one.evidence[-1].reason == "first seen at generation 90: earlier events are unknown"
+    (record,) = episodes("g", first_seen(90, *THREE).diffs)
+    assert (record.kind, record.sure) == ("unknown", False)
+    assert record.evidence[-1].reason == "first seen at generation 90: earlier events are unknown"
 
 
 def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:
-    (one,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").diffs)
-    assert (one.kind, one.sure) == ("scale-out", False)
-    assert one.story.startswith("Probably scaled out from 3 to 4 members (d joined), ")
+    (record,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").diffs)
+    assert (record.kind, record.sure) == ("scale-out", False)
+    assert record.story.startswith("Probably scaled out from 3 to 4 members (d joined), ")
 
 
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
@@ -60,34 +60,34 @@ def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
 
 def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
     builder = DiffBuilder().join(*THREE)
-    for one in THREE:
-        left = Evidence(source="coordinator-log", reason="closed", member_ids=[one], kind="member.left")
-        builder.round("member.joined", joined=(one.replace("#1", "#2"),), gone=(one,), evidence=(left,))
+    for member_id in THREE:
+        left = Evidence(source="coordinator-log", reason="closed", member_ids=[member_id], kind="member.left")
+        builder.round("member.joined", joined=(member_id.replace("#1", "#2"),), gone=(member_id,), evidence=(left,))
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "rolling-restart"]
 
 
 def test_group_first_observed_empty_is_no_shutdown() -> None:
     builder = DiffBuilder().round("group.observed")
-    (one,) = episodes("g", builder.diffs)
-    assert (one.kind, one.sure) == ("unknown", False)
-    assert one.story.startswith("No members, ")
+    (record,) = episodes("g", builder.diffs)
+    assert (record.kind, record.sure) == ("unknown", False)
+    assert record.story.startswith("No members, ")
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
-    (one,) = episodes("g", DiffBuilder().round("group.observed", evidence=(seen,)).diffs)
-    assert (one.kind, one.sure) == ("unknown", False)
-    assert "all 0 members" not in one.story
+    (record,) = episodes("g", DiffBuilder().round("group.observed", evidence=(seen,)).diffs)
+    assert (record.kind, record.sure) == ("unknown", False)
+    assert "all 0 members" not in record.story
 
 
 def test_a_deleted_empty_group_was_deleted() -> None:
-    (one,) = episodes("g", DiffBuilder().round("group.deleted").diffs)
-    assert one.story.startswith("Deleted, ")
+    (record,) = episodes("g", DiffBuilder().round("group.deleted").diffs)
+    assert record.story.startswith("Deleted, ")
 
 
 def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
     builder = DiffBuilder()
-    for one in THREE:
-        builder.join(one)
-    for one in THREE:
-        builder.leave(one)
+    for member_id in THREE:
+        builder.join(member_id)
+    for member_id in THREE:
+        builder.leave(member_id)
     first, second = episodes("g", builder.diffs)
     assert (first.kind, first.members.after) == ("first-start", 3)
     assert (second.kind, second.sure) == ("shutdown", True)

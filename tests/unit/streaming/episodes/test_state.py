@@ -12,8 +12,8 @@ from tests.unit.streaming.episodes.test_kinds import started, storm
 
 def test_state_is_unchanged_after_writing_and_reading() -> None:
     reader, state = GroupReader(), None
-    for one in storm(started()).round("group.observed", unassigned={"t": [1]}).diffs:
-        state = advance(state, reader.read(*one)).state
+    for step in storm(started()).round("group.observed", unassigned={"t": [1]}).diffs:
+        state = advance(state, reader.read(*step)).state
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
 
 

@@ -24,30 +24,30 @@ def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *,
 
 @pytest.mark.parametrize("reason", ["not provided", "cached metadata has changed", "rebalance failed due to X"])
 def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
-    one = last(rejoin(started(), "a@h1#1", reason, 8))
-    assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
-    assert one.repeated is not None
-    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("a@h1#1", 8, 5_000)
+    record = last(rejoin(started(), "a@h1#1", reason, 8))
+    assert (record.kind, record.status, record.sure) == ("storm", "storming", True)
+    assert record.repeated is not None
+    assert (record.repeated.member_id, record.repeated.times, record.repeated.period_ms) == ("a@h1#1", 8, 5_000)
     said = "Rebalanced 8 times in 1 minute without a membership change because of a (8 times, about every 5.0 s)"
-    assert one.story.startswith(said)
+    assert record.story.startswith(said)
 
 
 def test_alternating_members_are_a_storm_of_no_single_member() -> None:
     builder = started()
     for _ in range(4):
-        for one in THREE:
-            rejoin(builder, one, "not provided")
-    one = last(builder)
-    assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
-    assert one.story.startswith("Rebalanced 12 times in 1 minute without a membership change, ")
+        for member_id in THREE:
+            rejoin(builder, member_id, "not provided")
+    record = last(builder)
+    assert (record.kind, record.status, record.repeated) == ("storm", "storming", None)
+    assert record.story.startswith("Rebalanced 12 times in 1 minute without a membership change, ")
 
 
 def test_rebalances_without_evidence_are_a_storm() -> None:
     builder = started()
     for _ in range(6):
         builder.round("group.observed", after=5)
-    one = last(builder)
-    assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
+    record = last(builder)
+    assert (record.kind, record.status, record.repeated) == ("storm", "storming", None)
 
 
 def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
@@ -77,8 +77,8 @@ def test_steps_of_one_epoch_are_no_storm() -> None:
 
 def test_new_topics_and_subscriptions_are_no_storm() -> None:
     builder = started()
-    for one in THREE:
-        builder.round("member.subscription_changed", who=(one,))
+    for member_id in THREE:
+        builder.round("member.subscription_changed", who=(member_id,))
         builder.round("topic.partitions_changed")
     assert (last(builder).kind, last(builder).status) == ("subscription-change", "settled")
 
@@ -91,23 +91,26 @@ def test_ever_changing_partition_counts_are_a_storm() -> None:
 
 
 def test_application_that_requests_a_rebalance_is_quoted() -> None:
-    one = last(rejoin(started(), "a@h1#1", "app asked"))
-    assert (one.kind, one.sure) == ("app-requested", True)
-    assert one.story.startswith("Rebalance requested by a (“app asked”), ")
+    record = last(rejoin(started(), "a@h1#1", "app asked"))
+    assert (record.kind, record.sure) == ("app-requested", True)
+    assert record.story.startswith("Rebalance requested by a (“app asked”), ")
     again = last(rejoin(started(), "a@h1#1", "app asked", 5))
     assert again.kind == "storm"
     assert ", client reason “app asked”, " in again.story
 
 
 def test_rebalance_request_without_reason_is_recognised() -> None:
-    one = last(rejoin(started(), "a@h1#1", "rebalance enforced by user"))
-    assert (one.kind, one.story.partition(", 2")[0]) == ("app-requested", "Rebalance requested by a (enforceRebalance)")
+    record = last(rejoin(started(), "a@h1#1", "rebalance enforced by user"))
+    assert (record.kind, record.story.partition(", 2")[0]) == (
+        "app-requested",
+        "Rebalance requested by a (enforceRebalance)",
+    )
 
 
 def test_a_librarys_own_reason_is_shown_and_proves_no_kind() -> None:
-    one = last(rejoin(started(), "a@h1#1", "group is already rebalancing"))
-    assert (one.kind, one.sure) == ("unknown", False)
-    assert "Cause unknown, client reason “group is already rebalancing”, " in one.story
+    record = last(rejoin(started(), "a@h1#1", "group is already rebalancing"))
+    assert (record.kind, record.sure) == ("unknown", False)
+    assert "Cause unknown, client reason “group is already rebalancing”, " in record.story
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 7])
@@ -115,7 +118,7 @@ def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(size)]
     builder = started(*ids, partitions=2 * size)
     for life in range(1, 4):
-        rolling(builder, *(one.replace("#1", f"#{life}") for one in ids), seconds=2)
+        rolling(builder, *(member_id.replace("#1", f"#{life}") for member_id in ids), seconds=2)
     kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", builder.diffs)]
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
@@ -136,16 +139,16 @@ def test_two_of_many_members_that_crash_in_turn_are_named() -> None:
         for number in (1, 2):
             builder.fence(f"pay-{number}@h{number}#{life}", after=10, reason="heartbeat expiration")
             builder.join(f"pay-{number}@h{number}#{life + 1}", after=1)
-    one = last(builder)
-    assert (one.kind, one.repeated) == ("storm", None)
+    record = last(builder)
+    assert (record.kind, record.repeated) == ("storm", None)
 
 
 def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
     builder = started()
     for life in range(1, 5):
-        for one in THREE:
-            builder.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
-            builder.join(one.replace("#1", f"#{life + 1}"), after=1)
+        for member_id in THREE:
+            builder.fence(member_id.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
+            builder.join(member_id.replace("#1", f"#{life + 1}"), after=1)
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "storm"]
 
 
@@ -153,8 +156,8 @@ def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
     builder = started()
     for number in range(8):
         builder.join(f"job-{number}@h{number}#1").leave(f"job-{number}@h{number}#1", after=10)
-    one = last(builder)
-    assert (one.kind, one.status, one.repeated) == ("storm", "storming", None)
+    record = last(builder)
+    assert (record.kind, record.status, record.repeated) == ("storm", "storming", None)
 
 
 @pytest.mark.parametrize("kind", ["member.joined", None])
@@ -173,15 +176,15 @@ def test_healthy_migration_is_no_storm(kind: str | None) -> None:
         builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
         builder.join(f"{name}#2", after=2)
         builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
-    one = last(builder)
-    assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settled", None)
+    record = last(builder)
+    assert (record.kind, record.status, record.repeated) == ("protocol-migration", "settled", None)
 
 
 def test_migration_with_two_restarts_is_one_episode() -> None:
     builder = started()
     builder.protocol = "consumer"
     for life in (1, 2):
-        rolling(builder, *(one.replace("#1", f"#{life}") for one in THREE))
+        rolling(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE))
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "protocol-migration"]
 
 
@@ -210,27 +213,27 @@ def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episo
 
 
 def test_shared_instance_id_is_detected() -> None:
-    one = bounces(*("h9", "h0") * 4)
-    assert (one.kind, one.sure, one.status) == ("duplicate-instance-id", True, "storming")
-    assert one.story.startswith(
+    record = bounces(*("h9", "h0") * 4)
+    assert (record.kind, record.sure, record.status) == ("duplicate-instance-id", True, "storming")
+    assert record.story.startswith(
         "Conflict of two processes with the instance id i0 (rejoined 8 times, about every 5.0 s), "
     )
 
 
 def test_one_static_member_rejoining_may_share_its_id() -> None:
-    one = bounces(*("h0",) * 8)
-    assert (one.kind, one.sure) == ("duplicate-instance-id", False)
-    assert one.story.startswith("Probably a conflict of two processes with the instance id i0 (rejoined 8 times, ")
+    record = bounces(*("h0",) * 8)
+    assert (record.kind, record.sure) == ("duplicate-instance-id", False)
+    assert record.story.startswith("Probably a conflict of two processes with the instance id i0 (rejoined 8 times, ")
 
 
 def test_two_copies_of_a_whole_static_group_share_each_id() -> None:
-    one = bounces(*("h8", "h9") * 4, instances=3)
-    assert (one.kind, one.sure) == ("duplicate-instance-id", True)
+    record = bounces(*("h8", "h9") * 4, instances=3)
+    assert (record.kind, record.sure) == ("duplicate-instance-id", True)
 
 
 def test_static_restarts_of_all_members_share_no_id() -> None:
-    one = bounces("h7", "h8", "h9", instances=3)
-    assert (one.kind, one.members.before) == ("static-bounce", 3)
+    record = bounces("h7", "h8", "h9", instances=3)
+    assert (record.kind, record.members.before) == ("static-bounce", 3)
 
 
 def test_a_kip_848_member_that_rejoins_shares_no_id() -> None:

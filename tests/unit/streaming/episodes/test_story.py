@@ -81,7 +81,7 @@ def test_the_head_of_every_kind() -> None:
 
 
 def test_awaited_condition_is_reported() -> None:
-    one = structs.replace(
+    record = structs.replace(
         over(started().join("d@h4#1")),
         status="stuck",
         waiting_for=[
@@ -94,11 +94,11 @@ def test_awaited_condition_is_reported() -> None:
             )
         ],
     )
-    assert story(one).endswith(
+    assert story(record).endswith(
         "Stuck: waiting for d to give up t 0, t 1, t 2 and 1 more since 22:13:20, until 22:14:20."
     )
-    assert story(structs.replace(one, status="settling", waiting_for=[])).endswith(". Settling.")
-    assert story(structs.replace(one, waiting_for=[])).endswith(". Stuck.")
+    assert story(structs.replace(record, status="settling", waiting_for=[])).endswith(". Settling.")
+    assert story(structs.replace(record, waiting_for=[])).endswith(". Stuck.")
 
 
 def _downtime(longest: Bounds, total: Bounds, stops: Bounds, unbounded: int = 0) -> Downtime:
@@ -130,19 +130,19 @@ def _downtime(longest: Bounds, total: Bounds, stops: Bounds, unbounded: int = 0)
     ],
 )
 def test_the_longest_downtime_and_its_sum(downtime: Downtime | None, text: str) -> None:
-    one = structs.replace(over(started(partitions=24).join("d@h4#1")), downtime=downtime, moved=6)
-    assert story(one).endswith(text)
+    record = structs.replace(over(started(partitions=24).join("d@h4#1")), downtime=downtime, moved=6)
+    assert story(record).endswith(text)
 
 
 def test_bounce_without_a_round_shows_its_downtime() -> None:
-    known = structs.replace(_downtime((900, 4000), (900, 4000), (1, 1)), partitions=1)
-    one = structs.replace(over(started()), moved=0, round_count=0, downtime=known)
-    assert story(one).endswith(": no rebalance, down 900 ms to 4.0 s (orders 17).")
+    downtime = structs.replace(_downtime((900, 4000), (900, 4000), (1, 1)), partitions=1)
+    record = structs.replace(over(started()), moved=0, round_count=0, downtime=downtime)
+    assert story(record).endswith(": no rebalance, down 900 ms to 4.0 s (orders 17).")
 
 
 def test_times_on_two_days_have_dates() -> None:
-    one = structs.replace(over(started().join("d@h4#1")), opened_at=1_700_000_000_000 - 86_400_000)
-    assert ", 2023-11-13 22:13–2023-11-14 23:13 UTC:" in story(one)
+    record = structs.replace(over(started().join("d@h4#1")), opened_at=1_700_000_000_000 - 86_400_000)
+    assert ", 2023-11-13 22:13–2023-11-14 23:13 UTC:" in story(record)
 
 
 def test_many_members_are_counted() -> None:

@@ -28,8 +28,8 @@ def member(name: str, assigned: list[int], **fields: Any) -> ObservedMember:
 
 
 def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
-    given: dict[str, Any] = {"group_protocol": "consumer", "group_epoch": 7, "state": "Reconciling"}
-    return GroupObserved(group_id="g", timestamp=5_000, members=list(members), **{**given, **fields})
+    defaults: dict[str, Any] = {"group_protocol": "consumer", "group_epoch": 7, "state": "Reconciling"}
+    return GroupObserved(group_id="g", timestamp=5_000, members=list(members), **{**defaults, **fields})
 
 
 def awaited_waits(data: GroupObserved) -> Said:
@@ -104,8 +104,8 @@ def test_polling_shows_missing_partitions_without_owners() -> None:
 
 
 def classic(*members: ObservedMember, **fields: Any) -> GroupObserved:
-    given: dict[str, Any] = {"group_protocol": "classic", "group_epoch": None, "generation": 3}
-    return view(*members, **{**given, "state": "Stable", **fields})
+    defaults: dict[str, Any] = {"group_protocol": "classic", "group_epoch": None, "generation": 3}
+    return view(*members, **{**defaults, "state": "Stable", **fields})
 
 
 def test_cooperative_members_that_lost_something_join_again() -> None:
@@ -141,10 +141,10 @@ A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", 
 def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
     told: list[Any] = [builder.diffs[0], first := note(builder, A), note(builder, A, after=4)]
-    one = episodes("g", told)[-1]
-    assert one.waiting_for == [structs.replace(A, since=first.timestamp)]
-    assert one.updated_at == first.timestamp
-    assert "Settling: waiting for pay to give up t 1 since 22:13:22." in one.story
+    record = episodes("g", told)[-1]
+    assert record.waiting_for == [structs.replace(A, since=first.timestamp)]
+    assert record.updated_at == first.timestamp
+    assert "Settling: waiting for pay to give up t 1 since 22:13:22." in record.story
     told.append(done := note(builder, after=3))
     over = episodes("g", told)[-1]
     assert (over.waiting_for, over.updated_at, over.status) == ([], done.timestamp, "settled")
@@ -157,8 +157,8 @@ def test_quiet_while_awaiting_a_member_is_stuck() -> None:
     told: list[Any] = [builder.diffs[0], waits, QuietNote(waits.id)]
     assert episodes("g", told)[-1].status == "stuck"
     told.append(done := note(builder, after=900))
-    (one,) = episodes("g", told)
-    assert (one.status, one.waiting_for) == ("settled", [])
+    (record,) = episodes("g", told)
+    assert (record.status, record.waiting_for) == ("settled", [])
     assert episodes("g", [*told, QuietNote(done.id)])[-1].closed_at == done.timestamp
 
 
@@ -172,8 +172,8 @@ def test_snapshot_of_a_stable_group_adds_nothing() -> None:
 def test_partitions_to_revoke_are_reported_once() -> None:
     builder = DiffBuilder(3).join("a@10.0.3.17#1")
     builder.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
-    found = episodes("g", [*builder.diffs, note(builder, A)])[-1].waiting_for
-    assert [(one.member_id, one.partitions) for one in found] == [("a@10.0.3.17#1", {"t": [1]}), (None, {"t": [2]})]
+    waits = episodes("g", [*builder.diffs, note(builder, A)])[-1].waiting_for
+    assert [(wait.member_id, wait.partitions) for wait in waits] == [("a@10.0.3.17#1", {"t": [1]}), (None, {"t": [2]})]
 
 
 def test_usual_wait_is_measured_across_episodes() -> None:
@@ -184,9 +184,9 @@ def test_usual_wait_is_measured_across_episodes() -> None:
         builder.round("group.observed", after=1000)
         told.append(builder.diffs[-1])
     told.append(note(builder, A))
-    one = episodes("g", told)[-1]
-    assert [(wait.usual_ms, wait.usual_of) for wait in one.waiting_for] == [(30_000, 10)]
-    assert one.story.endswith("; usually at most 30 s (10 rebalances).")
+    record = episodes("g", told)[-1]
+    assert [(wait.usual_ms, wait.usual_of) for wait in record.waiting_for] == [(30_000, 10)]
+    assert record.story.endswith("; usually at most 30 s (10 rebalances).")
 
 
 def test_few_waits_give_no_usual_duration() -> None:

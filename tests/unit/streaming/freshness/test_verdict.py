@@ -18,8 +18,8 @@ def heartbeat(at: float = AT, **fields: Any) -> LastSign:
 
 
 def part(state: Any, **fields: Any) -> Part:
-    known = Part(part="collector", id="c", by=None, state=state, last_heartbeat=MS, up_to=49_900)
-    return structs.replace(known, **fields)
+    part = Part(part="collector", id="c", by=None, state=state, last_heartbeat=MS, up_to=49_900)
+    return structs.replace(part, **fields)
 
 
 def test_without_heartbeats_nothing_is_claimed() -> None:
@@ -48,18 +48,20 @@ def test_new_listener_has_no_verdict_yet() -> None:
     old = heartbeat(AT - 3600)
     assert judge([old], AT, AT, LIMITS) == Freshness(known=False)
     assert judge([old], AT + 20, AT, LIMITS) == Freshness(known=False)
-    found = judge([old], AT + 20.1, AT, LIMITS)
-    assert (found.known, found.late) == (
+    freshness = judge([old], AT + 20.1, AT, LIMITS)
+    assert (freshness.known, freshness.late) == (
         True,
         Late("collector-silent", "No heartbeat from collector c", MS - 3_600_000),
     )
     both = judge([old, heartbeat(id="d")], AT, AT, LIMITS)
-    assert (both.known, [one.id for one in both.parts]) == (False, ["d"])
+    assert (both.known, [item.id for item in both.parts]) == (False, ["d"])
 
 
 def test_clean_stop_is_reported_at_once() -> None:
-    found = judge([heartbeat(state="stopped")], AT, AT, LIMITS)
-    assert found == Freshness(True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS))
+    freshness = judge([heartbeat(state="stopped")], AT, AT, LIMITS)
+    assert freshness == Freshness(
+        True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS)
+    )
 
 
 def test_lagging_component_reports_its_progress() -> None:
@@ -73,44 +75,44 @@ def test_a_clock_that_was_set_back_is_not_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "says"),
+    ("state", "reason"),
     [
         ("silent", "No heartbeat from the stream"),
         ("stopped", "The stream has been stopped"),
         ("behind", "The stream has been behind"),
     ],
 )
-def test_stream_and_collectors_are_distinguished(state: str, says: str) -> None:
-    given = {"silent": {}, "stopped": {"state": "stopped"}, "behind": {"timestamp": 10**6}}[state]
+def test_stream_and_collectors_are_distinguished(state: str, reason: str) -> None:
+    fields = {"silent": {}, "stopped": {"state": "stopped"}, "behind": {"timestamp": 10**6}}[state]
     now = AT + (21 if state == "silent" else 1)
-    stream = heartbeat(part="stream", **given)
-    found = judge([stream, heartbeat(now)], now, 0.0, LIMITS)
-    assert [(one.part, one.state) for one in found.parts] == [("collector", "alive"), ("stream", state)]
-    assert found.late is not None
-    assert (found.late.kind, found.late.reason) == (f"stream-{state}", says)
+    stream = heartbeat(part="stream", **fields)
+    freshness = judge([stream, heartbeat(now)], now, 0.0, LIMITS)
+    assert [(item.part, item.state) for item in freshness.parts] == [("collector", "alive"), ("stream", state)]
+    assert freshness.late is not None
+    assert (freshness.late.kind, freshness.late.reason) == (f"stream-{state}", reason)
 
 
 def test_component_furthest_behind_is_reported() -> None:
-    found = judge([heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
-    assert [(one.id, one.state) for one in found.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
-    assert found.late == Late("collector-silent", "No heartbeat from collector c", MS - 60_000)
+    freshness = judge([heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
+    assert [(item.id, item.state) for item in freshness.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
+    assert freshness.late == Late("collector-silent", "No heartbeat from collector c", MS - 60_000)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
     day = 86_400
-    gone, other = heartbeat(state=state), heartbeat(AT + day, id="d")
-    assert judge([gone, other], AT + day, 0.0, LIMITS).late is not None
-    other = heartbeat(AT + day + 1, id="d")
-    found = judge([gone, other], AT + day + 1, 0.0, LIMITS)
-    assert ([one.id for one in found.parts], found.late) == (["d"], None)
+    gone, second = heartbeat(state=state), heartbeat(AT + day, id="d")
+    assert judge([gone, second], AT + day, 0.0, LIMITS).late is not None
+    second = heartbeat(AT + day + 1, id="d")
+    freshness = judge([gone, second], AT + day + 1, 0.0, LIMITS)
+    assert ([item.id for item in freshness.parts], freshness.late) == (["d"], None)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_record_of_an_unknown_component_outdates_nothing(state: str) -> None:
     forged = heartbeat(id="x", state=state)._replace(signs=2)
-    found = judge([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
-    assert ([one.id for one in found.parts], found.late) == (["c"], None)
+    freshness = judge([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
+    assert ([item.id for item in freshness.parts], freshness.late) == (["c"], None)
     alone = judge([forged], AT + 60, 0.0, LIMITS)
     assert alone.late is not None
     confirmed = judge([forged._replace(signs=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
@@ -119,15 +121,15 @@ def test_record_of_an_unknown_component_outdates_nothing(state: str) -> None:
 
 def test_the_last_collector_is_never_forgotten() -> None:
     stream = heartbeat(AT + 1e7, part="stream", id="s")
-    found = judge([heartbeat(), heartbeat(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
-    assert [(one.id, one.state) for one in found.parts] == [("c", "silent"), ("d", "stopped"), ("s", "alive")]
-    assert found.late is not None
+    freshness = judge([heartbeat(), heartbeat(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
+    assert [(item.id, item.state) for item in freshness.parts] == [("c", "silent"), ("d", "stopped"), ("s", "alive")]
+    assert freshness.late is not None
 
 
 def test_component_that_is_behind_still_runs() -> None:
     day = 86_401.0
-    found = judge([heartbeat(), heartbeat(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
-    assert [(one.id, one.state) for one in found.parts] == [("d", "behind")]
+    freshness = judge([heartbeat(), heartbeat(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
+    assert [(item.id, item.state) for item in freshness.parts] == [("d", "behind")]
 
 
 def test_limits_are_configurable() -> None:
@@ -135,11 +137,11 @@ def test_limits_are_configurable() -> None:
     quick = {"every_ms": 100}
     assert judge([heartbeat(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
     assert judge([heartbeat(timestamp=51_901, **quick)], AT, 0.0, limits).parts == (part("behind"),)
-    found = judge([heartbeat(**quick), heartbeat(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
-    assert [one.id for one in found.parts] == ["d"]
+    freshness = judge([heartbeat(**quick), heartbeat(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
+    assert [item.id for item in freshness.parts] == ["d"]
 
 
 def test_unreachable_cluster_is_reported_while_it_lasts() -> None:
-    known = judge([heartbeat()], AT, AT, LIMITS)
+    freshness = judge([heartbeat()], AT, AT, LIMITS)
     late = Late("kafka-unreachable", "No contact with Kafka", 7)
-    assert unreachable(known, 7) == Freshness(False, (part("alive"),), late)
+    assert unreachable(freshness, 7) == Freshness(False, (part("alive"),), late)

@@ -142,13 +142,13 @@ def test_missing_topics_are_left_out(kafka: MemoryKafka) -> None:
 
 
 def documented() -> dict[str, tuple[Permission, ...]]:
-    found: dict[str, tuple[Permission, ...]] = {}
+    permissions: dict[str, tuple[Permission, ...]] = {}
     component = ""
     for named, resource, name, operations in _ROW.findall(DOCS.read_text()):
         component = named or component
         rows = (Permission(operation, name, resource) for operation in operations.split(", "))
-        found[component] = found.get(component, ()) + tuple(rows)
-    return found
+        permissions[component] = permissions.get(component, ()) + tuple(rows)
+    return permissions
 
 
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
@@ -198,7 +198,7 @@ def test_collectors_own_names_have_the_prefix() -> None:
 def test_refused_user_is_named_as_in_the_broker(tmp_path: Path, kind: str) -> None:
     pem = certificate(tmp_path, "monitor")
     oauth = {"token_endpoint_url": "https://id.example", "client_id": "monitor", "client_secret": "s3cret"}
-    given, who, principal = {
+    settings_of_principal, who, principal = {
         "password": (
             {
                 "security_protocol": "SASL_PLAINTEXT",
@@ -225,7 +225,7 @@ def test_refused_user_is_named_as_in_the_broker(tmp_path: Path, kind: str) -> No
         ),
         "nothing": ({}, "user 'ANONYMOUS'", "User:ANONYMOUS"),
     }[kind]
-    settings = KafkaSettings.model_validate({"bootstrap_servers": "kafka:9093"} | given)
+    settings = KafkaSettings.model_validate({"bootstrap_servers": "kafka:9093"} | settings_of_principal)
     line = denied(settings, Permission("Write", "id", "transactional-id"), "which collect must")
     assert line == (
         f"cluster kafka:9093: {who} may not write transactional id id, which collect must; "

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.kafka import background_reader as aside
-from streaming.kafka import background_reader as listening
-from streaming.kafka import topic_reader
+from streaming.kafka import background_reader, topic_reader
 from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -20,8 +18,8 @@ TOPIC = "rebalance.episodes"
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    monkeypatch.setattr(listening, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(listening, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(background_reader, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(background_reader, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
     return MemoryKafka(monkeypatch)
 
@@ -29,19 +27,19 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 class Taken:
     def __init__(self, *, position: int | None = None, topic_id: str | None = None) -> None:
         positions = {} if position is None else {(TOPIC, 0): position}
-        self.aside = BufferedTopicReader(KAFKA, TOPIC, "episodes", positions=positions, topic_id=topic_id)
+        self.reader = BufferedTopicReader(KAFKA, TOPIC, "episodes", positions=positions, topic_id=topic_id)
         self.values: list[bytes | None] = []
         self.ids: list[str] = []
 
     def has(self, *values: bytes) -> bool:
-        while (batch := self.aside.take()) is not None:
+        while (batch := self.reader.take()) is not None:
             self.ids += [batch.topic_id] if batch.topic_id not in self.ids else []
             self.values += [message.value() for message in batch.messages]
         return self.values == list(values)
 
     @property
     def whole(self) -> bool:
-        return self.aside.is_complete
+        return self.reader.is_complete
 
 
 @pytest.fixture
@@ -49,13 +47,13 @@ def taken() -> Iterator[Taken]:
     """Return a reader that has not started, so that a test can create its topic first."""
     made = Taken()
     yield made
-    made.aside.__exit__()
+    made.reader.__exit__()
 
 
 def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, taken: Taken) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
-    with taken.aside:
+    with taken.reader:
         eventually(lambda: taken.has(b"1") and taken.whole)
         kafka.append(TOPIC, b"2")
         eventually(lambda: taken.has(b"1", b"2"))
@@ -66,20 +64,20 @@ def test_resumes_at_its_offset_and_new_topic_at_the_start(kafka: MemoryKafka) ->
     for value in (b"1", b"2", b"3"):
         kafka.append(TOPIC, value)
     first = Taken()
-    with first.aside:
+    with first.reader:
         eventually(lambda: first.has(b"1", b"2", b"3"))
     later = Taken(position=2, topic_id=first.ids[0])
-    with later.aside:
+    with later.reader:
         eventually(lambda: later.has(b"3"))
-    other = Taken(position=2, topic_id="another")
-    with other.aside:
-        eventually(lambda: other.has(b"1", b"2", b"3"))
+    second = Taken(position=2, topic_id="another")
+    with second.reader:
+        eventually(lambda: second.has(b"1", b"2", b"3"))
 
 
 def test_recreated_topic_is_another_topic(kafka: MemoryKafka, taken: Taken) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
-    with taken.aside:
+    with taken.reader:
         eventually(lambda: taken.has(b"1"))
         kafka.delete(TOPIC)
         kafka.create(TOPIC, 1)
@@ -89,13 +87,13 @@ def test_recreated_topic_is_another_topic(kafka: MemoryKafka, taken: Taken) -> N
 
 
 def test_no_more_is_read_than_is_taken(kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "_BATCH", 1)
+    monkeypatch.setattr(background_reader, "_BATCH", 1)
     kafka.create(TOPIC, 1)
     values = [b"%d" % number for number in range(20)]
     for value in values:
         kafka.append(TOPIC, value)
-    with taken.aside:
-        eventually(taken.aside._batches.full)
+    with taken.reader:
+        eventually(taken.reader._batches.full)
         assert not taken.whole
         eventually(lambda: taken.has(*values) and taken.whole)
 
@@ -103,7 +101,7 @@ def test_no_more_is_read_than_is_taken(kafka: MemoryKafka, taken: Taken, monkeyp
 def test_missing_topic_gives_no_status_until_it_exists(
     kafka: MemoryKafka, taken: Taken, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with taken.aside:
+    with taken.reader:
         eventually(lambda: "does not exist yet" in caplog.text)
         assert not taken.whole
         kafka.create(TOPIC, 1)
@@ -116,7 +114,7 @@ def test_missing_permission_is_reported_once_and_retried(
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
     kafka.deny(TOPIC, "DESCRIBE", "READ")
-    with taken.aside:
+    with taken.reader:
         eventually(lambda: "may not read topic rebalance.episodes" in caplog.text)
         assert not taken.whole
         kafka.denied.clear()

@@ -75,11 +75,11 @@ def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
 
 def test_a_data_directory_is_kept_and_used_again(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    with EmbeddedBroker(data_dir=folder) as one:
+    with EmbeddedBroker(data_dir=folder) as broker:
         made = (folder / "storage/meta.properties").read_text()
-        first = one.port
-        one.restart()
-        assert one.port == first
+        first = broker.port
+        broker.restart()
+        assert broker.port == first
     with EmbeddedBroker(data_dir=folder):
         assert (folder / "storage/meta.properties").read_text() == made
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -87,20 +87,20 @@ def test_a_data_directory_is_kept_and_used_again(tmp_path: Path) -> None:
 
 
 def test_killed_and_stopped_brokers_can_be_started_again() -> None:
-    with EmbeddedBroker() as one:
-        for end in (one.kill, one.stop):
-            pid = one.pid or 0
+    with EmbeddedBroker() as broker:
+        for end in (broker.kill, broker.stop):
+            pid = broker.pid or 0
             end()
-            assert (one.running, alive(pid), one.wait(0)) == (False, False, 0)
-            one.start()
-        assert one.running
-        assert one.wait(0.01) is None
+            assert (broker.running, alive(pid), broker.wait(0)) == (False, False, 0)
+            broker.start()
+        assert broker.running
+        assert broker.wait(0.01) is None
 
 
 def test_requested_port_is_used_or_refused() -> None:
     (port,) = free_ports(1)
-    with EmbeddedBroker(port=port) as one:
-        assert one.port == port
+    with EmbeddedBroker(port=port) as broker:
+        assert broker.port == port
         with pytest.raises(PortInUse) as refused, EmbeddedBroker(port=port):
             pass
     assert str(refused.value) == (

@@ -72,13 +72,13 @@ def test_lock_is_awaited_until_its_holder_ends(tmp_path: Path) -> None:
         with locked(lock):
             entered.set()
 
-    with subprocess.Popen([sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
+    with subprocess.Popen([sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
         waiting = threading.Thread(target=enter)
         waiting.start()
         assert not entered.wait(0.1)
-        other.kill()
+        holder.kill()
     waiting.join(60)
     assert entered.is_set()
     with locked(lock):  # and the lock was released

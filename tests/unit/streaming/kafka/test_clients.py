@@ -84,12 +84,12 @@ def test_unresponsive_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
             check_reachable(settings, timeout=0.05)
 
 
-@pytest.mark.parametrize("standing_still", [None, "a:1"])
+@pytest.mark.parametrize("paused_reason", [None, "a:1"])
 def test_cluster_is_awaited_until_it_answers_or_is_stopped(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, standing_still: str | None
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, paused_reason: str | None
 ) -> None:
     monkeypatch.setattr(clients, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(clients, "_open", lambda _: standing_still)
+    monkeypatch.setattr(clients, "_open", lambda _: paused_reason)
     kafka.away = True
     stop = threading.Event()
     threading.Timer(0.3, lambda: setattr(kafka, "away", False)).start()
@@ -135,7 +135,7 @@ def functions_in_reference_cycles(ask: Callable[[], object]) -> list[str]:
         with contextlib.suppress(MonitorError, KafkaException):
             ask()
         gc.collect()
-        frames = [one.f_code for one in gc.garbage if isinstance(one, FrameType)]
+        frames = [frame.f_code for frame in gc.garbage if isinstance(frame, FrameType)]
         return [code.co_qualname for code in frames if "/streaming/" in code.co_filename]
     finally:
         gc.set_debug(0)

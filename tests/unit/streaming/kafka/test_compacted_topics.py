@@ -48,10 +48,10 @@ def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> Non
     counted: list[int] = []
     assignments, episodes, _ = read_groups(SETTINGS, each=counted.append)
     assert {assignment.group_id: assignment for assignment in assignments} == {
-        one.group_id: latest(one) for one in (checkout(), OTHER)
+        builder.group_id: latest(builder) for builder in (checkout(), OTHER)
     }
     assert sorted(episodes, key=lambda episode: episode.value) == sorted(
-        [*episode_records(checkout()), *episode_records(OTHER)], key=lambda one: one.value
+        [*episode_records(checkout()), *episode_records(OTHER)], key=lambda record: record.value
     )
     assert sum(counted) == len(kafka.records(EPISODES)) + len(kafka.records(ASSIGNMENTS))
 
@@ -63,12 +63,12 @@ def test_one_group_alone_despite_equal_episode_id(kafka: MemoryKafka) -> None:
 
 
 def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
-    mine, other = incident("team/checkout"), incident("team/checkout/2")
-    for one in (mine, other):
-        kafka.append(INCIDENTS, encode(one), key=key(one.group_id, one.incident))
+    mine, second = incident("team/checkout"), incident("team/checkout/2")
+    for incident_record in (mine, second):
+        kafka.append(INCIDENTS, encode(incident_record), key=key(incident_record.group_id, incident_record.incident))
     kafka.append(INCIDENTS, b"{}", key=None)
     kafka.append(INCIDENTS, b"{}", key=b"x/1", headers=[("ce_type", b"other")])
-    assert [one.incident for one in read_groups(SETTINGS, group="team/checkout").incidents] == [mine]
+    assert [record.incident for record in read_groups(SETTINGS, group="team/checkout").incidents] == [mine]
     assert read_incident_records(SETTINGS) == read_groups(SETTINGS).incidents
     kafka.append(INCIDENTS, b"{}", key=b"no number")
     with pytest.raises(MalformedEpisode, match=r"rebalance\.incidents key no number: "):
@@ -114,8 +114,8 @@ def test_record_under_another_key_is_refused(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, episode_records(checkout())[0].value, key=b"other/1")
     with pytest.raises(MalformedEpisode, match=r"rebalance\.episodes key other/1: key: .* is not that of the value"):
         read_episode_records(SETTINGS)
-    one = incident("team/checkout")
-    kafka.append(INCIDENTS, encode(one), key=key("other", one.incident))
+    misplaced = incident("team/checkout")
+    kafka.append(INCIDENTS, encode(misplaced), key=key("other", misplaced.incident))
     with pytest.raises(MalformedEpisode, match=r"rebalance\.incidents key other/\d+: .* is not that of the value"):
         read_incident_records(SETTINGS)
 
@@ -127,7 +127,9 @@ def test_readers_end_with_the_existing_records(kafka: MemoryKafka) -> None:
     mine = incident("team/checkout")
     kafka.append(INCIDENTS, encode(mine), key=key("team/checkout", mine.incident))
     assert list(read_assignments(SETTINGS, **WHOLE)) == [latest(checkout()), latest(OTHER)]
-    assert [one.group_id for one in read_episodes(SETTINGS, group="team/checkout/2", **WHOLE)] == ["team/checkout/2"]
+    assert [record.group_id for record in read_episodes(SETTINGS, group="team/checkout/2", **WHOLE)] == [
+        "team/checkout/2"
+    ]
     assert list(read_incidents(SETTINGS, **WHOLE)) == [mine]
     for read in (read_assignments, read_episodes, read_incidents):
         assert list(read(SETTINGS, exit_at_end=True)) == []
@@ -135,8 +137,8 @@ def test_readers_end_with_the_existing_records(kafka: MemoryKafka) -> None:
 
 def test_readers_continue_with_later_records(kafka: MemoryKafka) -> None:
     groups: list[str] = []
-    for found in read_assignments(SETTINGS, from_beginning=True, until=lambda: len(groups) == 3):
-        groups.append(found.group_id)
+    for record in read_assignments(SETTINGS, from_beginning=True, until=lambda: len(groups) == 3):
+        groups.append(record.group_id)
         if len(groups) == 2:
             kafka.append(ASSIGNMENTS, encode(latest(checkout("later"))), key=b"later")
     assert groups == ["team/checkout", "team/checkout/2", "later"]

@@ -30,7 +30,7 @@ def settings(tmp_path: Path) -> KafkaSettings:
     certificate(tmp_path, "second")
     put(tmp_path, "first", "pem", "key")
     (tmp_path / "secret").write_text("one")
-    given = {
+    defaults = {
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_username": "monitor",
@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> KafkaSettings:
         "ssl_certificate_file": tmp_path / "own.pem",
         "ssl_key_file": tmp_path / "own.key",
     }
-    return KafkaSettings.model_validate(given)
+    return KafkaSettings.model_validate(defaults)
 
 
 def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:

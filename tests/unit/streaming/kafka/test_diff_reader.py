@@ -96,11 +96,11 @@ def test_record_that_is_no_diff_is_reported_and_skipped(kafka: MemoryKafka) -> N
 
 def test_following_continues_until_it_is_stopped(kafka: MemoryKafka) -> None:
     put(kafka, 1)
-    found: list[str] = []
-    for record in read_diffs(SETTINGS, from_beginning=True, until=lambda: len(found) == 3):
-        found.append(record.id)
-        put(kafka, len(found) + 1)
-    assert found == ["1", "2", "3"]
+    ids: list[str] = []
+    for record in read_diffs(SETTINGS, from_beginning=True, until=lambda: len(ids) == 3):
+        ids.append(record.id)
+        put(kafka, len(ids) + 1)
+    assert ids == ["1", "2", "3"]
 
 
 def test_recreated_topic_is_followed_unless_read_to_its_end(kafka: MemoryKafka) -> None:

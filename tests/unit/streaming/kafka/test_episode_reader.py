@@ -30,9 +30,9 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:
     """Write every update of two episodes of a group, and return the last update of each."""
     told = list(updates(group_id, DiffBuilder(group_id=group_id).join("a").join("b").join("c", after=500).diffs))
-    for one in told:
+    for episode in told:
         headers = [("ce_type", b"rebalance.episode")]
-        kafka.append(TOPIC, encode(one), key=key(group_id, one.episode), headers=headers)
+        kafka.append(TOPIC, encode(episode), key=key(group_id, episode.episode), headers=headers)
     return [told[-2], told[-1]]
 
 

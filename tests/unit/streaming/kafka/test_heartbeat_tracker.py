@@ -44,13 +44,19 @@ def tracked_freshness(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
 def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
     """Write a heartbeat that the broker stored at this time (ms)."""
     written = now_ms() if at is None else at
-    given = {"part": "collector", "state": "running", "timestamp": written, "up_to": written - 1000, "every_ms": 5000}
-    key, value, headers = encoded(Sign(id=part_id, **{**given, **fields}))
+    defaults = {
+        "part": "collector",
+        "state": "running",
+        "timestamp": written,
+        "up_to": written - 1000,
+        "every_ms": 5000,
+    }
+    key, value, headers = encoded(Sign(id=part_id, **{**defaults, **fields}))
     kafka.append(TOPIC, value, key=key, headers=headers, timestamp=written)
 
 
-def parts(found: Freshness) -> dict[str, str]:
-    return {part.id: part.state for part in found.parts}
+def parts(freshness: Freshness) -> dict[str, str]:
+    return {part.id: part.state for part in freshness.parts}
 
 
 def test_newest_heartbeat_of_each_component_counts(
@@ -63,10 +69,10 @@ def test_newest_heartbeat_of_each_component_counts(
     for state in ("running", "running", "stopped"):
         leave(kafka, "d", state=state, up_to=moment)
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive", "d": "stopped"})
-    found = tracked_freshness()
-    assert found.known
-    assert [(part.id, part.up_to) for part in found.parts] == [("c", moment - 6), ("d", moment)]
-    assert abs(found.parts[0].last_heartbeat - now_ms()) < 60_000
+    freshness = tracked_freshness()
+    assert freshness.known
+    assert [(part.id, part.up_to) for part in freshness.parts] == [("c", moment - 6), ("d", moment)]
+    assert abs(freshness.parts[0].last_heartbeat - now_ms()) < 60_000
     kafka.append(TOPIC, None, key=b"collector/d")
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
 
@@ -80,8 +86,8 @@ def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
         heard = tracker._view.last
         assert 3660 <= time.monotonic() - heard["collector/old"].at < 3720
         assert 0 <= time.monotonic() - heard["collector/new"].at < 60
-        found = tracker.freshness(time.monotonic())
-        assert (found.known, parts(found)) == (False, {"new": "alive"})  # it has not read for an hour
+        freshness = tracker.freshness(time.monotonic())
+        assert (freshness.known, parts(freshness)) == (False, {"new": "alive"})  # it has not read for an hour
 
 
 def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,12 +99,12 @@ def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pyte
         assert time.monotonic() - tracker._view.last["collector/c"].at < 60
 
 
-@pytest.mark.parametrize("said", [b"{", b"null", b"[1]"])
+@pytest.mark.parametrize("value", [b"{", b"null", b"[1]"])
 def test_invalid_heartbeat_is_reported_once_and_skipped(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], caplog: pytest.LogCaptureFixture, said: bytes
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], caplog: pytest.LogCaptureFixture, value: bytes
 ) -> None:
-    kafka.append(TOPIC, said, key=b"collector/\x1b]0;")
-    kafka.append(TOPIC, said)
+    kafka.append(TOPIC, value, key=b"collector/\x1b]0;")
+    kafka.append(TOPIC, value)
     leave(kafka, up_to=now_ms())
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     (message,) = caplog.messages
@@ -127,13 +133,13 @@ def test_forged_heartbeats_are_ignored(
     leave(kafka, "real", up_to=moment)
     eventually(lambda: len(tracked_freshness().parts) == 2)
     before = tracked_freshness()
-    given = {name: moment + value if isinstance(value, int) else value for name, value in forged.items()}
-    leave(kafka, given.pop("part_id"), **{"up_to": moment, **given})
+    values = {name: moment + value if isinstance(value, int) else value for name, value in forged.items()}
+    leave(kafka, values.pop("part_id"), **{"up_to": moment, **values})
     leave(kafka, "real", up_to=moment + 1)
     eventually(lambda: any(part.up_to == moment + 1 for part in tracked_freshness().parts))
-    found = tracked_freshness()
-    assert parts(found) == parts(before) == {STREAM_ID: "stopped", "real": "alive"}
-    assert (found.late or before.late) == before.late
+    freshness = tracked_freshness()
+    assert parts(freshness) == parts(before) == {STREAM_ID: "stopped", "real": "alive"}
+    assert (freshness.late or before.late) == before.late
 
 
 def test_signs_of_a_topic_that_got_more_partitions(
@@ -203,10 +209,10 @@ def test_unreachable_cluster_is_the_reported_reason(
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.away = True
     eventually(lambda: tracked_freshness().late)
-    found = tracked_freshness()
-    assert found.late is not None
-    assert (found.known, found.late.kind, parts(found)) == (False, "kafka-unreachable", {"c": "alive"})
-    assert abs(found.late.since - now_ms()) < 60_000
+    freshness = tracked_freshness()
+    assert freshness.late is not None
+    assert (freshness.known, freshness.late.kind, parts(freshness)) == (False, "kafka-unreachable", {"c": "alive"})
+    assert abs(freshness.late.since - now_ms()) < 60_000
     kafka.away = False
     eventually(lambda: tracked_freshness().late is None and tracked_freshness().known)
 
@@ -223,10 +229,10 @@ def test_a_thread_that_fails_begins_again(
     leave(kafka)
     real, failing = hearing.decoded, [RuntimeError("odd")]
 
-    def decoded(*given: Any) -> Sign:
+    def decoded(*arguments: Any) -> Sign:
         if failing:
             raise failing.pop()
-        return real(*given)
+        return real(*arguments)
 
     monkeypatch.setattr(hearing, "decoded", decoded)
     with HeartbeatTracker(SETTINGS) as tracker:

@@ -33,12 +33,12 @@ def left(kafka: MemoryKafka) -> list[Sign]:
     return [decoded(record.key(), record.value() or b"") for record in kafka.records(TOPIC)]
 
 
-def now(writer: HeartbeatWriter, **told: Any) -> None:
+def now(writer: HeartbeatWriter, **fields: Any) -> None:
     """Publish a due heartbeat; the topic is looked up as after many calls."""
     writer._watch._next = 0.0
     for _ in range(4):  # requested, missing and created, requested again, present
         writer._next = 0.0
-        writer.write(**{"up_to": None, **told})
+        writer.write(**{"up_to": None, **fields})
         writer._watch._next = 0.0
         if writer._next:
             return

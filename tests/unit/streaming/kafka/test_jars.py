@@ -32,11 +32,11 @@ def fill(folder: Path, *names: str) -> list[Path]:
 
 @pytest.mark.parametrize("inside", [".", "kafka_2.13-9.9.9"])
 def test_a_folder_for_hosts_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
-    found = fill(tmp_path / "jars" / inside, "kafka_2.13-9.9.9.jar", "other-1.jar")
+    files = fill(tmp_path / "jars" / inside, "kafka_2.13-9.9.9.jar", "other-1.jar")
     fill(tmp_path / "jars/another-set", "kafka-clients-3.jar")
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path / "jars"))
 
-    assert [path.resolve() for path in fetch(WANTED)] == [path.resolve() for path in found]
+    assert [path.resolve() for path in fetch(WANTED)] == [path.resolve() for path in files]
 
 
 def test_a_folder_without_the_jar_is_named_with_the_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,17 +66,17 @@ def _fresh_java() -> object:
     java.cache_clear()
 
 
-def fake_java(folder: Path, said: str) -> Path:
+def fake_java(folder: Path, version: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "java"
-    script.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    script.write_text(f"#!/bin/sh\necho '{version}' >&2\n")
     script.chmod(0o755)
     return script
 
 
-def java_home(home: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> Path:
+def java_home(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> Path:
     monkeypatch.setenv("JAVA_HOME", str(home))
-    return fake_java(home / "bin", said)
+    return fake_java(home / "bin", version)
 
 
 @pytest.mark.usefixtures("_fresh_java")
@@ -117,9 +117,9 @@ def test_a_java_that_does_not_start_is_named(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("_fresh_java")
-@pytest.mark.parametrize(("said", "major"), [('"17"', 17), ('"17.0.9"', 17), ('"16.0.2"', 0), ("nonsense", 0)])
-def test_java_17_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, major: int) -> None:
-    script = java_home(tmp_path, monkeypatch, f"openjdk version {said}")
+@pytest.mark.parametrize(("version", "major"), [('"17"', 17), ('"17.0.9"', 17), ('"16.0.2"', 0), ("nonsense", 0)])
+def test_java_17_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int) -> None:
+    script = java_home(tmp_path, monkeypatch, f"openjdk version {version}")
     if major:
         assert java() == (script, major)
     else:
@@ -131,7 +131,7 @@ class Ivy:
     """A fake ``java`` in shell that answers as Ivy does, and records its arguments."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self.told = folder, list[str]()
+        self._folder, self.progress = folder, list[str]()
         self.does('for name in kafka_2.13-9.9.9 dependency-1; do : >"$lib/$name.jar"; done')
 
     def does(self, script: str) -> None:
@@ -146,8 +146,8 @@ class Ivy:
         )
 
     def fetch(self, *coordinates: str, transitive: bool = True) -> list[str]:
-        found = fetch(coordinates or WANTED, transitive=transitive, progress=self.told.append)
-        return [path.name for path in found]
+        paths = fetch(coordinates or WANTED, transitive=transitive, progress=self.progress.append)
+        return [path.name for path in paths]
 
     def read(self, name: str) -> str:
         return (self._folder / name).read_text()
@@ -168,21 +168,21 @@ def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Pat
         ': >"$lib/kafka_2.13-9.9.9.jar"; : >"$lib/dependency-1.jar"'
     )
     assert ivy.fetch() == ["dependency-1.jar", "kafka_2.13-9.9.9.jar"]
-    assert ivy.told == [
+    assert ivy.progress == [
         f"fetching kafka_2.13 9.9.9 (once, into {tmp_path / 'cache/jars'})",
         "resolving kafka_2.13 9.9.9: 1 modules",
         "resolving kafka_2.13 9.9.9: 2 modules",
         "downloading kafka_2.13-9.9.9.jar",
         "",
     ]
-    ivy.told.clear()
-    assert (ivy.fetch(), ivy.told) == (["dependency-1.jar", "kafka_2.13-9.9.9.jar"], [])
+    ivy.progress.clear()
+    assert (ivy.fetch(), ivy.progress) == (["dependency-1.jar", "kafka_2.13-9.9.9.jar"], [])
     assert [path.name for path in (tmp_path / "cache/jars").iterdir() if path.is_dir()] != []
     assert not list((tmp_path / "cache/jars").glob(".fetch-*"))
 
 
 def dependencies(ivy: Ivy) -> list[dict[str, str]]:
-    return [dict(one.attrib) for one in ET.fromstring(ivy.read("ivy.xml")).iter("dependency")]  # noqa: S314 - our own
+    return [dict(dependency.attrib) for dependency in ET.fromstring(ivy.read("ivy.xml")).iter("dependency")]  # noqa: S314 - our own
 
 
 def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch
         {"org": "c", "name": "d", "rev": "2", **usual},
     ]
     classified = ET.fromstring(ivy.read("ivy.xml")).iter("artifact")  # noqa: S314 - our own
-    assert [one.attrib["{http://ant.apache.org/ivy/maven}classifier"] for one in classified] == ["test"]
+    assert [artifact.attrib["{http://ant.apache.org/ivy/maven}classifier"] for artifact in classified] == ["test"]
     assert "root=" not in ivy.read("settings.xml")
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror/?a&b")
     ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set of jars
@@ -204,22 +204,22 @@ def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
+    ("script", "reason"),
     [
         ("echo '== a:b not found =='; echo 'java.io.IOException: no'; exit 1", "java.io.IOException: no"),
         ("echo ':: a:b: NOT FOUND ::'; echo 'unresolved dependency'; exit 1", "a:b: NOT FOUND"),
         ("exit 3", "Ivy ended with 3"),
     ],
 )
-def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, says: str) -> None:
+def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, reason: str) -> None:
     ivy.does(script)
     with pytest.raises(DownloadFailed) as failed:
         ivy.fetch()
     assert str(failed.value) == (
-        f"fetching kafka_2.13 9.9.9 failed ({says}); what came is kept and a new try goes on from there; "
+        f"fetching kafka_2.13 9.9.9 failed ({reason}); what came is kept and a new try goes on from there; "
         "else set DEFAULT_ARTIFACT_REPOSITORY to a mirror or KAFKA_JARS to a folder"
     )
-    assert ivy.told[-1] == ""
+    assert ivy.progress[-1] == ""
     ivy.does(': >"$lib/kafka_2.13-9.9.9.jar"')
     assert ivy.fetch() == ["kafka_2.13-9.9.9.jar"]
 

@@ -179,14 +179,14 @@ Bounds = dict[Place, tuple[int, int]]
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
-    found: Bounds = {A: (0, 5), B: (0, 5)}
-    monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: found[place] for place in places})
-    return found
+    known_bounds: Bounds = {A: (0, 5), B: (0, 5)}
+    monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: known_bounds[place] for place in places})
+    return known_bounds
 
 
 def looks(*positions: dict[Place, int]) -> list[Bounds]:
     watched = Stall(KafkaSettings())
-    return [watched.look(one, number * STALL_SECONDS) for number, one in enumerate(positions)]
+    return [watched.look(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
 
 
 def test_reader_at_the_end_is_not_stalled(ends: Bounds) -> None:

@@ -14,7 +14,7 @@ from tests.support.pem import certificate, signed
 
 
 def test_a_token_of_the_identity_provider(tmp_path: Path) -> None:
-    authority, other = certificate(tmp_path, "authority"), certificate(tmp_path, "other")
+    authority, other_authority = certificate(tmp_path, "authority"), certificate(tmp_path, "other")
     served = signed(tmp_path, "endpoint", "authority")
     keystore = tmp_path / "keystore.pem"
     keystore.write_text(served.with_suffix(".key").read_text() + served.read_text())
@@ -40,4 +40,4 @@ def test_a_token_of_the_identity_provider(tmp_path: Path) -> None:
         with pytest.raises(HTTPError, match="401"):
             tokens.token()
         with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
-            ClientCredentials(settings.model_copy(update={"sasl_oauthbearer_ca_file": other})).token()
+            ClientCredentials(settings.model_copy(update={"sasl_oauthbearer_ca_file": other_authority})).token()

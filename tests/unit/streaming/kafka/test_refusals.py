@@ -17,7 +17,7 @@ SETTINGS = KafkaSettings.model_validate(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (
             (
@@ -63,10 +63,10 @@ SETTINGS = KafkaSettings.model_validate(
         ),
     ],
 )
-def test_refusal_names_broker_and_setting(text: str, says: str) -> None:
+def test_refusal_names_broker_and_setting(text: str, message: str) -> None:
     error = explain(text, SETTINGS)
     assert error is not None
-    assert says in str(error)
+    assert message in str(error)
     assert "s3cret" not in str(error)
     assert "\n" not in str(error)
 
@@ -89,7 +89,7 @@ _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token: "
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (
             _TOKENLESS + '{"error": "invalid_client", "error_description": "s3cret-s3cret is wrong"}',
@@ -106,9 +106,9 @@ _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token: "
         ),
     ],
 )
-def test_refusals_of_an_identity_provider(text: str, says: str) -> None:
+def test_refusals_of_an_identity_provider(text: str, message: str) -> None:
     error = str(explain(text, OAUTH))
-    assert says in error
+    assert message in error
     assert "s3cret" not in error
 
 

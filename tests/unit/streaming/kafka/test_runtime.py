@@ -118,13 +118,13 @@ def test_generated_id_is_valid_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_single_broker_listens_locally_and_takes_options(tmp_path: Path) -> None:
-    found = server_properties(tmp_path, 1, 2, {"log.dirs": "x", "mine": "y"})
-    assert (found["listeners"], found["advertised.listeners"], found["controller.quorum.voters"]) == (
+    properties = server_properties(tmp_path, 1, 2, {"log.dirs": "x", "mine": "y"})
+    assert (properties["listeners"], properties["advertised.listeners"], properties["controller.quorum.voters"]) == (
         "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
         "PLAINTEXT://127.0.0.1:1",
         "1@127.0.0.1:2",
     )
-    assert (found["log.dirs"], found["mine"]) == ("x", "y")
+    assert (properties["log.dirs"], properties["mine"]) == ("x", "y")
 
 
 def test_properties_are_private_and_keep_backslashes(tmp_path: Path) -> None:

@@ -106,8 +106,8 @@ OAUTH = {
 def test_oauth_settings_of_both_clients(tmp_path: Path) -> None:
     authority = certificate(tmp_path, "ca")
     more = {"scope": "kafka", "extensions": "logicalCluster=lkc-1,identityPoolId=p", "ca_file": authority}
-    given = KafkaSettings.model_validate(OAUTH | {f"sasl_oauthbearer_{name}": one for name, one in more.items()})
-    assert security.librdkafka(given) == {
+    settings = KafkaSettings.model_validate(OAUTH | {f"sasl_oauthbearer_{name}": text for name, text in more.items()})
+    assert security.librdkafka(settings) == {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -118,7 +118,7 @@ def test_oauth_settings_of_both_clients(tmp_path: Path) -> None:
         "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=p",
         "https.ca.location": str(authority),
     }
-    assert security.java(given) == {
+    assert security.java(settings) == {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.login.callback.handler.class": (
@@ -159,15 +159,15 @@ def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("aws_credentials")
 def test_librdkafka_gets_signed_tokens_of_aws() -> None:
-    found = security.librdkafka(AWS)
-    token, expires = found.pop("oauth_cb")("")
+    options = security.librdkafka(AWS)
+    token, expires = options.pop("oauth_cb")("")
     signed = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     assert (signed.hostname, parse_qs(signed.query)["Action"]) == (
         "kafka.eu-west-1.amazonaws.com",
         ["kafka-cluster:Connect"],
     )
     assert 0 < expires - time.time() <= 900
-    assert found == {
+    assert options == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "OAUTHBEARER",
         "ssl.endpoint.identification.algorithm": "https",
@@ -176,9 +176,9 @@ def test_librdkafka_gets_signed_tokens_of_aws() -> None:
 
 @pytest.mark.usefixtures("aws_credentials")
 def test_kafka_python_gets_tokens_of_aws() -> None:
-    found = security.kafka_python(AWS)
-    assert found["sasl_mechanism"] == "OAUTHBEARER"
-    assert found["sasl_oauth_token_provider"].token()
+    options = security.kafka_python(AWS)
+    assert options["sasl_mechanism"] == "OAUTHBEARER"
+    assert options["sasl_oauth_token_provider"].token()
 
 
 def test_java_gets_the_login_module_of_aws() -> None:
@@ -189,7 +189,7 @@ def test_java_gets_the_login_module_of_aws() -> None:
         "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
         "ssl.endpoint.identification.algorithm": "https",
     }
-    assert [security.java_packages(one) for one in (AWS, KERBEROS)] == [
+    assert [security.java_packages(settings) for settings in (AWS, KERBEROS)] == [
         ("software.amazon.msk:aws-msk-iam-auth:2.3.5",),
         (),
     ]
@@ -226,8 +226,8 @@ def test_kerberos_settings_of_each_client(monkeypatch: pytest.MonkeyPatch) -> No
         "sasl.kerberos.keytab": __file__,
         "ssl.endpoint.identification.algorithm": "https",
     }
-    found = security.kafka_python(KERBEROS)
-    assert (found["sasl_mechanism"], found["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
+    options = security.kafka_python(KERBEROS)
+    assert (options["sasl_mechanism"], options["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
     assert security.java(KERBEROS)["sasl.jaas.config"] == (
         "com.sun.security.auth.module.Krb5LoginModule required "
         f'useKeyTab="true" storeKey="true" keyTab="{__file__}" principal="monitor@EXAMPLE.COM";'

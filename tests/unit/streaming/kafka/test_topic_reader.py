@@ -42,15 +42,15 @@ def polled(reader: TopicReader, most: int = 1000) -> list[bytes | None]:
 
 
 def to_the_end(*readers: TopicReader) -> list[bytes | None]:
-    found: list[bytes | None] = []
-    for one in readers:
-        eventually(lambda one=one: found.extend(polled(one)) or one.at_end)
-    return found
+    values: list[bytes | None] = []
+    for reader in readers:
+        eventually(lambda reader=reader: values.extend(polled(reader)) or reader.at_end)
+    return values
 
 
-def ends(reader: TopicReader, says: str) -> None:
+def ends(reader: TopicReader, message: str) -> None:
     """Wait until the reader ends with this error."""
-    with pytest.raises(TopicUnreadable, match=says):
+    with pytest.raises(TopicUnreadable, match=message):
         eventually(lambda: reader.poll(0.01))
 
 
@@ -214,9 +214,9 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
         kafka.append("t", b"again")
         kafka.append("other", b"beside")
         ends(strict, "was deleted and made again while it was read; start again")
-        found: list[bytes | None] = []
-        eventually(lambda: found.extend(polled(patient)) or len(found) == 2)
-        assert sorted(found, key=repr) == [b"again", b"beside"]
+        values: list[bytes | None] = []
+        eventually(lambda: values.extend(polled(patient)) or len(values) == 2)
+        assert sorted(values, key=repr) == [b"again", b"beside"]
         assert patient.positions == {("t", 0): 1, ("other", 0): 1}
     assert caplog.messages == ["topic t was deleted and made again: it is read from its beginning"]
     assert all(consumer.closed for consumer in kafka.consumers)
@@ -300,9 +300,9 @@ def test_partition_with_lost_records_is_reported_and_reread(
         to_the_end(first)
         del kafka.topics["t"].logs[0].entries[1:]
         kafka.append("t", b"new")  # at an offset that was read before
-        found: list[bytes | None] = []
-        eventually(lambda: found.extend(polled(first)) or b"new" in found)
-    assert found == [b"0", b"new"]
+        values: list[bytes | None] = []
+        eventually(lambda: values.extend(polled(first)) or b"new" in values)
+    assert values == [b"0", b"new"]
     assert caplog.messages == ["topic t partition 0: ends at 2, before 3: read again"]
 
 

@@ -109,11 +109,11 @@ def test_cluster_errors_of_topic_creation(
 def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     create = topics.create_topics
 
-    def late(*given: object) -> None:
+    def late(*arguments: object) -> None:
         for name in NAMES:
             policy = "compact" if name == "assignments" else "delete"
             kafka.create(f"p.rebalance.{name}", 2, cleanup_policy=policy)
-        create(*given)  # type: ignore[arg-type] # as given
+        create(*arguments)  # type: ignore[arg-type] # as given
 
     monkeypatch.setattr(topics, "create_topics", late)
     assert [state.partitions for state in ensure_topics(SETTINGS)] == [2] * 4
@@ -169,7 +169,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
     topics = SETTINGS.topics
     states = ensure_topics(SETTINGS, [topics.episodes, topics.incidents, topics.assignments])
     kept = [kafka.topics[state.name].config for state in states]
-    assert [(one["cleanup.policy"], one.get("retention.ms")) for one in kept] == [
+    assert [(settings["cleanup.policy"], settings.get("retention.ms")) for settings in kept] == [
         ("compact", None),
         *[("compact,delete", str(90 * 86_400_000))] * 2,
     ]

@@ -118,7 +118,7 @@ def test_other_records_of_the_group_are_kept() -> None:
         writes, left, _ = played(blob, records, number)
         letters = [write for write in writes if write.topic == "dlt"]
         assert len(letters) <= 1
-        kept = [one for one in records if not letters or one.value != letters[0].value]
+        kept = [record for record in records if not letters or record.value != letters[0].value]
         wanted, after, _ = played(blob, kept)
         assert left == after
-        assert [write for write in writes if write.topic == "d"] == [one for one in wanted if one.topic == "d"]
+        assert [write for write in writes if write.topic == "d"] == [write for write in wanted if write.topic == "d"]

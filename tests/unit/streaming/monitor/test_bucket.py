@@ -181,8 +181,8 @@ def test_late_timer_is_not_trusted() -> None:
     late = 10_000 + LATE_MS + 1
     assert expire(bucket, late, SINKS) == []
     assert len(expire(bucket, late + 10_000, SINKS)) == 2
-    _, other = beating()
-    assert len(expire(other, 20_000, SINKS)) == 2  # exactly ten seconds
+    _, second_bucket = beating()
+    assert len(expire(second_bucket, 20_000, SINKS)) == 2  # exactly ten seconds
 
 
 def test_clocks_of_members_are_not_read() -> None:

@@ -31,7 +31,7 @@ def last(outputs: list[Output]) -> Diff:
 
 
 def changed(diff: Diff) -> dict[str, tuple[Partitions, Partitions, Partitions]]:
-    return {one: (member.owned, member.revoked, member.assigned) for one, member in diff.members.items()}
+    return {name: (member.owned, member.revoked, member.assigned) for name, member in diff.members.items()}
 
 
 def after(member: MemberDiff) -> Partitions:

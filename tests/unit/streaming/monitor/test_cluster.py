@@ -58,8 +58,8 @@ def test_broker_is_away_until_it_returns() -> None:
 def test_two_brokers_are_two_incidents() -> None:
     cluster = Cluster()
     both = cluster.apply(*(0, [3]), change("broker-restart", "broker 1", 0), change("broker-restart", "broker 2", 0))
-    assert [(one.incident, one.status) for one in both] == [(1, "open"), (2, "open")]
-    assert [(one.incident, one.status) for one in cluster.apply(1000, [2, 3])] == [(2, "closed")]
+    assert [(incident.incident, incident.status) for incident in both] == [(1, "open"), (2, "open")]
+    assert [(incident.incident, incident.status) for incident in cluster.apply(1000, [2, 3])] == [(2, "closed")]
 
 
 def test_a_broker_that_flaps_is_one_incident() -> None:
@@ -100,7 +100,7 @@ def test_restarted_members_of_a_broker_that_was_away_name_it() -> None:
     log, bucket = Log("orders"), Bucket()
     before = {"a#1": {"t": [0]}, "b#1": {"t": [1]}}
     after = {"a#2": {"t": [0]}, "b#2": {"t": [1]}}
-    names = {one: (one[0], f"/{one[0]}") for one in (*before, *after)}
+    names = {name: (name[0], f"/{name[0]}") for name in (*before, *after)}
     lost = [Evidence(source="coordinator-log", reason="heartbeat expiration", member_ids=["a#1"], kind="member.fenced")]
     change = ClusterChange("broker-restart", "broker 1", 601_000, GROUPS)
     away = ClusterObserved(group_id=CLUSTER, timestamp=601_000, brokers=[2], changes=[change])

@@ -46,8 +46,8 @@ class Consumers:
 
     def _generation(self, generation: int, *, is_last: bool) -> Event:
         self._membership()
-        joined = {one: set(held) for one, held in self.owned.items()}
-        given = self._assign()
+        joined = {name: set(held) for name, held in self.owned.items()}
+        shares = self._assign()
         self.before[generation] = joined
         evidence = []
         if self.failed is not None and self.missed & joined.keys():
@@ -57,15 +57,15 @@ class Consumers:
             evidence = [Evidence(source="log", reason=reason, kind=UNDELIVERED, generation=self.failed)]
         self.failed = None
         if is_last or generation == 1 or self.random.random() < 0.5:
-            self._deliver(generation, given)
+            self._deliver(generation, shares)
         else:
             self.failed = generation
-            self.missed = {one for one, held in joined.items() if given[one] != held}
+            self.missed = {name for name, held in joined.items() if shares[name] != held}
         return self.log.observe(
             generation,
-            {one: _share(held) for one, held in given.items()},
+            {name: _share(held) for name, held in shares.items()},
             protocol=self.protocol,
-            owned={one: _share(held) for one, held in joined.items()} if self.protocol == COOP else {},
+            owned={name: _share(held) for name, held in joined.items()} if self.protocol == COOP else {},
             joined_at=generation - 1 if self.protocol == COOP else -1,
             evidence=evidence,
         )
@@ -80,7 +80,7 @@ class Consumers:
         """Return a random assignment; under the cooperative protocol no member gets what another owns."""
         members = [*self.owned]
         wanted = {number: self.random.choice(members) for number in PARTITIONS}
-        owners = {number: one for one, held in self.owned.items() for number in held}
+        owners = {number: name for name, held in self.owned.items() for number in held}
         return {
             member: {
                 number
@@ -90,9 +90,11 @@ class Consumers:
             for member in members
         }
 
-    def _deliver(self, generation: int, given: Owned) -> None:
-        self.callbacks[generation] = {one: (held - given[one], given[one] - held) for one, held in self.owned.items()}
-        self.owned = given
+    def _deliver(self, generation: int, shares: Owned) -> None:
+        self.callbacks[generation] = {
+            name: (held - shares[name], shares[name] - held) for name, held in self.owned.items()
+        }
+        self.owned = shares
 
 
 def _share(held: set[int]) -> Partitions:
@@ -111,14 +113,14 @@ def _numbers(share: Partitions) -> set[int]:
 @settings(max_examples=60)
 def test_diffs_equal_the_callbacks_of_delivered_generations(seed: int, protocol: str, generations: int) -> None:
     consumers = Consumers(seed, protocol)
-    found = {diff.generation: diff for diff in consumers.play(generations)}
-    assert len(found) == generations
-    for generation, diff in found.items():
-        owned = {one: _numbers(member.owned) for one, member in diff.members.items() if member.present}
+    diffs = {diff.generation: diff for diff in consumers.play(generations)}
+    assert len(diffs) == generations
+    for generation, diff in diffs.items():
+        owned = {name: _numbers(member.owned) for name, member in diff.members.items() if member.present}
         assert owned == consumers.before[generation]
-        for one, callback in consumers.callbacks.get(generation, {}).items():
-            member = diff.members[one]
+        for name, callback in consumers.callbacks.get(generation, {}).items():
+            member = diff.members[name]
             assert (_numbers(member.revoked), _numbers(member.assigned)) == callback
-    corrected = {diff.undelivered.generation for diff in found.values() if diff.undelivered}
+    corrected = {diff.undelivered.generation for diff in diffs.values() if diff.undelivered}
     assert consumers.undelivered <= corrected
     assert corrected.isdisjoint(consumers.callbacks)

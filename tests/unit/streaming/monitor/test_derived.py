@@ -136,8 +136,8 @@ def test_first_consumer_member_converts_a_classic_group() -> None:
 def test_last_consumer_member_leaves_a_classic_group() -> None:
     log = Log()
     joins = [log.topics(t=4), log.join("a"), log.join("b", group_protocol="consumer", assignors=["uniform"])]
-    _, given = play([*joins, log.leave("b")])
-    last = diffs(given)[-1]
+    _, outputs = play([*joins, log.leave("b")])
+    last = diffs(outputs)[-1]
     assert (last.protocol, last.assignor, last.generation, last.group_epoch) == ("classic", "range", 3, None)
 
 
@@ -259,15 +259,15 @@ def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, 
     log = Log()
     joins = [log.topics(t=6), log.join("c1", **fields), log.join("c2", **fields)]
     state, _ = play(joins)
-    state, given = play([log.topics(t=2)], state)
-    after = holds(diffs(given)[-1])
+    state, outputs = play([log.topics(t=2)], state)
+    after = holds(diffs(outputs)[-1])
     assert sorted(p for share in after.values() for p in share.get("t", ())) == [0, 1]
-    for diff in diffs(given):
+    for diff in diffs(outputs):
         check_algebra(diff)
     # A claim for a partition that does not exist or has another owner is ignored.
-    state, given = play([log.join("c3", owned={"t": [0, 5]}, generation=99, **fields)], state)
-    assert diffs(given)
-    for diff in diffs(given):
+    state, outputs = play([log.join("c3", owned={"t": [0, 5]}, generation=99, **fields)], state)
+    assert diffs(outputs)
+    for diff in diffs(outputs):
         check_algebra(diff)
 
 

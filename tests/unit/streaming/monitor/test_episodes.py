@@ -46,18 +46,18 @@ def test_batch_writes_the_last_record_of_each_episode() -> None:
     happened = [log.topics(t=3), log.join("c1"), log.join("c2")]
     log.count += 10
     writes = apply_events(bucket, [*happened, log.join("c3"), log.join("c4")])
-    found = written_episodes(writes)
-    assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in found] == [
+    episodes = written_episodes(writes)
+    assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in episodes] == [
         (1, "first-start", "settled", 2),
         (2, "scale-out", "settled", 2),
     ]
     diffs = [ce_attributes(write.headers)["id"] for write in writes if write.topic == "d"]
-    assert [diff_id for episode in found for diff_id in episode.rounds] == diffs
+    assert [diff_id for episode in episodes for diff_id in episode.rounds] == diffs
 
 
 def test_episode_records_share_the_partition_under_own_key() -> None:
     log = Log("a/b")
-    (write,) = (one for one in apply_events(Bucket(), [log.join("c1")]) if one.topic == "e")
+    (write,) = (write for write in apply_events(Bucket(), [log.join("c1")]) if write.topic == "e")
     attributes = ce_attributes(write.headers)
     assert (write.key, write.partition) == (b"a/b/1", partition_for_key(b"a/b", 7))
     assert (attributes["type"], attributes["source"]) == ("rebalance.episode", "rebalance-monitor/stream")
@@ -91,8 +91,8 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
     assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET, after=mark.mark)
     assert event.id == f"g/quiet/{mark.mark}"
-    (one,) = written_episodes(apply_events(bucket, [event], now_ms=9_000))
-    assert (one.status, one.closed_at, one.updated_at) == ("settled", 2_000, 2_000)
+    (episode,) = written_episodes(apply_events(bucket, [event], now_ms=9_000))
+    assert (episode.status, episode.closed_at, episode.updated_at) == ("settled", 2_000, 2_000)
     assert bucket.get("g").quiet_at == 0
     assert apply_events(bucket, [event]) == []
 
@@ -120,8 +120,8 @@ def test_returning_static_member_is_an_episode_without_diff() -> None:
     apply_events(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
     log.count += 10
     writes = apply_events(bucket, [log.join("c9", group_instance_id="i")])
-    (_, one) = written_episodes(writes)
-    assert (one.kind, one.rounds, [(pair.left, pair.joined) for pair in one.members.replaced]) == (
+    (_, episode) = written_episodes(writes)
+    assert (episode.kind, episode.rounds, [(pair.left, pair.joined) for pair in episode.members.replaced]) == (
         "static-bounce",
         [],
         [("c1", "c9")],
@@ -172,9 +172,11 @@ def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]
     small = SINKS._replace(max_bytes={"e": 60_000})
-    (one,) = written_episodes(apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
-    assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
-    assert one.story.startswith(f"Started with {members} members")
+    (episode,) = written_episodes(
+        apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small)
+    )
+    assert (episode.members.joined, episode.members.omitted, episode.members.after) == ([], members, members)
+    assert episode.story.startswith(f"Started with {members} members")
 
 
 PROTOCOLS = (
@@ -195,14 +197,14 @@ class Deployed(Log):
     def now(self) -> int:
         return 10_000 * self.count
 
-    def come(self, number: int, life: int) -> Event:
+    def come(self, number: int, incarnation: int) -> Event:
         names = {"client_id": f"pay-{number}", "client_host": f"/10.0.0.{number}"}
-        return self.join(f"pay-{number}-{life}", **names, **self.fields)
+        return self.join(f"pay-{number}-{incarnation}", **names, **self.fields)
 
     def written_episodes(self) -> list[Episode]:
-        found = written_episodes(apply_events(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
-        assert found[0].kind == "first-start"
-        return found[1:]
+        episodes = written_episodes(apply_events(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
+        assert episodes[0].kind == "first-start"
+        return episodes[1:]
 
 
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
@@ -210,12 +212,12 @@ def test_rolling_restart_is_one_episode_in_every_protocol(fields: dict[str, Any]
     group = Deployed(fields)
     for number in range(10):
         group.happened += [group.leave(f"pay-{number}-0", reason="closed"), group.come(number, 1)]
-    (one,) = group.written_episodes()
-    assert (one.kind, one.sure, one.rebalances) == ("rolling-restart", True, 20)
-    assert [(pair.left, pair.joined) for pair in one.members.replaced] == [
+    (episode,) = group.written_episodes()
+    assert (episode.kind, episode.sure, episode.rebalances) == ("rolling-restart", True, 20)
+    assert [(pair.left, pair.joined) for pair in episode.members.replaced] == [
         (f"pay-{number}-0", f"pay-{number}-1") for number in range(10)
     ]
-    assert one.story.startswith("Rolling restart of 10 members, ")
+    assert episode.story.startswith("Rolling restart of 10 members, ")
 
 
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
@@ -223,11 +225,11 @@ def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, An
     group = Deployed(fields)
     for life in range(9):
         group.happened += [group.fence(f"pay-3-{life}", reason="session timeout"), group.come(3, life + 1)]
-    (one,) = group.written_episodes()
-    assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
-    assert one.repeated is not None
-    assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("pay-3-9", 9, 20_000)
-    assert "because of pay-3 (9 times, about every 20 s)" in one.story
+    (episode,) = group.written_episodes()
+    assert (episode.kind, episode.status, episode.sure) == ("storm", "storming", True)
+    assert episode.repeated is not None
+    assert (episode.repeated.member_id, episode.repeated.times, episode.repeated.period_ms) == ("pay-3-9", 9, 20_000)
+    assert "because of pay-3 (9 times, about every 20 s)" in episode.story
 
 
 def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
@@ -242,7 +244,7 @@ def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
 
 
 def viewed(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event:
-    event = log.observe(epoch, {name: {"t": one["has"]} for name, one in members.items()}, epoch=True)
+    event = log.observe(epoch, {name: {"t": member["has"]} for name, member in members.items()}, epoch=True)
     assert isinstance(event.data, GroupObserved)
     seen = [
         structs.replace(
@@ -262,28 +264,28 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     log, bucket = Log(), Bucket()
     c2 = {"has": [], "to": [1]}
     apply_events(bucket, [log.topics(t=2), viewed(log, 2, "Stable", c1={"has": [0, 1]})])
-    (one,) = written_episodes(
+    (episode,) = written_episodes(
         apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
     )
-    since = one.updated_at
-    assert [(wait.member_id, wait.partitions, wait.since) for wait in one.waiting_for] == [
+    since = episode.updated_at
+    assert [(wait.member_id, wait.partitions, wait.since) for wait in episode.waiting_for] == [
         ("c1", {"t": [1]}, since),
         ("c2", {"t": [1]}, since),
     ]
-    assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in one.story
+    assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in episode.story
     assert (
         written_episodes(
             apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
         )
         == []
     )
-    (one,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
-    assert [(wait.member_id, wait.reason) for wait in one.waiting_for] == [("c2", "to take partitions")]
-    (one,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
-    assert (one.waiting_for, one.round_count, one.status) == ([], 3, "settled")
+    (episode,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
+    assert [(wait.member_id, wait.reason) for wait in episode.waiting_for] == [("c2", "to take partitions")]
+    (episode,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
+    assert (episode.waiting_for, episode.round_count, episode.status) == ([], 3, "settled")
     state = bucket.get("g").episode
     assert state is not None
-    assert state.took == (one.updated_at - since,)
+    assert state.took == (episode.updated_at - since,)
 
 
 def test_ignored_snapshot_does_not_change_awaited_members() -> None:
@@ -304,24 +306,26 @@ def test_static_member_returning_in_a_generation_with_changes() -> None:
     first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
     apply_events(bucket, [log.topics(t=2), first])
     log.count += 10
-    (_, one) = written_episodes(apply_events(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
-    assert (one.members.before, one.members.after, one.members.gone) == (2, 1, ["c2"])
+    (_, episode) = written_episodes(
+        apply_events(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})])
+    )
+    assert (episode.members.before, episode.members.after, episode.members.gone) == (2, 1, ["c2"])
 
 
 @pytest.mark.parametrize("reason", ["closed", None])
 def test_leave_event_of_an_unobserved_group_is_proof(reason: str | None) -> None:
     group = Deployed({})
     group.happened.append(group.leave("pay-3-0", reason=reason))
-    (one,) = group.written_episodes()
-    assert (one.kind, one.sure, one.members.left) == ("scale-in", True, ["pay-3-0"])
+    (episode,) = group.written_episodes()
+    assert (episode.kind, episode.sure, episode.members.left) == ("scale-in", True, ["pay-3-0"])
 
 
 def test_missing_member_of_an_observed_group_proves_nothing() -> None:
     log, bucket = Log(), Bucket()
     apply_events(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     log.count += 10
-    (_, one) = written_episodes(apply_events(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
-    assert (one.kind, one.sure, one.members.gone) == ("unknown", False, ["c1"])
+    (_, episode) = written_episodes(apply_events(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
+    assert (episode.kind, episode.sure, episode.members.gone) == ("unknown", False, ["c1"])
 
 
 def test_topic_that_appears_or_is_deleted_has_a_kind() -> None:
@@ -343,16 +347,16 @@ def test_all_members_of_a_rack_lost_are_a_zone(rack: str, kind: str, lost: tuple
     def view(generation: int, members: str, gone: str = "") -> Event:
         reason = Evidence(source="coordinator-log", reason="expired", member_ids=[*gone], kind="member.fenced")
         seen = log.observe(
-            generation, {one: {"t": [ord(one) - 97]} for one in members}, evidence=[reason] if gone else []
+            generation, {name: {"t": [ord(name) - 97]} for name in members}, evidence=[reason] if gone else []
         )
         assert isinstance(seen.data, GroupObserved)
-        listed = [structs.replace(one, rack_id=racks[one.member_id]) for one in seen.data.members]
+        listed = [structs.replace(member, rack_id=racks[member.member_id]) for member in seen.data.members]
         return structs.replace(seen, data=structs.replace(seen.data, members=listed))
 
     apply_events(bucket, [log.topics(t=4), view(1, "abcd")])
     log.count += 10
     there = "abcd"
     for generation, gone in enumerate(lost, 2):
-        there = "".join(one for one in there if one not in gone)
+        there = "".join(name for name in there if name not in gone)
         episode = written_episodes(apply_events(bucket, [view(generation, there, gone)]))[-1]
     assert (episode.kind, episode.members.lost) == (kind, ["c", "d"])

@@ -77,27 +77,27 @@ def test_sticky_assignors_use_declared_ownership() -> None:
 
 def test_ties_are_no_difference_where_the_assignor_may_choose() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
-    found = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
-    assert found == Expected(verdict="tie", why="follows every rule of sticky, with other tie-breaks")
+    verdict = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
+    assert verdict == Expected(verdict="tie", why="follows every rule of sticky, with other tie-breaks")
 
 
 @pytest.mark.parametrize("count", [2, 6])
 def test_leader_with_other_metadata_is_reported_with_it(count: int) -> None:
     half = count // 2
-    found = second(member("a", {"t": list(range(half))}), member("b", {"t": list(range(half, count))}))
+    verdict = second(member("a", {"t": list(range(half))}), member("b", {"t": list(range(half, count))}))
     why = "with the partition counts in the leader's metadata"
-    assert found == Expected(verdict="equal", why=why, partitions={"t": count})
+    assert verdict == Expected(verdict="equal", why=why, partitions={"t": count})
 
 
 def test_impossible_metadata_is_a_difference() -> None:
-    found = second(member("a", {"t": [0, 1, 2_000_000_000]}), member("b", {"t": [2, 3]}))
-    assert (found.verdict, found.extra) == ("different", {"a": {"t": [2_000_000_000]}})
+    verdict = second(member("a", {"t": [0, 1, 2_000_000_000]}), member("b", {"t": [2, 3]}))
+    assert (verdict.verdict, verdict.extra) == ("different", {"a": {"t": [2_000_000_000]}})
 
 
 def test_partition_counts_of_subscribed_topics_matter() -> None:
-    found = second(member("a", {"t": [0]}), t=1001)
-    assert found.verdict == "unknown"
-    assert found.why == "more than 1000 partitions ([stream] expected_partitions)"
+    verdict = second(member("a", {"t": [0]}), t=1001)
+    assert verdict.verdict == "unknown"
+    assert verdict.why == "more than 1000 partitions ([stream] expected_partitions)"
 
 
 def test_custom_assignor_is_reported_as_custom() -> None:
@@ -152,10 +152,10 @@ class TestOtherClients:
         ],
     )
     def test_even_assignment_is_no_difference(self, name: str, shares: list[list[int]]) -> None:
-        members = [member(one, {"t": share}) for one, share in zip("abcd", shares, strict=False)]
-        found = second(*members, assignor=name, t=sum(map(len, shares)))
-        assert found.verdict == "tie"
-        assert "another client's rule" in found.why
+        members = [member(name, {"t": share}) for name, share in zip("abcd", shares, strict=False)]
+        verdict = second(*members, assignor=name, t=sum(map(len, shares)))
+        assert verdict.verdict == "tie"
+        assert "another client's rule" in verdict.why
 
     @pytest.mark.parametrize(
         ("name", "shares"),
@@ -168,7 +168,7 @@ class TestOtherClients:
         ],
     )
     def test_an_uneven_share_is_a_difference(self, name: str, shares: list[list[int]]) -> None:
-        members = [member(one, {"t": share}) for one, share in zip("ab", shares, strict=True)]
+        members = [member(name, {"t": share}) for name, share in zip("ab", shares, strict=True)]
         assert second(*members, assignor=name, t=5).verdict == "different"
 
     def test_each_topic_is_shared_out_alone(self) -> None:
@@ -178,8 +178,8 @@ class TestOtherClients:
             member("a", {"t": [0, 2], "u": [0, 2]}, topics=["t", "u"]),
             member("b", {"t": [1], "u": [1]}, topics=["t", "u"]),
         ]
-        found = verdicts(log.topics(t=3, u=3), first, view(log, 5, both, "roundrobin"))[-1]
-        assert found.verdict == "tie"
+        verdict = verdicts(log.topics(t=3, u=3), first, view(log, 5, both, "roundrobin"))[-1]
+        assert verdict.verdict == "tie"
 
 
 def test_an_error_in_the_check_does_not_cost_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +187,8 @@ def test_an_error_in_the_check_does_not_cost_the_round(monkeypatch: pytest.Monke
         raise KeyError("x")
 
     monkeypatch.setattr(registry, "find", lambda *_: registry.Assignor(broken, broken, ("EAGER",)))
-    found = second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}))
-    assert found == Expected(verdict="unknown", why="the check failed: KeyError: 'x'")
+    verdict = second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}))
+    assert verdict == Expected(verdict="unknown", why="the check failed: KeyError: 'x'")
 
 
 class TestConsumerProtocol:
@@ -207,13 +207,13 @@ class TestConsumerProtocol:
 
     def test_epoch_is_judged_once_not_at_each_step(self) -> None:
         log = Log()
-        found = self.verdicts_with_ids(
+        verdicts = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 2, [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
             view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
             log=log,
         )
-        assert found == [UNSET, EQUAL, UNSET]
+        assert verdicts == [UNSET, EQUAL, UNSET]
 
     @pytest.mark.parametrize(
         ("a", "b", "verdict", "name"),
@@ -224,34 +224,34 @@ class TestConsumerProtocol:
         fields: dict[str, Any] = {"group_protocol": "consumer", "protocol": None}
         members = [self.at("a", 1, [0, 1, 2, 3], a), self.at("b", 2, [], b)]
         first = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])]
-        found = self.verdicts_with_ids(
+        checked = self.verdicts_with_ids(
             log.event(GroupObserved, members=first, group_epoch=1, **fields),
             log.event(GroupObserved, members=members, group_epoch=2, **fields),
             log=log,
         )[-1]
-        assert found.verdict == verdict
-        assert f"no member names an assignor: {name} is assumed, the broker's default" in found.why
+        assert checked.verdict == verdict
+        assert f"no member names an assignor: {name} is assumed, the broker's default" in checked.why
 
     def test_topic_without_a_known_id_prevents_the_check(self) -> None:
         log = Log()
         target = {"t": [0, 1, 2, 3], "new": [0]}
         moved = member("a", {"t": [0, 1, 2, 3]}, topics=["t", "new"], target=target, member_epoch=1)
-        found = self.verdicts_with_ids(
+        verdicts = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 2, [moved], "uniform"),
             log=log,
         )
-        assert len(found) == 2
-        assert found[-1].verdict == "unknown"
+        assert len(verdicts) == 2
+        assert verdicts[-1].verdict == "unknown"
 
     def test_coordinator_with_another_assignment_is_reported(self) -> None:
         log = Log()
-        found = self.verdicts_with_ids(
+        verdicts = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 2, [self.at("a", 1, [0, 1, 2, 3], []), self.at("b", 2, [], [0, 1, 2, 3])], "uniform"),
             log=log,
         )
-        assert found[1].verdict == "different"
+        assert verdicts[1].verdict == "different"
 
     def test_no_comparison_while_computing_or_without_old_target(self) -> None:
         log = Log()
@@ -261,17 +261,17 @@ class TestConsumerProtocol:
         assert self.verdicts_with_ids(first, busy, log=log) == [UNSET, UNSET]
         log = Log()
         members = [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 3, [], [2, 3])]
-        found = self.verdicts_with_ids(
+        verdicts = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 3, members, "uniform"),
             log=log,
         )
-        assert found[-1] == Expected(verdict="unknown", why="the previous target is unknown: a had not reached it")
+        assert verdicts[-1] == Expected(verdict="unknown", why="the previous target is unknown: a had not reached it")
 
     def test_target_after_its_epoch_is_judged_when_members_move(self) -> None:
         log = Log()
         whole = [0, 1, 2, 3]
-        found = self.verdicts_with_ids(
+        verdicts = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, whole, whole)], "uniform"),
             view(log, 2, [self.at("a", 1, whole, whole), self.at("b", 2, [], [])], "uniform", state="Assigning"),
             view(log, 2, [self.at("a", 1, whole, [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
@@ -284,7 +284,7 @@ class TestConsumerProtocol:
             view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [2, 3], [2, 3])], "uniform"),
             log=log,
         )
-        assert found == [UNSET, UNSET, EQUAL, UNSET]
+        assert verdicts == [UNSET, UNSET, EQUAL, UNSET]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -295,24 +295,24 @@ def test_any_group_of_kafka_s_assignors_is_as_expected(seed: int) -> None:
     assign = registry.find("classic", name).assign
     log, topics = Log(), {"t": Topic("t", random.randint(2, 9)), "u": Topic("u", random.randint(1, 5))}
     owned: dict[str, Holding] = {}
-    events = [log.topics(**{topic: one.partitions for topic, one in topics.items()})]
+    events = [log.topics(**{topic: topic_spec.partitions for topic, topic_spec in topics.items()})]
     for number in range(1, 8):
         names = random.sample(["m1", "m2", "m3", "m4", "m5"], random.randint(1, 5))
         members = [
-            Member(one, tuple(topics), owned=owned.get(one, {}), generation=number - 1 if one in owned else -1)
-            for one in names
+            Member(name, tuple(topics), owned=owned.get(name, {}), generation=number - 1 if name in owned else -1)
+            for name in names
         ]
-        given = assign(topics, members)
-        owned = {one: {t: list(ps) for t, ps in share.items() if ps} for one, share in given.items()}
+        assignment = assign(topics, members)
+        owned = {name: {t: list(ps) for t, ps in share.items() if ps} for name, share in assignment.items()}
         shown = [
             ObservedMember(
-                one.member_id,
-                list(one.topics),
-                owned[one.member_id],
-                {topic: list(ps) for topic, ps in one.owned.items()},
-                owned_generation=one.generation,
+                member.member_id,
+                list(member.topics),
+                owned[member.member_id],
+                {topic: list(ps) for topic, ps in member.owned.items()},
+                owned_generation=member.generation,
             )
-            for one in members
+            for member in members
         ]
         events.append(view(log, number, shown, name))
     assert {verdict.verdict for verdict in verdicts(*events)[1:]} == {"equal"}

@@ -48,11 +48,11 @@ def test_topic_has_racks_for_all_partitions_or_none(count: int, refused: bool) -
     assert diff.members["c1"].assigned == {"t": [0, 1]}
 
 
-@pytest.mark.parametrize("other", ["a", "t"])
-def test_two_names_of_one_topic_id_are_refused(other: str) -> None:
+@pytest.mark.parametrize("alias", ["a", "t"])
+def test_two_names_of_one_topic_id_are_refused(alias: str) -> None:
     topic_metadata = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
     log = Log()
     state, _ = apply(None, log.event(PartitionsChanged, topics={"s": topic_metadata}))
-    with pytest.raises(BadInput, match=rf"topics\.{other}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is that of s, too"):
-        apply(state, log.event(PartitionsChanged, topics={other: topic_metadata}))
+    with pytest.raises(BadInput, match=rf"topics\.{alias}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is that of s, too"):
+        apply(state, log.event(PartitionsChanged, topics={alias: topic_metadata}))
     assert apply(state, log.event(PartitionsChanged, topics={"s": topic_metadata}))[1] == ()

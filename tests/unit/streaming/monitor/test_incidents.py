@@ -32,24 +32,26 @@ class Watched:
 
     def apply(self, *events: Event) -> list[Incident]:
         """Return the incidents that these events changed, once for each change."""
-        found = []
+        records = []
         for event in events:
             record = Record.of(0, len(self.writes), *codec.encode_event(event))
             writes = process(self.bucket, [record], 0, self.sinks)
             self.writes += writes
-            found += incidents(writes)
-        return found
+            records += incidents(writes)
+        return records
 
-    def come(self, number: int, life: int = 0, **fields: Any) -> Event:
+    def come(self, number: int, incarnation: int = 0, **fields: Any) -> Event:
         names = {"client_id": f"pay-{number}", "client_host": f"/10.0.0.{number}"}
-        return self.log.join(f"pay-{number}-{life}", **{**names, **self.fields, **fields})
+        return self.log.join(f"pay-{number}-{incarnation}", **{**names, **self.fields, **fields})
 
     def rest(self) -> list[Incident]:
         """Let the timer end the group's quiet time."""
         self.bucket.pack()  # which applies due timers
-        due = [one for one in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(one.headers)["ce_id"]]
+        due = [
+            record for record in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(record.headers)["ce_id"]
+        ]
         self.log.count += 13
-        return self.apply(*(decode_event(one.key, one.value, ce_attributes(one.headers)) for one in due))
+        return self.apply(*(decode_event(record.key, record.value, ce_attributes(record.headers)) for record in due))
 
 
 class _Log(Log):
@@ -61,8 +63,8 @@ def incidents(writes: Iterable[Write]) -> list[Incident]:
     return [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 
 
-def started(members: int = 4, partitions: int = 12, **given: Any) -> Watched:
-    group = Watched(**given)
+def started(members: int = 4, partitions: int = 12, **settings: Any) -> Watched:
+    group = Watched(**settings)
     assert group.apply(group.log.topics(t=partitions), *(group.come(number) for number in range(members))) == []
     return group
 
@@ -113,22 +115,26 @@ def test_quick_recurrence_is_the_same_incident() -> None:
     assert "UTC, 2 times)" in again.story
     group.rest()
     group.log.count += 180  # half an hour
-    (*_, other) = killed(group, 3, first=6)
-    assert (other.incident, other.times) == (2, 1)
+    (*_, second) = killed(group, 3, first=6)
+    assert (second.incident, second.times) == (2, 1)
 
 
 def test_two_poll_overruns_within_an_hour_are_an_incident() -> None:
-    def overrun(life: int) -> list[Incident]:
+    def overrun(incarnation: int) -> list[Incident]:
         reason = "consumer poll timeout has expired."
-        return group.apply(group.log.leave(f"pay-1-{life}", reason=reason), group.come(1, life + 1))
+        return group.apply(group.log.leave(f"pay-1-{incarnation}", reason=reason), group.come(1, incarnation + 1))
 
     group = started()
     group.rest()
     assert overrun(0) == []
     group.rest()
-    (one,) = overrun(1)
-    assert (one.kind, one.member_ids, one.evidence[0].kind) == ("poll-timeout", ["pay-1-1"], "member.left")
-    assert one.story.startswith("pay-1 exceeds max.poll.interval.ms again and again (since ")
+    (incident,) = overrun(1)
+    assert (incident.kind, incident.member_ids, incident.evidence[0].kind) == (
+        "poll-timeout",
+        ["pay-1-1"],
+        "member.left",
+    )
+    assert incident.story.startswith("pay-1 exceeds max.poll.interval.ms again and again (since ")
     (closed,) = group.rest()
     assert closed.status == "closed"
     group.log.count += 360  # an hour
@@ -139,10 +145,14 @@ def test_unowned_partitions_are_an_incident_until_owned() -> None:
     group = started(2)
     view = seen(group, 1, {"a": [0, 1], "b": [2]})
     assert group.apply(view) == []
-    (one,) = group.rest()
-    assert (one.kind, one.partitions, one.status) == ("partition-without-owner", {"t": list(range(3, 12))}, "open")
+    (incident,) = group.rest()
+    assert (incident.kind, incident.partitions, incident.status) == (
+        "partition-without-owner",
+        {"t": list(range(3, 12))},
+        "open",
+    )
     (closed,) = group.apply(seen(group, 2, {"a": list(range(6)), "b": list(range(6, 12))}))
-    assert (closed.incident, closed.status) == (one.incident, "closed")
+    assert (closed.incident, closed.status) == (incident.incident, "closed")
     assert group.rest() == []
 
 
@@ -171,9 +181,9 @@ def test_topic_that_never_existed_is_not_reported_deleted() -> None:
 
 def test_more_members_than_partitions() -> None:
     group = started(4, partitions=3)
-    (one,) = group.rest()
-    assert (one.kind, one.member_ids) == ("idle-members", ["pay-3-0"])
-    assert "4 members share 3 partitions: none left for pay-3" in one.story
+    (incident,) = group.rest()
+    assert (incident.kind, incident.member_ids) == ("idle-members", ["pay-3-0"])
+    assert "4 members share 3 partitions: none left for pay-3" in incident.story
     assert group.apply(group.log.leave("pay-3-0", reason="closed")) == []
     assert [incident.status for incident in group.rest()] == ["closed"]
 
@@ -181,9 +191,9 @@ def test_more_members_than_partitions() -> None:
 def test_a_member_with_much_more_than_its_fair_share() -> None:
     group = started(2)
     group.apply(seen(group, 1, {"a": list(range(11)), "b": [11], "c": []}))
-    (one,) = group.rest()
-    assert (one.kind, one.member_ids) == ("skew", ["a"])
-    assert "a owns 11 partitions, its fair share is 4" in one.story
+    (incident,) = group.rest()
+    assert (incident.kind, incident.member_ids) == ("skew", ["a"])
+    assert "a owns 11 partitions, its fair share is 4" in incident.story
     lenient = started(2, sinks=SINKS._replace(thresholds=Thresholds(skew=3.0)))
     lenient.apply(seen(lenient, 1, {"a": list(range(11)), "b": [11], "c": []}))
     assert lenient.rest() == []
@@ -198,9 +208,9 @@ def test_skew_forced_by_subscriptions_is_no_incident() -> None:
 def test_half_a_migration() -> None:
     group = started(2, group_protocol="consumer", assignors=["uniform"])
     group.apply(group.come(2, group_protocol="classic", assignors=["range"]))
-    (one,) = group.rest()
-    assert (one.kind, one.member_ids) == ("half-migration", ["pay-2-0"])
-    assert "1 of 3 members still use the classic protocol (pay-2)" in one.story
+    (incident,) = group.rest()
+    assert (incident.kind, incident.member_ids) == ("half-migration", ["pay-2-0"])
+    assert "1 of 3 members still use the classic protocol (pay-2)" in incident.story
     group.apply(group.log.leave("pay-2-0", reason="closed"), group.come(2, 1))
     assert [incident.status for incident in group.rest()] == ["closed"]
 
@@ -217,7 +227,7 @@ def test_deleted_group_has_no_incident_and_starts_afresh() -> None:
 def test_incident_records_share_the_partition_under_own_key() -> None:
     group = started(4, partitions=3)
     group.rest()
-    (write,) = [one for one in group.writes if one.topic == "i"]
+    (write,) = [write for write in group.writes if write.topic == "i"]
     headers = ce_attributes(write.headers)
     assert (write.key, write.partition) == (b"g/1", partition_for_key(b"g", 6))
     assert (headers["type"], headers["source"]) == ("rebalance.incident", "rebalance-monitor/stream")
@@ -241,16 +251,16 @@ def test_stored_group_contains_its_incidents() -> None:
 @pytest.mark.parametrize("limit", [60_000])
 def test_too_long_incident_is_written_without_members(limit: int) -> None:
     group = started(200, partitions=3, sinks=SINKS._replace(max_bytes={"i": 4_000}))
-    (one,) = group.rest()
-    assert (one.kind, one.member_ids, one.names) == ("idle-members", [], {})
-    assert len(codec.encode(one)) < limit
+    (incident,) = group.rest()
+    assert (incident.kind, incident.member_ids, incident.names) == ("idle-members", [], {})
+    assert len(codec.encode(incident)) < limit
 
 
 def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event:
     """Return a collector's snapshot of the group, whose members subscribe to ``t``."""
     members = [
-        ObservedMember(member_id=one, topics=["t"], assigned={"t": list(share)} if share else {})
-        for one, share in shares.items()
+        ObservedMember(member_id=name, topics=["t"], assigned={"t": list(share)} if share else {})
+        for name, share in shares.items()
     ]
     group.log.count += 1
     data = GroupObserved(
@@ -274,7 +284,7 @@ def test_leader_deviating_from_its_assignor_is_an_incident() -> None:
     assert (opened.kind, opened.status, opened.times) == ("unexpected-assignment", "open", 1)
     assert opened.story.startswith("Leader assigned 2 partitions to other members than range does (since ")
     assert (opened.member_ids, opened.partitions) == (["c0", "c1"], {"t": [1, 3]})
-    assert {one: names.client_id for one, names in opened.names.items()} == {"c0": "pay-0", "c1": "pay-1"}
+    assert {name: names.client_id for name, names in opened.names.items()} == {"c0": "pay-0", "c1": "pay-1"}
     assert group.apply(led(4, [0, 3], [1, 2]))[-1].times == 1
     (closed,) = group.apply(led(5, [0, 1], [2, 3]))
     assert (closed.status, closed.incident) == ("closed", opened.incident)

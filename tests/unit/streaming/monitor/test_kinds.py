@@ -146,7 +146,7 @@ class TestConnect:
         ]
         state, outputs = play(events)
 
-        assert [(one[1], one[3]) for one in rounds(outputs)] == [(1, {}), (1, {"snk": [-1, 0]}), (2, {}), (1, {})]
+        assert [(entry[1], entry[3]) for entry in rounds(outputs)] == [(1, {}), (1, {"snk": [-1, 0]}), (2, {}), (1, {})]
         assert state is not None
         assert state.last_owners == {}
 
@@ -158,7 +158,7 @@ class TestConnect:
             workers(log, 3, {"w1": {"snk": [-1]}, "w2": {"snk": [0]}}, protocol="default"),
         ]
 
-        assert [one[1:3] for one in rounds(play(events)[1])] == [
+        assert [entry[1:3] for entry in rounds(play(events)[1])] == [
             (1, "member.joined"),
             (1, "member.joined"),
             (1, "group.observed"),
@@ -231,7 +231,7 @@ class TestStreams:
         log = Log()
         members = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}}}
         caught_up = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}, "standby": {"0": [0]}}}
-        _, outputs = play([streams(log, 4, one) for one in (members, caught_up, caught_up)])
+        _, outputs = play([streams(log, 4, members_of_step) for members_of_step in (members, caught_up, caught_up)])
 
         assert [(diff.group_epoch, diff.round, diff.members["b"].standby) for diff in diffs(outputs)] == [
             (4, 1, {}),
@@ -335,8 +335,8 @@ def test_only_connect_has_a_task_below_0(kind: str) -> None:
         codec.decode_event(key, no_kind, attributes)
 
 
-@pytest.mark.parametrize("following", ["consumer", "share", "streams", "deleted"])
-def test_group_following_connect_under_its_name_is_readable(following: str) -> None:
+@pytest.mark.parametrize("protocol", ["consumer", "share", "streams", "deleted"])
+def test_group_following_connect_under_its_name_is_readable(protocol: str) -> None:
     log = Log()
     before = workers(log, 1, {"w1": {"snk": [-1, 0]}})
     after = {
@@ -344,7 +344,7 @@ def test_group_following_connect_under_its_name_is_readable(following: str) -> N
         "share": [share(log, 3, {"c1": {"t": [0]}})],
         "streams": [streams(log, 3, {"c1": {"assigned": {"0": [0]}}})],
         "deleted": [log.delete()],
-    }[following]
+    }[protocol]
 
     _, outputs = play([before, *after])
 

@@ -20,9 +20,9 @@ def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
     return [
         {
             name: MemberNames(
-                client_id=one.client_id, client_host=one.client_host, group_instance_id=one.group_instance_id
+                client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
             )
-            for name, one in diff.members.items()
+            for name, member in diff.members.items()
         }
         for diff in diffs(outputs)
     ]
@@ -30,8 +30,8 @@ def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
 
 def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
     """Return the names in each latest assignment."""
-    found = [output.assignment for output in assignments(outputs)]
-    return [{} if one is None else one.names for one in found]
+    records = [output.assignment for output in assignments(outputs)]
+    return [{} if record is None else record.names for record in records]
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_cause_may_name_a_member_missing_in_the_diff() -> None:
 
     def step(epoch: int, *shares: tuple[str, list[int]], evidence: tuple[Evidence, ...] = ()) -> Event:
         members = [
-            ObservedMember(one, ["t"], {"t": share}, client_id=f"pay-{one[0]}", client_host="/h", member_epoch=epoch)
-            for one, share in shares
+            ObservedMember(name, ["t"], {"t": share}, client_id=f"pay-{name[0]}", client_host="/h", member_epoch=epoch)
+            for name, share in shares
         ]
         return log.event(
             GroupObserved, members=members, group_epoch=epoch, group_protocol="consumer", evidence=[*evidence]

@@ -51,14 +51,14 @@ def test_the_second_cooperative_round_follows_from_the_first() -> None:
         log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP),
         log.observe(4, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP),
     ]
-    found = diffs(play(events)[1])
-    assert [(diff.generation, diff.round, diff.cause.kind, diff.moved) for diff in found] == [
+    rounds = diffs(play(events)[1])
+    assert [(diff.generation, diff.round, diff.cause.kind, diff.moved) for diff in rounds] == [
         (1, 1, "member.joined", 0),
         (2, 1, "member.joined", 0),
         (3, 2, "member.joined", 1),
         (4, 1, "group.observed", 0),
     ]
-    assert found[2].cause == found[1].cause
+    assert rounds[2].cause == rounds[1].cause
 
 
 def test_eager_rounds_never_follow() -> None:
@@ -192,8 +192,8 @@ def test_consumer_members_reach_their_target_in_rounds() -> None:
         log.observe(2, {"c1": {"t": [0]}, "c2": {}}, epoch=True, protocol="uniform"),
         log.observe(2, {"c1": {"t": [0]}, "c2": {"t": [1]}}, epoch=True, protocol="uniform"),
     ]
-    found = diffs(play(events)[1])
-    assert [(diff.group_epoch, diff.round, diff.moved) for diff in found] == [(1, 1, 0), (2, 1, 0), (2, 2, 1)]
+    rounds = diffs(play(events)[1])
+    assert [(diff.group_epoch, diff.round, diff.moved) for diff in rounds] == [(1, 1, 0), (2, 1, 0), (2, 2, 1)]
 
 
 @pytest.mark.parametrize("logged", [False, True])
@@ -211,8 +211,8 @@ def test_one_kip_848_join_is_one_rebalance_despite_repeats(logged: bool) -> None
     ]
     steps = ({"c1": {"t": [0, 1, 2]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {"t": [1, 2]}})
     events = [log.observe(2, step, epoch=True, protocol="uniform", evidence=said if logged else ()) for step in steps]
-    found = diffs(play(events, state)[1])
-    assert [(diff.group_epoch, diff.round, diff.cause.kind) for diff in found] == [
+    rounds = diffs(play(events, state)[1])
+    assert [(diff.group_epoch, diff.round, diff.cause.kind) for diff in rounds] == [
         (2, number, "member.joined") for number in (1, 2, 3)
     ]
 

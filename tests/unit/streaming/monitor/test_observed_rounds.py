@@ -47,10 +47,10 @@ def test_a_join_under_the_consumer_protocol_is_one_rebalance(evidence: list[tupl
         step(log, 2, *evidence[1], c1=[0], c2=[]),  # the same records read again
         step(log, 2, *evidence[2], c1=[0], c2=[1]),
     ]
-    found = play(events)[1]
+    outputs = play(events)[1]
     joined = "member.joined"
-    assert rounds(found) == [(1, 1, joined, ["c1"]), *((2, number, joined, ["c2"]) for number in (1, 2, 3))]
-    assert len({str(diff.cause) for diff in diffs(found)[1:]}) == 1
+    assert rounds(outputs) == [(1, 1, joined, ["c1"]), *((2, number, joined, ["c2"]) for number in (1, 2, 3))]
+    assert len({str(diff.cause) for diff in diffs(outputs)[1:]}) == 1
 
 
 def test_a_leave_during_reconciliation_starts_the_next_rebalance() -> None:
@@ -98,12 +98,12 @@ def test_evidence_between_steps_belongs_to_the_next_epoch() -> None:
         step(log, 2, c1=[0], c2=[1], c3=[]),
         step(log, 3, c1=[0], c2=[1]),
     ]
-    found = play(events)[1]
-    assert rounds(found)[1:] == [
+    outputs = play(events)[1]
+    assert rounds(outputs)[1:] == [
         *((2, number, "member.joined", ["c2"]) for number in (1, 2, 3)),
         (3, 1, "member.fenced", ["c3"]),
     ]
-    assert [item.kind for item in diffs(found)[-1].cause.evidence] == ["member.fenced", "topic.partitions_changed"]
+    assert [item.kind for item in diffs(outputs)[-1].cause.evidence] == ["member.fenced", "topic.partitions_changed"]
 
 
 def test_late_cause_is_reported_by_the_following_rounds() -> None:
@@ -116,13 +116,13 @@ def test_late_cause_is_reported_by_the_following_rounds() -> None:
         step(log, 3, c1=[0], c2=[1]),
         step(log, 4, c1=[0], c2=[1]),
     ]
-    found = play(events)[1]
-    assert rounds(found)[1:] == [
+    outputs = play(events)[1]
+    assert rounds(outputs)[1:] == [
         (3, 1, "group.observed", []),
         (3, 2, "topic.partitions_changed", []),
         (4, 1, "group.observed", []),
     ]
-    assert [item.reason for item in diffs(found)[2].cause.evidence] == [
+    assert [item.reason for item in diffs(outputs)[2].cause.evidence] == [
         "generations 2 to 2 were not seen",
         "t: 1 → 2 partitions",
     ]
@@ -156,8 +156,8 @@ def test_renewed_join_evidence_is_a_rebalance_of_its_own() -> None:
         log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP, evidence=[JOIN]),
         log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, evidence=[changed]),
     ]
-    found = [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])]
-    assert found[1:] == [(1, "member.joined", ["c2"]), (1, "member.subscription_changed", ["c2"])]
+    causes = [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])]
+    assert causes[1:] == [(1, "member.joined", ["c2"]), (1, "member.subscription_changed", ["c2"])]
 
 
 def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:

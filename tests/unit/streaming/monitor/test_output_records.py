@@ -58,9 +58,9 @@ def test_diffs_are_written_and_the_assignment_waits(joined: tuple[Event, list[Ou
 
 def test_timer_event_is_written_under_its_own_name() -> None:
     event = Event("timer", "g/c1/4000", MemberLeft(group_id="g", timestamp=0, member_id="c1"))
-    one = write_event(event, SINKS)
-    assert (one.topic, one.key, one.partition) == ("m", b"g", partition_for_key(b"g", 4))
-    assert codec.decode_event(one.key, one.value, codec.ce_attributes(one.headers)) == event
+    record = write_event(event, SINKS)
+    assert (record.topic, record.key, record.partition) == ("m", b"g", partition_for_key(b"g", 4))
+    assert codec.decode_event(record.key, record.value, codec.ce_attributes(record.headers)) == event
 
 
 @pytest.mark.parametrize("topic", ["d", "a"])
@@ -70,8 +70,8 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
 ) -> None:
     """Neither topic accepts a record that the other rejects, so readers of one have the other's record too."""
     event, outputs = joined[0], joined[1][kept]
-    one = write(event, outputs[0], SINKS)
-    size = record_bytes(one.key, one.value, one.headers)
+    record = write(event, outputs[0], SINKS)
+    size = record_bytes(record.key, record.value, record.headers)
     write_diffs(event, outputs, SINKS._replace(max_bytes={topic: size}))
     with pytest.raises(RecordTooLarge, match=rf"'group': .* would have {size} bytes, .* is {size - 1}"):
         write_diffs(event, outputs, SINKS._replace(max_bytes={topic: size - 1}))

@@ -43,7 +43,7 @@ class Group:
         return self.apply(self.progress(seconds, **offsets))
 
     def progress(self, seconds: int, starts: Any = None, **offsets: tuple[int | None, int]) -> Event:
-        partitions = {"t": {name.removeprefix("t"): found for name, found in offsets.items()}}
+        partitions = {"t": {name.removeprefix("t"): position for name, position in offsets.items()}}
         extra = {} if starts is None else {"starts": {"t": starts}}
         return self.at(seconds).event(GroupProgress, partitions=partitions, **extra)
 
@@ -155,5 +155,5 @@ def test_abandoned_partition_is_not_awaited() -> None:
     group = Group()
     group.rebalance()
     group.sample(22, t0=(100, 140), t1=(50, 50))
-    found, _ = group.apply(group.at(24).observe(3, {"a": {"t": [1]}}), group.at(25).topics(t=2))
-    assert (found[-1].status, found[-1].waiting_for[0].partitions) == ("settling", {"t": [0]})
+    episodes, _ = group.apply(group.at(24).observe(3, {"a": {"t": [1]}}), group.at(25).topics(t=2))
+    assert (episodes[-1].status, episodes[-1].waiting_for[0].partitions) == ("settling", {"t": [0]})

@@ -85,12 +85,12 @@ def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
     log = ReportedGroup()
     state = after(log.two())
     late = [*log.acks(4, c1=[0, 1, 2, 3]), log.ack(4, "c1", {"t": [0, 1, 2, 3]}, held_ms=10_000), log.fence("c2")]
-    found = diffs(play(late, state)[1])
-    assert [(one.generation, one.round, one.cause.kind, holds(one)) for one in found] == [
+    rounds = diffs(play(late, state)[1])
+    assert [(diff.generation, diff.round, diff.cause.kind, holds(diff)) for diff in rounds] == [
         (4, 1, "group.observed", {"c1": {"t": [0, 1, 2, 3]}, "c2": {}}),
         (4, 2, "member.fenced", {"c1": {"t": [0, 1, 2, 3]}, "c2": {}}),
     ]
-    assert not found[1].members["c2"].present
+    assert not rounds[1].members["c2"].present
 
 
 def test_both_cooperative_rounds_in_any_log_order() -> None:
@@ -98,13 +98,13 @@ def test_both_cooperative_rounds_in_any_log_order() -> None:
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
     # c1 has reported both generations before c2's first event.
     later = [*log.acks(2, c1=[0]), *log.acks(3, c1=[0]), log.join("c2"), log.ack(2, "c2", {}), *log.acks(3, c2=[1])]
-    found = diffs(play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1])
-    assert [(one.generation, one.round, one.cause.kind, one.moved, one.unassigned) for one in found] == [
+    rounds = diffs(play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1])
+    assert [(diff.generation, diff.round, diff.cause.kind, diff.moved, diff.unassigned) for diff in rounds] == [
         (1, 1, "member.joined", 0, {}),
         (2, 1, "member.joined", 0, {"t": [1]}),
         (3, 2, "member.joined", 1, {}),
     ]
-    assert [holds(one) for one in found[1:]] == [{"c1": {"t": [0]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {"t": [1]}}]
+    assert [holds(diff) for diff in rounds[1:]] == [{"c1": {"t": [0]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {"t": [1]}}]
     assert len({output.id for output in play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1]}) > 3
 
 
@@ -162,8 +162,8 @@ def test_last_leaver_of_highest_generation_empties_the_group() -> None:
 
 def test_member_that_left_before_its_round_was_in_it() -> None:
     log = ReportedGroup()
-    found = diffs(play([log.join("c1"), *log.acks(1, c1=[0]), log.leave("c1")])[1])
-    assert [(one.generation, holds(one)) for one in found] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
+    rounds = diffs(play([log.join("c1"), *log.acks(1, c1=[0]), log.leave("c1")])[1])
+    assert [(diff.generation, holds(diff)) for diff in rounds] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
 
 
 def test_repeated_newest_state_changes_nothing() -> None:
@@ -190,8 +190,8 @@ def test_late_report_is_one_more_round_of_its_generation() -> None:
     log = ReportedGroup()
     first = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
     late = [log.join("c2"), *log.acks(3, c2=[2, 3]), *log.settled(3, c2=[2, 3])]
-    found = diffs(play([*first, *late])[1])
-    assert [(one.generation, one.round, holds(one)) for one in found] == [
+    rounds = diffs(play([*first, *late])[1])
+    assert [(diff.generation, diff.round, holds(diff)) for diff in rounds] == [
         (3, 1, {"c1": {"t": [0, 1]}}),
         (3, 2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}),
     ]
@@ -214,12 +214,12 @@ def test_late_static_member_was_not_in_the_generation_between() -> None:
     events = [log.join("c1"), *log.acks(1, c1=[0]), log.join("a1", group_instance_id="i"), *log.acks(1, a1=[1])]
     state = after([*events, *log.settled(1, c1=[0])])
     without = [*log.acks(2, c1=[0, 1]), log.join("a2", group_instance_id="i"), *log.acks(3, a2=[1], c1=[0])]
-    found = diffs(play([*without, *log.settled(3, c1=[0])], state)[1])
-    assert [(one.generation, {name: one.members[name].present for name in one.members}) for one in found] == [
+    rounds = diffs(play([*without, *log.settled(3, c1=[0])], state)[1])
+    assert [(diff.generation, {name: diff.members[name].present for name in diff.members}) for diff in rounds] == [
         (2, {"c1": True, "a1": False}),
         (3, {"c1": True, "a2": True}),
     ]
-    assert [one.moved for one in found] == [1, 1]
+    assert [diff.moved for diff in rounds] == [1, 1]
 
 
 def test_another_subscription_is_why() -> None:
@@ -235,21 +235,21 @@ def test_the_steps_of_an_epoch() -> None:
     events += [log.join("c2", **modern), log.ack(3, "c2", {}), log.ack(3, "c2", {}, held_ms=2000)]
     # c2's new partitions are reported before c1 reports giving them up.
     events += [*log.acks(3, c2=[1]), *log.settled(3, c2=[1]), *log.acks(2, c1=[0]), *log.settled(3, c1=[0])]
-    found = diffs(play(events)[1])
-    assert [(one.group_epoch, one.round, holds(one)) for one in found] == [
+    rounds = diffs(play(events)[1])
+    assert [(diff.group_epoch, diff.round, holds(diff)) for diff in rounds] == [
         (2, 1, {"c1": {"t": [0, 1]}}),
         (3, 1, {"c1": {"t": [0, 1]}, "c2": {}}),
         (3, 2, {"c1": {"t": [0]}, "c2": {"t": [1]}}),
     ]
-    assert {one.assignor for one in found} == {"uniform"}
+    assert {diff.assignor for diff in rounds} == {"uniform"}
 
 
 def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
     log, modern = ReportedGroup(), {"group_protocol": "consumer", "assignors": []}
     state = after(log.two(**modern))
     events = [log.leave("c2"), *log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])]
-    found = diffs(play(events, state)[1])
-    assert [(one.group_epoch, one.round, holds(one)) for one in found] == [
+    rounds = diffs(play(events, state)[1])
+    assert [(diff.group_epoch, diff.round, holds(diff)) for diff in rounds] == [
         (4, 1, {"c1": {"t": [0, 1]}, "c2": {}}),
         (4, 2, {"c1": {"t": [0, 1, 2, 3]}}),
     ]
@@ -297,9 +297,9 @@ def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
     events += [*log.acks(4, c2=[2]), log.leave("c3"), *log.acks(5, c1=[0, 1], c2=[2, 3]), *log.settled(5, c1=[0, 1])]
     at_once, through = None, None
     for event in events:
-        at_once, given = apply(at_once, event)
+        at_once, outputs = apply(at_once, event)
         through, again = apply(_packed(through), event)
-        assert (again, through) == (given, at_once)
+        assert (again, through) == (outputs, at_once)
 
 
 def _packed(state: GroupState | None) -> GroupState | None:

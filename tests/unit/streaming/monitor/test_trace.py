@@ -26,7 +26,7 @@ def record(event: Event, offset: int) -> Record:
 def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]]:
     """Return the modules that an event passes, the calls and returns between them, and the written records."""
     bucket = Bucket()
-    process(bucket, [record(one, offset) for offset, one in enumerate(before)], 0, SINKS)
+    process(bucket, [record(event, offset) for offset, event in enumerate(before)], 0, SINKS)
     bucket, records = Bucket(bucket.pack()), [record(event, len(before))]
     modules: set[str] = set()
     moves = 0

@@ -47,13 +47,13 @@ def group(*members: LiveMember, **more: Any) -> LiveGroup:
 
 
 def test_group_starts_from_its_state_with_its_settings() -> None:
-    found = baseline_of(group(member("b", 0, 1), member("a", 2, 3)))
+    baseline = baseline_of(group(member("b", 0, 1), member("a", 2, 3)))
 
-    assert (found.way, found.protocol, found.assignor, found.unsure) == ("eager", "eager", "range", ())
-    assert found.members == ["b", "a"]
-    plan = parse_scenario({**found.document, "events": []})
+    assert (baseline.way, baseline.protocol, baseline.assignor, baseline.unsure) == ("eager", "eager", "range", ())
+    assert baseline.members == ["b", "a"]
+    plan = parse_scenario({**baseline.document, "events": []})
     assert (plan.generation, plan.session_timeout_ms, plan.rebalance_timeout_ms) == (7, 6000, 60_000)
-    owned = {one.member_id: one.share for one in plan.members}
+    owned = {member.member_id: member.share for member in plan.members}
     assert list(owned.items()) == [("b-id", {"t": [0, 1]}), ("a-id", {"t": [2, 3]})]
 
 
@@ -73,16 +73,16 @@ def test_current_rebalance_of_a_group(members: list[LiveMember], assignor: str, 
 
 
 def test_static_members_that_are_cooperative_stay_so() -> None:
-    one = member("a", 0, instance="a", assignors=("cooperative-sticky",))
-    found = baseline_of(group(one, assignor="cooperative-sticky"))
+    only = member("a", 0, instance="a", assignors=("cooperative-sticky",))
+    baseline = baseline_of(group(only, assignor="cooperative-sticky"))
 
-    assert (found.way, found.protocol) == ("static", "cooperative")
-    (said,) = found.unsure
+    assert (baseline.way, baseline.protocol) == ("static", "cooperative")
+    (said,) = baseline.unsure
     assert said.startswith("1 of 1 members have an instance id")
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "line_start"),
     [
         ({"assignor": "com.example.Mine"}, "custom assignor com.example.Mine: what it assigns can't be computed"),
         ({"assignor": None}, "the group's assignor is not known: range is taken"),
@@ -104,14 +104,14 @@ def test_static_members_that_are_cooperative_stay_so() -> None:
         ),
     ],
 )
-def test_assumptions_are_listed_in_a_line(changed: dict[str, Any], said: str) -> None:
+def test_assumptions_are_listed_in_a_line(changed: dict[str, Any], line_start: str) -> None:
     (line,) = baseline_of(group(*changed.pop("members", (member("a", 0),)), **changed)).unsure
-    assert line.startswith(said)
+    assert line.startswith(line_start)
 
 
 def test_unreported_partitions_come_from_members_assignments() -> None:
-    found = baseline_of(group(member("a", 0, 5), topics={}))
-    assert found.document["topics"]["t"]["partitions"] == 6
+    baseline = baseline_of(group(member("a", 0, 5), topics={}))
+    assert baseline.document["topics"]["t"]["partitions"] == 6
 
 
 def test_ids_of_several_topics_matter() -> None:
@@ -120,13 +120,13 @@ def test_ids_of_several_topics_matter() -> None:
 
 
 def test_scenario_names_are_valid_and_distinct() -> None:
-    found = baseline_of(group(member("a~b"), member("a-b"), member("a\tb")))
-    assert found.members == ["a-b", "a-b 2", "a-b 3"]
-    parse_scenario({**found.document, "events": []})
+    baseline = baseline_of(group(member("a~b"), member("a-b"), member("a\tb")))
+    assert baseline.members == ["a-b", "a-b 2", "a-b 3"]
+    parse_scenario({**baseline.document, "events": []})
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"kind": "connect"}, "group g: Connect's leader"),
         ({"kind": "streams"}, "group g: the cost of moving a Kafka Streams task"),
@@ -135,7 +135,7 @@ def test_scenario_names_are_valid_and_distinct() -> None:
         ({"topics": {}}, "group g: of no topic"),
     ],
 )
-def test_groups_without_forecast_are_refused_with_reason(changed: dict[str, Any], said: str) -> None:
+def test_groups_without_forecast_are_refused_with_reason(changed: dict[str, Any], message: str) -> None:
     members = changed.pop("members", (member("a"),))
-    with pytest.raises(NoForecast, match=said):
+    with pytest.raises(NoForecast, match=message):
         baseline_of(group(*members, **changed))

@@ -75,9 +75,9 @@ def test_recreate_stops_all_members_at_once() -> None:
 
 
 def test_rollouts_are_requested_by_name() -> None:
-    found = request_change(START, {}, Rollout("blue-green"))
-    assert found.what == "This blue-green rollout"
-    assert [event.get("leave") for event in found.document["events"]] == [None, None, "a", "b"]
+    requested = request_change(START, {}, Rollout("blue-green"))
+    assert requested.what == "This blue-green rollout"
+    assert [event.get("leave") for event in requested.document["events"]] == [None, None, "a", "b"]
 
 
 GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
@@ -85,11 +85,11 @@ START = Baseline(GROUP, "eager", "eager", "range")
 
 
 def test_members_restart_in_the_order_of_their_names() -> None:
-    found = request_change(START, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
+    requested = request_change(START, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
 
-    assert (found.what, found.start, found.measured) == ("This rolling restart", START, None)
-    assert [event["bounce"] for event in found.document.pop("events")] == ["a", "b"]
-    assert found.document == {**GROUP, "processing_ms": 0}
+    assert (requested.what, requested.start, requested.measured) == ("This rolling restart", START, None)
+    assert [event["bounce"] for event in requested.document.pop("events")] == ["a", "b"]
+    assert requested.document == {**GROUP, "processing_ms": 0}
 
 
 def test_deploy_file_sets_events_times_and_new_topics() -> None:
@@ -102,10 +102,10 @@ def test_deploy_file_sets_events_times_and_new_topics() -> None:
     }
 
 
-@pytest.mark.parametrize("told", [None, [], {"members": {}}, {"topics": [], "events": []}])
-def test_invalid_deploy_file_is_rejected(told: object) -> None:
+@pytest.mark.parametrize("document", [None, [], {"members": {}}, {"topics": [], "events": []}])
+def test_invalid_deploy_file_is_rejected(document: object) -> None:
     with pytest.raises(InvalidScenario, match=r"^--deploy: "):
-        request_change(START, {}, Deploy(told))
+        request_change(START, {}, Deploy(document))
 
 
 def test_exactly_one_change_is_required() -> None:

@@ -99,9 +99,9 @@ def test_a_timeout_lasts_three_heartbeats(session_ms: int, rebalance_ms: int, he
 
 
 def test_omitted_scenario_fields_have_kafkas_defaults() -> None:
-    found = load_scenario(TEXT)
-    assert (found.session_timeout_ms, found.rebalance_timeout_ms) == (45_000, 60_000)
-    assert (found.scheduled_rebalance_delay_ms, found.metadata_max_age_ms) == (300_000, 0)
+    scenario = load_scenario(TEXT)
+    assert (scenario.session_timeout_ms, scenario.rebalance_timeout_ms) == (45_000, 60_000)
+    assert (scenario.scheduled_rebalance_delay_ms, scenario.metadata_max_age_ms) == (300_000, 0)
 
 
 def test_lag_varies_by_consumer_change_and_seed_within_bounds() -> None:

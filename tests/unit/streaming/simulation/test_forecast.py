@@ -27,21 +27,21 @@ def _costs(plan: Scenario, own: str = "eager", assignor: str | None = None) -> d
 
 
 def test_static_members_have_downtime_while_they_are_away() -> None:
-    found = _costs(_deploy())["static"]
+    cost = _costs(_deploy())["static"]
 
-    assert (found.simulation.result.rebalances, found.simulation.result.moved) == (0, 0)
-    assert 5000 <= found.worst_ms <= 5010
-    assert found.total_ms == 6 * found.worst_ms
+    assert (cost.simulation.result.rebalances, cost.simulation.result.moved) == (0, 0)
+    assert 5000 <= cost.worst_ms <= 5010
+    assert cost.total_ms == 6 * cost.worst_ms
 
 
 def test_static_members_down_past_their_session_are_fenced() -> None:
-    found = _costs(_deploy(session_timeout_ms=3000, heartbeat_ms=1000))["static"]
+    cost = _costs(_deploy(session_timeout_ms=3000, heartbeat_ms=1000))["static"]
 
-    assert found.simulation.result.rebalances == 6
+    assert cost.simulation.result.rebalances == 6
 
 
 def test_instance_ids_are_added_only_where_all_are_static() -> None:
-    assert all(one.simulation.result.rebalances == 6 for name, one in _costs(_deploy()).items() if name != "static")
+    assert all(cost.simulation.result.rebalances == 6 for name, cost in _costs(_deploy()).items() if name != "static")
 
 
 def test_group_keeps_its_assignor_if_the_protocol_supports_it() -> None:
@@ -76,20 +76,20 @@ def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
 
 def test_forecast_lists_each_protocol_by_name() -> None:
     costs = list(_costs(_deploy()).values())
-    found = forecast.forecast_document("g", forecast.Forecast("", "eager", _deploy(), costs, "", ()))["protocols"]
+    protocols = forecast.forecast_document("g", forecast.Forecast("", "eager", _deploy(), costs, "", ()))["protocols"]
 
-    assert list(found) == ["eager", "cooperative", "static", "consumer"]
-    assert found["static"]["downtime"]["totalMs"] == sum(found["static"]["unavailableMs"]["t"].values())
-    assert found["static"]["downtime"]["worst"] == {"topic": "t", "partition": 0, "ms": costs[2].worst_ms}
+    assert list(protocols) == ["eager", "cooperative", "static", "consumer"]
+    assert protocols["static"]["downtime"]["totalMs"] == sum(protocols["static"]["unavailableMs"]["t"].values())
+    assert protocols["static"]["downtime"]["worst"] == {"topic": "t", "partition": 0, "ms": costs[2].worst_ms}
 
 
 def test_new_member_ids_keep_the_order_of_client_ids() -> None:
     """The first member's new id comes first again, whatever UUID Kafka draws: range keeps its assignment."""
     ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
     members = {name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)}
-    found = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after
+    last_round = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after
 
-    assert {name: list(found[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+    assert {name: list(last_round[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
 
 
 def test_sentence_names_the_cost_and_the_cheapest_way() -> None:

@@ -44,7 +44,7 @@ def test_initial_members_behave_like_joined_ones(protocol: str, assignor: str, *
     clients = {f"c{n}": {"instance_id": f"i-{n}"} if static else {} for n in (1, 2, 3)}
     joins = [{"at": 0, "join": name, **more} for name, more in clients.items()]
     whole = _played({"topics": topics, "events": joins + _changes(_BEGIN)}, protocol, assignor)
-    first = [one for one in whole["rounds"] if one["at"] < _BEGIN]
+    first = [round_entry for round_entry in whole["rounds"] if round_entry["at"] < _BEGIN]
     settled, last = after(first[-1]), round_summary(first[-1])[0]
     members = {name: {"owned": settled[name], **more} for name, more in clients.items()}
 
@@ -52,9 +52,9 @@ def test_initial_members_behave_like_joined_ones(protocol: str, assignor: str, *
         {"topics": topics, "members": members, "generation": last, "events": _changes(1000)}, protocol, assignor
     )
 
-    later = [one for one in whole["rounds"] if one["at"] >= _BEGIN]
-    assert [(round_summary(one), one["members"]) for one in begun["rounds"]] == [
-        (round_summary(one), one["members"]) for one in later
+    later = [round_entry for round_entry in whole["rounds"] if round_entry["at"] >= _BEGIN]
+    assert [(round_summary(round_entry), round_entry["members"]) for round_entry in begun["rounds"]] == [
+        (round_summary(round_entry), round_entry["members"]) for round_entry in later
     ]
 
 
@@ -65,9 +65,9 @@ def _played(document: dict[str, Any], protocol: str, assignor: str) -> dict[str,
 def test_ownership_at_the_start_is_no_round_and_no_move() -> None:
     text = "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\nevents: []\n"
 
-    found = played(text, "cooperative")
+    result = played(text, "cooperative")
 
-    assert (found["rounds"], found["moved"], found["unavailableMs"]) == ([], 0, {"t0": {"0": 0, "1": 0}})
+    assert (result["rounds"], result["moved"], result["unavailableMs"]) == ([], 0, {"t0": {"0": 0, "1": 0}})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_ownership_at_the_start_is_no_round_and_no_move() -> None:
         ("{a: {owned: {t9: [0]}}}", "members.'a': owned: 't9' is no topic of this scenario"),
         ("{a: {owned: [0]}}", "members.'a': owned: Expected `object . null`, got `array`"),
         ("{a: {owned: {t0: 0}}}", "members.'a': owned.*: Expected `array`, got `int`"),
-        ("{a~1: }", "members.'a~1': a member's name is text without ~"),
+        ("{a~1:}", "members.'a~1': a member's name is text without ~"),
         ("{a: {own: {}}}", "own: unknown"),
         ("[a]", "members: Expected `object . null`, got `array`"),
         ("{a: 1}", "members.'a': Expected `object`, got `int`"),
@@ -91,20 +91,20 @@ def test_members_that_cannot_be(members: str, message: str) -> None:
 
 def test_initial_member_cannot_join_again() -> None:
     with pytest.raises(InvalidScenario, match="'a' is a member since 0 ms"):
-        load_scenario("topics: {t0: 2}\nmembers: {a: }\nevents: [{at: 5, join: a}]\n")
+        load_scenario("topics: {t0: 2}\nmembers: {a:}\nevents: [{at: 5, join: a}]\n")
 
 
 @pytest.mark.parametrize("protocol", ["zookeeper", "connect"])
 def test_protocols_without_a_midway_start_are_refused(protocol: str) -> None:
     with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't begin"):
-        played("topics: {t0: 2}\nmembers: {a: }\nevents: []\n", protocol)
+        played("topics: {t0: 2}\nmembers: {a:}\nevents: []\n", protocol)
 
 
 def test_a_topic_has_the_id_that_it_is_given() -> None:
-    given = "AAAAAAAAAAAAAAAAAAAAAQ"
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
     assert (
-        load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {given}}}}}\nevents: []\n").topics["t0"].topic_id
-        == given
+        load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {topic_id}}}}}\nevents: []\n").topics["t0"].topic_id
+        == topic_id
     )
     with pytest.raises(InvalidScenario, match="topic_id"):
         load_scenario("topics: {t0: {partitions: 1, topic_id: x}}\nevents: []\n")

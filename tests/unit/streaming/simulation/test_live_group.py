@@ -35,7 +35,7 @@ def owning(**members: dict[str, list[int]]) -> LatestAssignment:
 def test_last_snapshot_of_an_observed_group_is_complete() -> None:
     log = Events()
     clients = {"b": ("pay", "/h1"), "a": ("ship", "/h2")}
-    found = live(
+    group = live(
         [
             log.topics(t=4, u=2),
             log.observe(4, {"a": {"t": [0, 1, 2, 3]}}),
@@ -43,21 +43,21 @@ def test_last_snapshot_of_an_observed_group_is_complete() -> None:
             log.leave("a"),
         ]
     )
-    assert (found.kind, found.protocol, found.assignor, found.number) == ("consumer", "classic", "range", 5)
-    assert [(member.member_id, member.owned, member.generation) for member in found.members] == [
+    assert (group.kind, group.protocol, group.assignor, group.number) == ("consumer", "classic", "range", 5)
+    assert [(member.member_id, member.owned, member.generation) for member in group.members] == [
         ("b", {"t": [0, 1]}, 5),
         ("a", {"t": [2, 3]}, 5),
     ]
-    assert found.topics == {"t": Topic("t", 4)}
-    assert found.names == {"b": "pay", "a": "ship"}
-    assert found.unknown == ()
+    assert group.topics == {"t": Topic("t", 4)}
+    assert group.names == {"b": "pay", "a": "ship"}
+    assert group.unknown == ()
 
 
 def test_consumer_members_start_from_their_targets() -> None:
     log = Events()
     view = log.observe(3, {"a": {"t": [0, 1]}, "b": {}}, epoch=True, protocol="uniform")
-    found = live([log.topics(t=2), view])
-    assert (found.protocol, found.assignor, [member.classic for member in found.members]) == (
+    group = live([log.topics(t=2), view])
+    assert (group.protocol, group.assignor, [member.classic for member in group.members]) == (
         "consumer",
         "uniform",
         [False, False],
@@ -66,7 +66,7 @@ def test_consumer_members_start_from_their_targets() -> None:
 
 def test_derived_group_starts_from_members_and_assignments() -> None:
     log = Events()
-    found = live(
+    group = live(
         [
             log.topics(t=4),
             log.join("c", assignors=["sticky"], session_timeout_ms=6000, client_id="pay"),
@@ -77,28 +77,28 @@ def test_derived_group_starts_from_members_and_assignments() -> None:
         ],
         owning(c={"t": [0, 1]}, a={"t": [2, 3]}),
     )
-    assert [(member.member_id, member.topics, member.owned) for member in found.members] == [
+    assert [(member.member_id, member.topics, member.owned) for member in group.members] == [
         ("c", ("t",), {"t": [0, 1]}),
         ("a", ("t", "u"), {"t": [2, 3]}),
     ]
-    first, second = found.members
+    first, second = group.members
     assert (first.assignors, first.session_timeout_ms, first.names) == (("sticky",), 6000, MemberNames(client_id="pay"))
     assert (second.rack_id, second.generation) == ("r1", 7)
-    assert found.unknown == ("topic u: the monitor was not told how many partitions it has",)
+    assert group.unknown == ("topic u: the monitor was not told how many partitions it has",)
 
 
 def test_returning_static_member_takes_its_former_place() -> None:
     log = Events()
     came = [log.join("a-1", group_instance_id="a"), log.join("b-1"), log.join("a-2", group_instance_id="a")]
-    found = live([log.topics(t=2), *came], owning(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
-    assert [member.member_id for member in found.members] == ["a-2", "b-1"]
+    group = live([log.topics(t=2), *came], owning(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
+    assert [member.member_id for member in group.members] == ["a-2", "b-1"]
 
 
 def test_expired_records_of_the_log_are_reported() -> None:
     log = Events()
-    found = live([log.topics(t=2), log.join("a")], owning(a={"t": [0]}, b={"t": [1]}))
-    assert [(member.member_id, member.topics) for member in found.members] == [("a", ("t",)), ("b", ("t",))]
-    (said,) = found.unknown
+    group = live([log.topics(t=2), log.join("a")], owning(a={"t": [0]}, b={"t": [1]}))
+    assert [(member.member_id, member.topics) for member in group.members] == [("a", ("t",)), ("b", ("t",))]
+    (said,) = group.unknown
     assert said.startswith("the membership topic does not have the join of 1 of 2 members: ")
 
 

@@ -26,43 +26,44 @@ def path(to: str, *members: LiveMember, **more: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", plan["targets"][to])
 
 
-def costs(found: dict[str, Any]) -> list[tuple[int, int] | None]:
+def costs(migration: dict[str, Any]) -> list[tuple[int, int] | None]:
     """Return rebalances and moves of each step."""
     return [
-        None if (cost := step["forecast"]) is None else (cost["rebalances"], cost["moved"]) for step in found["steps"]
+        None if (cost := step["forecast"]) is None else (cost["rebalances"], cost["moved"])
+        for step in migration["steps"]
     ]
 
 
 def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
-    found = path("cooperative", *two(assignors=("range",)))
+    migration = path("cooperative", *two(assignors=("range",)))
 
-    assert found["state"] == "ready"
-    assert {(hindrance["name"], hindrance["reason"], hindrance["step"]) for hindrance in found["inTheWay"]} == {
+    assert migration["state"] == "ready"
+    assert {(hindrance["name"], hindrance["reason"], hindrance["step"]) for hindrance in migration["inTheWay"]} == {
         (name, "lists range, without cooperative-sticky", 1) for name in NAMES
     }
-    assert [step["says"].partition(" partition.")[0] for step in found["steps"]] == [
+    assert [step["says"].partition(" partition.")[0] for step in migration["steps"]] == [
         "Rolling restart with cooperative-sticky added to",
         "Rolling restart with cooperative-sticky alone in",
     ]
-    assert [cost and cost[0] for cost in costs(found)] == [4, 4]
+    assert [cost and cost[0] for cost in costs(migration)] == [4, 4]
 
 
 def test_default_assignor_lists_need_one_restart() -> None:
-    found = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
+    migration = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
 
-    assert [(hindrance["reason"], hindrance["step"]) for hindrance in found["inTheWay"]] == [
+    assert [(hindrance["reason"], hindrance["step"]) for hindrance in migration["inTheWay"]] == [
         ("lists range, cooperative-sticky: it gives up all before it joins", 1)
     ] * 2
-    assert len(found["steps"]) == 1
+    assert len(migration["steps"]) == 1
 
 
 def test_only_those_that_lack_it_restart_first() -> None:
-    found = path(
+    migration = path(
         "cooperative",
         member("a", 0, 1, assignors=("range", "cooperative-sticky")),
         member("b", 2, 3, assignors=("range",)),
     )
-    assert [cost and cost[0] for cost in costs(found)] == [2, 4]
+    assert [cost and cost[0] for cost in costs(migration)] == [2, 4]
 
 
 def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
@@ -71,34 +72,34 @@ def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
 
 
 def test_instance_ids_make_later_restarts_free() -> None:
-    found = path("static", *two())
+    migration = path("static", *two())
 
-    assert [(hindrance["name"], hindrance["reason"]) for hindrance in found["inTheWay"]] == [
+    assert [(hindrance["name"], hindrance["reason"]) for hindrance in migration["inTheWay"]] == [
         (name, "has no group.instance.id") for name in NAMES
     ]
-    assert [cost and cost[0] for cost in costs(found)] == [4, 0]
+    assert [cost and cost[0] for cost in costs(migration)] == [4, 0]
     (said,) = path("static", *two(session_timeout_ms=2500))["unsure"]
     assert said.startswith("members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms")
 
 
 def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
-    found = path("consumer", *two())
+    migration = path("consumer", *two())
 
-    assert (found["state"], found["inTheWay"]) == ("ready", [])
-    # One heartbeat tells the first member of the second's leave and return, five seconds after the previous one.
-    assert [cost and cost[0] for cost in costs(found)] == [None, 3]
+    assert (migration["state"], migration["inTheWay"]) == ("ready", [])
+    # The first member learns in one heartbeat, 5 s after its previous one, that the second left and returned.
+    assert [cost and cost[0] for cost in costs(migration)] == [None, 3]
 
 
 def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
-    found = path(
+    migration = path(
         "consumer", member("a", 0, 1, classic=False), member("b", 2, 3), protocol="consumer", assignor="uniform"
     )
-    assert [cost and cost[0] for cost in costs(found)] == [None, 2]
-    assert "1 of 2 members speak it: the group is half migrated" in found["unsure"]
+    assert [cost and cost[0] for cost in costs(migration)] == [None, 2]
+    assert "1 of 2 members speak it: the group is half migrated" in migration["unsure"]
 
 
 @pytest.mark.parametrize(
-    ("one", "assignor", "reason"),
+    ("hindered", "assignor", "reason"),
     [
         (member("a", 0), "com.example.Mine", "custom assignor com.example.Mine: KIP-848 has none in clients"),
         (member("a", 0, assignors=("range", "mine")), "range", "custom assignor mine: KIP-848 has none"),
@@ -109,10 +110,10 @@ def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
         ),
     ],
 )
-def test_hindrance_that_no_step_removes_blocks(one: LiveMember, assignor: str, reason: str) -> None:
-    found = path("consumer", one, assignor=assignor)
-    (said,) = found["inTheWay"]
-    assert (found["state"], said["step"]) == ("blocked", None)
+def test_hindrance_that_no_step_removes_blocks(hindered: LiveMember, assignor: str, reason: str) -> None:
+    migration = path("consumer", hindered, assignor=assignor)
+    (said,) = migration["inTheWay"]
+    assert (migration["state"], said["step"]) == ("blocked", None)
     assert said["reason"].startswith(reason)
 
 
@@ -126,8 +127,8 @@ def test_hindrance_that_no_step_removes_blocks(one: LiveMember, assignor: str, r
     ],
 )
 def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
-    found = path(to, *members, **more)
-    assert (found["state"], found["steps"]) == ("done", [])
+    migration = path(to, *members, **more)
+    assert (migration["state"], migration["steps"]) == ("done", [])
 
 
 def test_a_step_begins_where_the_one_before_it_ended() -> None:
@@ -146,25 +147,25 @@ def test_a_step_begins_where_the_one_before_it_ended() -> None:
 
 
 def test_json_output_of_a_migration() -> None:
-    found = plan_migration(group(*two()), restart=RESTART)
+    migration = plan_migration(group(*two()), restart=RESTART)
 
-    assert (found["groupId"], found["now"], list(found["targets"])) == (
+    assert (migration["groupId"], migration["now"], list(migration["targets"])) == (
         "g",
         "eager",
         ["cooperative", "static", "consumer"],
     )
-    static = found["targets"]["static"]
+    static = migration["targets"]["static"]
     assert static["inTheWay"][0] == {"memberId": "a-id", "name": "a", "reason": "has no group.instance.id", "step": 1}
     assert static["steps"][1]["forecast"]["rebalances"] == 0
-    assert found["targets"]["consumer"]["steps"][0]["forecast"] is None
+    assert migration["targets"]["consumer"]["steps"][0]["forecast"] is None
 
 
 def test_stories_are_listed_newest_first() -> None:
-    known = [one.episode for one in episode_records(checkout())]
-    assert [recent_step.kind for recent_step in recent_steps(known)] == ["rolling-restart"]
-    happened = [(recent_step, None) for recent_step in recent_steps(known)]
-    (found,) = plan_migration(group(*two()), ["static"], happened=happened)["happened"]
-    assert (found["episode"], found["rebalances"], found["downtime"], found["forecast"]) == (2, 4, None, None)
+    records = [record.episode for record in episode_records(checkout())]
+    assert [recent_step.kind for recent_step in recent_steps(records)] == ["rolling-restart"]
+    happened = [(recent_step, None) for recent_step in recent_steps(records)]
+    (step,) = plan_migration(group(*two()), ["static"], happened=happened)["happened"]
+    assert (step["episode"], step["rebalances"], step["downtime"], step["forecast"]) == (2, 4, None, None)
 
 
 def test_groups_that_cannot_migrate_and_unknown_targets() -> None:

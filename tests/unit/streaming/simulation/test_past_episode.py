@@ -16,12 +16,12 @@ from tests.support.compacted import checkout, episode_records
 
 
 def episodes(builder: DiffBuilder) -> list[Episode]:
-    return [one.episode for one in episode_records(builder)]
+    return [record.episode for record in episode_records(builder)]
 
 
 def rounds(builder: DiffBuilder, episode: Episode) -> list[Diff]:
     by_id = dict(builder.diffs)
-    return [by_id[one] for one in episode.rounds]
+    return [by_id[diff_id] for diff_id in episode.rounds]
 
 
 def replayed(builder: DiffBuilder, which: str = "last", **more: Any) -> Any:
@@ -31,17 +31,17 @@ def replayed(builder: DiffBuilder, which: str = "last", **more: Any) -> Any:
 
 
 def test_rejoined_member_restarted_with_its_measured_pause() -> None:
-    found = replayed(checkout())
+    replay = replayed(checkout())
 
-    assert found.document["events"] == [
+    assert replay.document["events"] == [
         {"at": BEGIN_MS, "bounce": "pay (h1)", "down_ms": 5000},
         {"at": BEGIN_MS + 10_000, "bounce": "pay (h2)", "down_ms": 5000},
     ]
-    assert sorted(found.start.members) == ["pay (h1)", "pay (h2)", "web-0"]
-    assert found.document["topics"] == {"t": {"partitions": 6, "racks": None}}
-    assert found.what.startswith("The rolling-restart of 2023-11-14T22:23:21")
-    assert found.measured is None
-    answer = forecast_change(found)
+    assert sorted(replay.start.members) == ["pay (h1)", "pay (h2)", "web-0"]
+    assert replay.document["topics"] == {"t": {"partitions": 6, "racks": None}}
+    assert replay.what.startswith("The rolling-restart of 2023-11-14T22:23:21")
+    assert replay.measured is None
+    answer = forecast_change(replay)
     assert answer.own == "eager"
     assert answer.costs[0].simulation.result.rebalances == 4
 
@@ -72,26 +72,26 @@ def test_forecast_outside_the_measured_bounds_is_marked(lower_ms: int, upper_ms:
 def test_returning_killed_group_was_down_for_its_session_too() -> None:
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     builder.fence("a@h1#1", "b@h2#1", after=600).join("a@h1#2", "b@h2#2", after=5)
-    found = replayed(builder)
-    kinds = [next(key for key in event if key in ("crash", "join", "bounce")) for event in found.document["events"]]
+    replay = replayed(builder)
+    kinds = [next(key for key in event if key in ("crash", "join", "bounce")) for event in replay.document["events"]]
     assert kinds == ["crash", "crash", "join", "join"]
-    crashed, back = (found.document["events"][number]["at"] for number in (0, 3))
-    assert back - crashed >= found.document["session_timeout_ms"]
-    assert forecast_change(found).costs[0].worst_ms >= found.document["session_timeout_ms"]
+    crashed, back = (replay.document["events"][number]["at"] for number in (0, 3))
+    assert back - crashed >= replay.document["session_timeout_ms"]
+    assert forecast_change(replay).costs[0].worst_ms >= replay.document["session_timeout_ms"]
 
 
 def test_unknown_parts_are_marked() -> None:
-    found = replayed(checkout(), round_count=9).start.unsure
-    assert any("the group is gone" in line for line in found)
-    assert "4 of the episode's 9 rounds are known, the last ones" in found
+    unsure = replayed(checkout(), round_count=9).start.unsure
+    assert any("the group is gone" in line for line in unsure)
+    assert "4 of the episode's 9 rounds are known, the last ones" in unsure
 
 
 def test_episodes_by_number() -> None:
-    known = episodes(checkout())
-    assert find_episode("g", known, "1").kind == "first-start"
-    assert find_episode("g", known, "last").kind == "rolling-restart"
+    known_episodes = episodes(checkout())
+    assert find_episode("g", known_episodes, "1").kind == "first-start"
+    assert find_episode("g", known_episodes, "last").kind == "rolling-restart"
     with pytest.raises(NoForecast, match="--from 9: group g has no such episode; there are 1 to 2"):
-        find_episode("g", known, "9")
+        find_episode("g", known_episodes, "9")
     with pytest.raises(NoForecast, match="--from last: group g has no episode in which a member"):
         find_episode("g", [], "last")
 
@@ -108,15 +108,15 @@ def test_episodes_without_a_replay() -> None:
 def played_again(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
     """Return rebalances and moves of the last episode as forecast."""
     episode = structs.replace(find_episode("g", episodes(builder), "last"), **more)
-    found = forecast_past_episode(episode, rounds(builder, episode), None, {"processing_ms": 0})
-    return None if found is None else (found.simulation.result.rebalances, found.simulation.result.moved)
+    cost = forecast_past_episode(episode, rounds(builder, episode), None, {"processing_ms": 0})
+    return None if cost is None else (cost.simulation.result.rebalances, cost.simulation.result.moved)
 
 
 def test_episode_is_replayed_as_it_happened() -> None:
     episode = find_episode("g", episodes(checkout()), "last")
-    found = played_again(checkout())
-    assert found is not None
-    assert found[0] == episode.rebalances
+    cost = played_again(checkout())
+    assert cost is not None
+    assert cost[0] == episode.rebalances
 
 
 def test_migration_is_replayed_as_a_migration() -> None:

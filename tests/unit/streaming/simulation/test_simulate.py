@@ -45,14 +45,14 @@ def pieces(share: dict[str, list[int]]) -> set[tuple[str, int]]:
 def check_algebra(answer: dict[str, Any], number: str) -> None:
     held: dict[str, set[tuple[str, int]]] = {}
     last = (-1, -1)
-    for one in answer["rounds"]:
-        assert set(one) == {"at", number, "round", "cause", "members"}
-        assert set(one["cause"]) == {"kind", "memberIds"}
-        assert one["cause"]["kind"] in CAUSES
-        assert (one["at"], one[number]) >= last
-        last = (one["at"], one[number])
+    for entry in answer["rounds"]:
+        assert set(entry) == {"at", number, "round", "cause", "members"}
+        assert set(entry["cause"]) == {"kind", "memberIds"}
+        assert entry["cause"]["kind"] in CAUSES
+        assert (entry["at"], entry[number]) >= last
+        last = (entry["at"], entry[number])
         owners: list[tuple[str, int]] = []
-        for name, member in one["members"].items():
+        for name, member in entry["members"].items():
             assert set(member) == {"owned", "revoked", "assigned", "kept"}
             owned, revoked, assigned, kept = (pieces(member[key]) for key in ("owned", "revoked", "assigned", "kept"))
             assert kept == owned - revoked
@@ -64,8 +64,8 @@ def check_algebra(answer: dict[str, Any], number: str) -> None:
             for share in member.values():
                 assert all(partitions == sorted(partitions) and partitions for partitions in share.values())
         assert len(owners) == len(set(owners))
-        assert {name for name, share in held.items() if share} <= set(one["members"])
-    assert answer["rebalances"] == sum(one["round"] == 1 for one in answer["rounds"])
+        assert {name for name, share in held.items() if share} <= set(entry["members"])
+    assert answer["rebalances"] == sum(entry["round"] == 1 for entry in answer["rounds"])
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
@@ -84,12 +84,12 @@ def test_the_contract(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_ready_scenarios(name: str, protocol: str) -> None:
     scenario = load_ready_scenario(name)
-    found = run_scenario(scenario, protocol)
-    check_algebra(as_json(found), "groupEpoch" if protocol == "consumer" else "generation")
-    last = found.result.rounds[-1].after
-    count = found.result.counts["orders"]
+    simulation = run_scenario(scenario, protocol)
+    check_algebra(as_json(simulation), "groupEpoch" if protocol == "consumer" else "generation")
+    last = simulation.result.rounds[-1].after
+    count = simulation.result.counts["orders"]
     assert sorted(p for share in last.values() for p in share.get("orders", ())) == list(range(count))
-    assert as_json(run_scenario(scenario, protocol)) == as_json(found)
+    assert as_json(run_scenario(scenario, protocol)) == as_json(simulation)
 
 
 def test_protocols_differ_as_documented() -> None:
@@ -105,10 +105,10 @@ def test_protocols_differ_as_documented() -> None:
 
 def test_joins_in_the_initial_delay_are_one_generation() -> None:
     text = "topics: {t: 4}\nevents:\n" + "".join(
-        f"  - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
+        f" - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
     )
     rounds = as_json(run_scenario(load_scenario(text), "eager"))["rounds"]
-    assert [round_summary(one) for one in rounds] == [
+    assert [round_summary(entry) for entry in rounds] == [
         (1, 1, "member.joined", ["c0", "c500", "c2500", "c5000"]),
         (2, 1, "member.joined", ["c20000"]),
     ]
@@ -118,9 +118,11 @@ def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
     text = "topics: {t: 2}\nevents: [{at: 0, join: a}, {at: 0, join: b}, {at: 60000, pause: b, down_ms: %d}]"
     for protocol in ("eager", "cooperative", "consumer", "zookeeper", "eager-v1", "connect"):
         short = as_json(run_scenario(load_scenario(text % 20_000), protocol))
-        assert [one for one in short["rounds"] if one["at"] > 60_000] == [], protocol
+        assert [entry for entry in short["rounds"] if entry["at"] > 60_000] == [], protocol
         assert short["longestGapMs"] >= 20_000
-    kinds = [round_summary(one)[2] for one in as_json(run_scenario(load_scenario(text % 70_000), "eager"))["rounds"]]
+    kinds = [
+        round_summary(entry)[2] for entry in as_json(run_scenario(load_scenario(text % 70_000), "eager"))["rounds"]
+    ]
     assert kinds == ["member.joined", "member.fenced", "member.joined"]
 
 
@@ -144,7 +146,7 @@ def test_duplicate_instance_id_fences_the_earlier_member() -> None:
     )
     answer = as_json(run_scenario(load_scenario(text), "eager"))
     # No rebalance for the replacement; in the next round the new process owns the partitions.
-    assert [round_summary(one)[2:] for one in answer["rounds"]] == [
+    assert [round_summary(entry)[2:] for entry in answer["rounds"]] == [
         ("member.joined", ["c1", "c2"]),
         ("member.joined", ["c4"]),
     ]
@@ -180,8 +182,8 @@ def test_members_without_topics_are_members_all_the_same() -> None:
     text = "topics: {t: 4}\nevents: [{at: 0, join: a, topics: []}]"
     for protocol in FAMILIES:
         rounds = as_json(run_scenario(load_scenario(text), protocol))["rounds"]
-        given = {"t": [0, 1, 2, 3]} if protocol == "connect" else {}  # workers run every connector
-        assert [after(one) for one in rounds] == [{"a": given}], protocol
+        share = {"t": [0, 1, 2, 3]} if protocol == "connect" else {}  # workers run every connector
+        assert [after(entry) for entry in rounds] == [{"a": share}], protocol
 
 
 def test_missing_common_assignor_names_the_event() -> None:
@@ -201,7 +203,7 @@ def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> 
         "at: 99000, leave: a",
     )
     last = as_json(run_scenario(load_scenario(text), protocol))["rounds"][-1]
-    assert {share for one in after(last).values() for share in one} == set()
+    assert {share for member_share in after(last).values() for share in member_share} == set()
 
 
 @pytest.mark.parametrize(("members", "gone"), [(2, 1), (3, 1), (7, 1), (8, 2), (13, 3)])

@@ -56,27 +56,28 @@ def two(assignor: str = "range") -> LiveGroup:
     return group(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}), assignor=assignor)
 
 
-def by_name(group: LiveGroup, found: Outlook) -> dict[str, dict[str, list[int]]]:
+def by_name(group: LiveGroup, outlook_of_way: Outlook) -> dict[str, dict[str, list[int]]]:
     return {
-        group.names[one]: {topic: list(ps) for topic, ps in share.items()} for one, share in found.assignment.items()
+        group.names[member_id]: {topic: list(ps) for topic, ps in share.items()}
+        for member_id, share in outlook_of_way.assignment.items()
     }
 
 
 def test_balanced_group_without_changes_is_unchanged() -> None:
-    found = {one.way: one for one in outlooks(apply_change(two(), GroupChange()))}
-    assert list(found) == list(PAIRS)
-    assert [one.way for one in found.values() if one.own] == [EAGER]
-    own = found[EAGER]
+    by_way = {item.way: item for item in outlooks(apply_change(two(), GroupChange()))}
+    assert list(by_way) == list(PAIRS)
+    assert [item.way for item in by_way.values() if item.own] == [EAGER]
+    own = by_way[EAGER]
     assert (own.moved, own.newly_assigned, own.unowned) == (0, 0, 0)
     assert (own.most, own.least, own.inexact) == (2, 2, ())
-    assert found[ProtocolAssignor("eager", "roundrobin")].moved == 2
+    assert by_way[ProtocolAssignor("eager", "roundrobin")].moved == 2
 
 
 def test_one_member_joins_and_one_leaves() -> None:
     change = apply_change(two(), GroupChange(add=("c",), remove=("a",)))
-    found = outlook(change, EAGER)
-    assert by_name(change.after, found) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
-    assert (found.moved, found.rounds, found.exact_rounds) == (4, 1, True)
+    result = outlook(change, EAGER)
+    assert by_name(change.after, result) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
+    assert (result.moved, result.rounds, result.exact_rounds) == (4, 1, True)
     sticky = outlook(change, ProtocolAssignor("eager", "sticky"))
     assert by_name(change.after, sticky)["b"] == {"t": [2, 3]}
     assert sticky.moved == 2
@@ -84,8 +85,8 @@ def test_one_member_joins_and_one_leaves() -> None:
 
 def test_a_cooperative_group_hands_on_in_a_second_round() -> None:
     change = apply_change(two("cooperative-sticky"), GroupChange(add=("c",)))
-    found = outlook(change, COOPERATIVE)
-    assert (found.own, found.rounds, found.moved, found.unowned) == (True, 2, 1, 0)
+    result = outlook(change, COOPERATIVE)
+    assert (result.own, result.rounds, result.moved, result.unowned) == (True, 2, 1, 0)
     assert outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
 
 
@@ -93,24 +94,24 @@ def test_partitions_and_topics() -> None:
     grown = apply_change(two(), GroupChange(partitions={"t": 6}))
     assert by_name(grown.after, outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
     assert outlook(grown, EAGER).newly_assigned == 2
-    other = apply_change(two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
-    assert by_name(other.after, outlook(other, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
+    change = apply_change(two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
+    assert by_name(change.after, outlook(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
 
 
 def test_new_partitions_lack_racks_and_new_members_balance() -> None:
     racks = (("r1",), ("r2",), ("r1",), ("r2",))
     members = [member("a", {"t": [0, 2]}, rack_id="r1"), member("b", {"t": [1, 3]}, rack_id="r2")]
-    found = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
-    own = outlook(apply_change(found, GroupChange()), EAGER)
+    live = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
+    own = outlook(apply_change(live, GroupChange()), EAGER)
     assert (own.moved, own.local) == (0, (4, 4))
-    change = apply_change(found, GroupChange(partitions={"t": 6}, add=("c",)))
+    change = apply_change(live, GroupChange(partitions={"t": 6}, add=("c",)))
     assert change.after.topics["t"].racks == (*racks, (), ())
-    assert [one.rack_id for one in change.after.members] == ["r1", "r2", "r1"]
+    assert [member.rack_id for member in change.after.members] == ["r1", "r2", "r1"]
     assert change.notes == ("new members are taken to be in the racks with the fewest members",)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         (GroupChange(remove=("x",)), "--remove x: no member is called so; there are a, b"),
         (GroupChange(remove=("a", "b")), "--remove: nobody is left; keep a member, or --add one"),
@@ -122,10 +123,10 @@ def test_new_partitions_lack_racks_and_new_members_balance() -> None:
         ),
     ],
 )
-def test_impossible_change_is_refused_with_the_option(changes: GroupChange, said: str) -> None:
+def test_impossible_change_is_refused_with_the_option(changes: GroupChange, message: str) -> None:
     with pytest.raises(ImpossibleChange) as problem:
         apply_change(two(), changes)
-    assert str(problem.value) == said
+    assert str(problem.value) == message
 
 
 def test_namesakes_are_distinguished_by_ids() -> None:
@@ -145,7 +146,7 @@ def test_other_kinds_of_groups_are_rejected(kind: str) -> None:
 def test_custom_assignor_cannot_be_simulated() -> None:
     assert apply_change(two("StreamsPartitionAssignor"), GroupChange()).own is None
     assert apply_change(two("uniform"), GroupChange()).own == UNIFORM
-    assert not any(one.own for one in outlooks(apply_change(two("mine"), GroupChange())))
+    assert not any(item.own for item in outlooks(apply_change(two("mine"), GroupChange())))
 
 
 def test_static_members_are_joined_by_static_members() -> None:
@@ -154,21 +155,21 @@ def test_static_members_are_joined_by_static_members() -> None:
         for name, ps in (("a", [0, 1]), ("b", [2, 3]))
     ]
     change = apply_change(group(*statics), GroupChange(add=("aa",)))
-    assert [one.names.group_instance_id for one in change.after.members] == ["a", "b", "aa"]
-    found = outlook(change, EAGER)
-    assert found.inexact == ()
-    assert by_name(change.after, found) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
+    assert [member.names.group_instance_id for member in change.after.members] == ["a", "b", "aa"]
+    result = outlook(change, EAGER)
+    assert result.inexact == ()
+    assert by_name(change.after, result) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
     with pytest.raises(ImpossibleChange, match="--add a: there is a member of this name"):
         apply_change(group(*statics), GroupChange(add=("a",)))
 
 
 def test_uncertain_results_state_why() -> None:
     drawn = "ids of new members are random: interchangeable members may swap partitions"
-    other = "members get other ids under this protocol: interchangeable members may swap partitions"
-    apart = {one.way: one.inexact for one in outlooks(apply_change(two(), GroupChange(add=("c",))))}
+    reason = "members get other ids under this protocol: interchangeable members may swap partitions"
+    apart = {item.way: item.inexact for item in outlooks(apply_change(two(), GroupChange(add=("c",))))}
     assert apart[EAGER] == ()  # its name alone decides its position
     assert drawn in apart[ProtocolAssignor("eager", "sticky")]
-    assert other in apart[UNIFORM]
+    assert reason in apart[UNIFORM]
     assert "topic ids are unknown: their order, and so tie-breaks, may differ" in apart[UNIFORM]
     alike = apply_change(two(), GroupChange(add=("a",)))
     assert outlook(alike, EAGER).inexact == (drawn,)
@@ -180,7 +181,7 @@ def test_uncertain_results_state_why() -> None:
 
 def test_refusing_assignor_reports_why() -> None:
     twice = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
-    problems = {one.problem for one in outlooks(apply_change(twice, GroupChange()))}
+    problems = {item.problem for item in outlooks(apply_change(twice, GroupChange()))}
     assert None not in problems
     assert all("a-00000000-0000-4000-8000-000000000000' is listed twice" in str(problem) for problem in problems)
 
@@ -200,7 +201,7 @@ def test_change_results_equal_the_protocol_machines(seed: int) -> None:
         owned = {name: {topic: list(ps) for topic, ps in start[name].items() if ps} for name in names}
         members = [member(name, owned[name], member_id=name, topics=tuple(topics)) for name in names]
         live = LiveGroup("g", "consumer", "classic", way.assignor, 5, 9, tuple(members), topics)
-        found = outlook(apply_change(live, GroupChange(remove=(gone,))), way)
+        expected = outlook(apply_change(live, GroupChange(remove=(gone,))), way)
         scenario = Scenario(
             topics,
             (ScenarioEvent(1, 1500, "leave", gone),),
@@ -208,6 +209,6 @@ def test_change_results_equal_the_protocol_machines(seed: int) -> None:
             generation=5,
         )
         result = simulate_cost(scenario, CostWay(way.protocol, way.protocol, way.assignor)).simulation.result
-        assert (result.round_count, result.moved) == (found.rounds, found.moved)
+        assert (result.round_count, result.moved) == (expected.rounds, expected.moved)
         for name, held in result.rounds[-1].after.items():
-            assert as_lists(found.assignment[name]) == as_lists(held), (way, name)
+            assert as_lists(expected.assignment[name]) == as_lists(held), (way, name)

@@ -1,14 +1,15 @@
+"""Reasons of rebalances that the group coordinator's log names, by generation or epoch."""
+
 from __future__ import annotations
 
 import re
 
 import pytest
-from msgspec import UNSET
 
 from streaming.collect.broker_log import group_reasons
 from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.episodes.reasons import application_reasons
-from streaming.records.events import Evidence, Stop
+from streaming.records.events import Evidence
 from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN
 
@@ -69,9 +70,9 @@ def test_kafka_s_log_layout_and_the_older_coordinator() -> None:
         "c-1 on heartbeat expiration) (kafka.coordinator.group.GroupCoordinator)"
     )
 
-    (found,) = log.evidence("my group", 42)
+    (item,) = log.evidence("my group", 42)
     reason = "removing member c-1 on heartbeat expiration"
-    assert found == Evidence(source="coordinator-log", reason=reason, member_ids=["c-1"], kind="member.fenced")
+    assert item == Evidence(source="coordinator-log", reason=reason, member_ids=["c-1"], kind="member.fenced")
 
 
 def test_several_members_in_a_request_client_reason_first() -> None:
@@ -175,7 +176,7 @@ def test_second_line_of_a_fence_and_first_of_a_leave_count() -> None:
         _PREPARING.format("removing member m on heartbeat expiration."),
         _PREPARING.format("explicit `LeaveGroup` request for (n) members."),
     )
-    assert [(one.kind, one.reason) for one in log.evidence("g", 5)] == [
+    assert [(item.kind, item.reason) for item in log.evidence("g", 5)] == [
         ("member.fenced", "removing member m on heartbeat expiration."),
         ("member.left", "explicit `LeaveGroup` request; client reason: done"),
     ]
@@ -190,13 +191,13 @@ def test_the_newest_generations_are_remembered(monkeypatch: pytest.MonkeyPatch) 
 def test_the_newest_lines_between_two_generations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reasons, "_PENDING", 2)
     lines = [f"[GroupId g] Member m{number} left the consumer group." for number in range(4)]
-    found = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
-    assert [(one.kind, one.member_ids) for one in found] == [("member.left", ["m2"]), ("member.left", ["m3"])]
+    items = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
+    assert [(item.kind, item.member_ids) for item in items] == [("member.left", ["m2"]), ("member.left", ["m3"])]
 
 
 def causes(log: GroupReasons, first: int, last: int) -> list[list[tuple[str | None, list[str]]]]:
     epochs = range(first, last + 1)
-    return [[(one.kind, one.member_ids) for one in log.evidence("g", epoch)] for epoch in epochs]
+    return [[(item.kind, item.member_ids) for item in log.evidence("g", epoch)] for epoch in epochs]
 
 
 def test_share_group_member_end_is_its_next_epoch() -> None:
@@ -241,7 +242,7 @@ def test_members_of_a_streams_group() -> None:
 def test_end_before_any_epoch_waits_for_the_next() -> None:
     log = read("[GroupId g] Member a left the share group.", "[GroupId g] Bumped group epoch to 9.")
 
-    assert [one.kind for one in log.evidence("g", 9)] == ["member.left"]
+    assert [item.kind for item in log.evidence("g", 9)] == ["member.left"]
 
 
 def test_unclear_reasons_that_name_a_member_all_stay() -> None:
@@ -252,7 +253,7 @@ def test_unclear_reasons_that_name_a_member_all_stay() -> None:
             for why in ("during Stable", "during PreparingRebalance")
         )
     )
-    assert [(one.kind, one.member_ids, one.reason) for one in log.evidence("g", 2)] == [
+    assert [(item.kind, item.member_ids, item.reason) for item in log.evidence("g", 2)] == [
         (None, ["a"], "Updating metadata for member a during Stable"),
         (None, ["a"], "Updating metadata for member a during PreparingRebalance"),
     ]
@@ -319,109 +320,6 @@ def test_an_application_s_reason_is_the_story_s() -> None:
         f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
         "(reason: Leader a-1 re-joining group during Stable; client reason: app asked)."
     )
-    found = read(line, _WHOLE).evidence("g", 2)
-    assert application_reasons(found) == ["app asked"]
-    assert [item.member_ids for item in found] == [["a-1"]]
-
-
-#: 2026-11-21 11:45 in UTC.
-MINUTE = 1_795_261_500_000
-
-
-def line(at: str, said: str) -> str:
-    return f"[2026-11-21 11:45:{at}] INFO [GroupCoordinator 1]: {said} (org.apache.kafka.coordinator.group.X)"
-
-
-def prepared(at: str, reason: str = "removing member m-2 on heartbeat expiration") -> str:
-    return line(at, f"Preparing to rebalance group g in state Stable with old generation 4 (reason: {reason})")
-
-
-JOINED = "Adding new member m-3 with group instance id null"
-REJOINED = "Updating metadata for member m-1 during Stable"
-
-
-def stabilized(at: str) -> str:
-    return line(at, "Stabilized group g generation 5 with 2 members.")
-
-
-def assigned(at: str) -> str:
-    return line(at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members.")
-
-
-def undated(text: str) -> str:
-    return text.partition("] ")[2]
-
-
-def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) -> Stop | None:
-    return read_lines(lines).phases.stop(group, number, MINUTE + record)
-
-
-def test_a_real_coordinator() -> None:
-    lines = (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines()
-    at = MINUTE + 11_268  # timestamp of the record
-    assert stop(*lines, record=at - MINUTE, group="g-classic", number=2) == Stop(
-        stopped_after=MINUTE + 10_828, stopped_before=MINUTE + 11_264
-    )
-    assert stop(*lines, record=12_275, group="g-classic", number=3) == Stop(stopped_before=MINUTE + 12_271)
-
-
-@pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
-def test_log_time_zone_does_not_matter(zone: int) -> None:
-    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
-    assert stop(*lines, record=5_010 + zone) == Stop(
-        stopped_after=MINUTE + zone + 1_000, stopped_before=MINUTE + zone + 4_900
-    )
-
-
-def test_phase_without_assignment_is_the_start_of_the_next() -> None:
-    first = prepared("01,000"), stabilized("02,000")
-    lines = *first, prepared("02,500", JOINED), stabilized("04,900"), assigned("05,000")
-    assert stop(*lines) == Stop(stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_900)
-
-
-@pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
-def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) -> None:
-    lines = [prepared("01,000", reason) for reason in reasons]
-    found = stop(*lines, stabilized("04,900"), assigned("05,000"))
-    assert found is not None
-    assert found.stopped_after is UNSET
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        (),
-        (assigned("05,000"),),
-        (prepared("01,000"), stabilized("04,900")),
-        (prepared("01,000", REJOINED), assigned("05,000")),
-        (undated(prepared("01,000")), undated(stabilized("04,900")), assigned("05,000")),
-        (prepared("99,000"), assigned("05,000")),
-    ],
-)
-def test_missing_phases_are_left_out(lines: tuple[str, ...]) -> None:
-    assert stop(*lines) is None
-
-
-def test_lines_of_other_generations_are_no_evidence() -> None:
-    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
-    assert stop(*lines, record=6_001) is None
-    assert stop(*lines, number=6) is None
-
-
-def test_each_generation_has_a_phase_of_its_own() -> None:
-    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
-    assert stop(*lines, assigned("06,000")) == stop(*lines)
-
-
-def test_repeated_generation_has_no_join_phase() -> None:
-    log = read_lines((prepared("01,000"), stabilized("04,900"), assigned("05,000")))
-    assert log.phases.stop("g", 5, MINUTE + 65_010) is None
-    assert log.phases.stop("g", 5, MINUTE + 5_010) is not None
-    assert log.phases.stop("g", 5, MINUTE + 5_020) is None
-
-
-def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
-    lines = [text.replace(",000]", "]").replace(",900]", "]") for text in (prepared("01,000"), stabilized("04,900"))]
-    assert stop(*lines, assigned("05,000").replace(",000]", "]"), record=5_990) == Stop(
-        stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_999
-    )
+    items = read(line, _WHOLE).evidence("g", 2)
+    assert application_reasons(items) == ["app asked"]
+    assert [item.member_ids for item in items] == [["a-1"]]

@@ -80,22 +80,22 @@ def test_only_lines_that_may_be_a_coordinator_s_are_returned() -> None:
 def test_chunks_may_end_anywhere() -> None:
     text = "".join(f"group {number} é\nother {number}\n" * (number % 3) for number in range(200)).encode()
     dice = random.Random(7)
-    scanner, found, at = LineScanner(), list[str](), 0
+    scanner, lines, at = LineScanner(), list[str](), 0
     while at < len(text):
         size = dice.randint(1, 40)
-        found += scanned(scanner, text[at : at + size])
+        lines += scanned(scanner, text[at : at + size])
         at += size
-    assert found == [line for line in text.decode().split("\n") if "group" in line]
+    assert lines == [line for line in text.decode().split("\n") if "group" in line]
     assert scanner.read == text.count(b"\n")
 
 
 def test_followed_line_is_returned_with_any_content() -> None:
     scanner = LineScanner((b"HEAD", b"group"), re.compile(rb"HEAD|joins"))
-    found = []
+    lines = []
     for number, line in scanner.scan(b"a group\r\nHEAD\r\nrow\r\nother\nwho joins a group\n"):
-        found.append((number, line))
+        lines.append((number, line))
         scanner.follow = line == "HEAD"
-    assert found == [(2, "HEAD"), (3, "row"), (5, "who joins a group")]
+    assert lines == [(2, "HEAD"), (3, "row"), (5, "who joins a group")]
     assert (scanner.read, scanner.first, scanner.last) == (5, "a group", "who joins a group")
 
 

@@ -41,8 +41,8 @@ def current(epoch: int, state: str) -> CurrentMemberAssignment:
 
 def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | None:
     state = CoordinatedGroup(modern=group)
-    for one in parts:
-        state.apply(one)
+    for part in parts:
+        state.apply(part)
     return state.modern
 
 
@@ -365,7 +365,7 @@ def test_the_view_of_a_streams_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "state"),
+    ("streams_group", "state"),
     [
         (group(StreamsEpoch(4, 0), 4, NOW), "Stable"),
         (group(StreamsEpoch(5, 0), 4, NOW), "Assigning"),
@@ -377,8 +377,8 @@ def test_the_view_of_a_streams_group() -> None:
         (ModernGroup("streams", StreamsEpoch(4, -1), 4), "Empty"),
     ],
 )
-def test_the_state_of_a_streams_group(known: ModernGroup, state: str) -> None:
-    seen = known.snapshot("g", 9, str)
+def test_the_state_of_a_streams_group(streams_group: ModernGroup, state: str) -> None:
+    seen = streams_group.snapshot("g", 9, str)
     assert seen is not None
     assert seen.state == state
 

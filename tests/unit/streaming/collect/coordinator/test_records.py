@@ -182,10 +182,10 @@ def test_the_reason_names_the_field() -> None:
 
 def test_reason_names_the_member_with_invalid_bytes() -> None:
     said = subscription(["t"])
-    given = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
+    bad_share = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
     with pytest.raises(MalformedRecord) as of_leader:
-        decode(group_key("g"), group_value(7, {"good": (said, b""), "bad": (said, given)}))
+        decode(group_key("g"), group_value(7, {"good": (said, b""), "bad": (said, bad_share)}))
     with pytest.raises(MalformedRecord) as of_follower:
         decode(group_key("g"), group_value(7, {"bad": (said[:5], b"")}))
 

@@ -24,20 +24,20 @@ STATE = ConsumerGroupState
 
 def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
     """Return the type of each event of a group with its content: generation and members, or counts."""
-    found = []
+    contents = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         kind, value = ((dict(message.headers() or [])["ce_type"] or b"").decode(), json.loads(message.value() or b""))
         if value["groupId"] != name:
             continue
         if kind == "group.observed":
             number = value["generation"] if value["groupEpoch"] is None else value["groupEpoch"]
-            what: Any = (number, {one["memberId"]: one["assigned"] for one in value["members"]})
+            what: Any = (number, {member["memberId"]: member["assigned"] for member in value["members"]})
         elif kind == "topic.partitions_changed":
-            what = {topic: one["partitions"] for topic, one in value["topics"].items()}
+            what = {topic: described["partitions"] for topic, described in value["topics"].items()}
         else:
             what = None
-        found.append((kind, what))
-    return found
+        contents.append((kind, what))
+    return contents
 
 
 FIRST = [("topic.partitions_changed", {"t": 2}), ("group.observed", (1, {"a": {"t": [0, 1]}}))]
@@ -345,24 +345,24 @@ def test_stable_group_is_polled_slowly_from_first_answer(kafka: MemoryKafka, mon
 
 
 def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    signs: list[bool] = []
+    beats: list[bool] = []
 
-    class Signs:
+    class RecordedHeartbeats:
         def __init__(self, *_: object, **__: object) -> None:
             pass
 
         def write(self, *, up_to: float | None) -> None:
-            signs.append(up_to is not None)
+            beats.append(up_to is not None)
 
         def write_last(self) -> None:
-            signs.append(False)
+            beats.append(False)
 
     def has_published(*expected: bool) -> bool:
         """Return true if the heartbeats since the last call are of these kinds, in this order."""
-        found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
-        return found == list(expected)
+        changes = [beat for beat, before in zip(beats, [None, *beats], strict=False) if beat is not before]
+        return changes == list(expected)
 
-    monkeypatch.setattr(lifecycle, "HeartbeatWriter", Signs)
+    monkeypatch.setattr(lifecycle, "HeartbeatWriter", RecordedHeartbeats)
     kafka.groups["g"] = group("g", shares=ONE)
     kafka.unlistable = [AWAY]
     with Polling() as polling:

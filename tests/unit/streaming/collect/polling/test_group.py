@@ -50,23 +50,23 @@ def consumer(state: str, *members: ObservedMember) -> Described:
     return Described("g", "consumer", state, "uniform", members)
 
 
-def polled(*answers: Described, known: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
+def polled(*responses: Described, group: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
     """Return the group after these answers, a second apart, and its published events."""
     events = []
-    for number, answer in enumerate(answers, start=1):
-        known, event = poll(known, answer, 1000 * number, "s")
+    for number, answer in enumerate(responses, start=1):
+        group, event = poll(group, answer, 1000 * number, "s")
         events += [] if event is None else [event]
-    return known, events
+    return group, events
 
 
 def views(events: list[Event]) -> list[GroupObserved]:
     return [event.data for event in events if isinstance(event.data, GroupObserved)]
 
 
-def numbers(*answers: Described) -> list[int | None]:
+def numbers(*responses: Described) -> list[int | None]:
     return [
         view.group_epoch if view.group_protocol == "consumer" else view.generation
-        for view in views(polled(*answers)[1])
+        for view in views(polled(*responses)[1])
     ]
 
 
@@ -153,8 +153,8 @@ def test_another_assignor_or_protocol_is_a_generation() -> None:
 
 def test_kafka_streams_is_recognised_by_protocol_and_stays() -> None:
     streams = classic("Stable", member("a", [0]), assignor="stream")
-    found = views(polled(streams, classic("Empty"), classic("Stable", A6))[1])
-    assert [view.kind for view in found] == ["streams", "streams", UNSET]
+    snapshots = views(polled(streams, classic("Empty"), classic("Stable", A6))[1])
+    assert [view.kind for view in snapshots] == ["streams", "streams", UNSET]
     assert views(polled(consumer("Stable", member("a", [0], [0])))[1])[0].kind is UNSET
 
 
@@ -203,18 +203,18 @@ def test_end_of_a_rebalance_is_reported_once() -> None:
 
 def test_rebalance_start_without_change_is_kept_as_evidence() -> None:
     at_rest, begun = (consumer(state, member("a", [0], [0])) for state in ("Stable", "Assigning"))
-    known, events = polled(at_rest, begun)
+    group, events = polled(at_rest, begun)
     assert len(events) == 1
-    assert known.flux is not None
-    assert (known.flux.rest, known.flux.seen, known.flux.state) == (1000, 2000, "Assigning")
+    assert group.flux is not None
+    assert (group.flux.rest, group.flux.seen, group.flux.state) == (1000, 2000, "Assigning")
 
 
 def test_ids_depend_only_on_what_was_polled() -> None:
     answers = classic("Stable", A6), classic("Stable", A3, B3), classic("Stable", A6), classic("Dead")
     ids = [event.id for event in polled(*answers)[1]]
-    later, known = [], UNKNOWN
+    later, group = [], UNKNOWN
     for number, answer in enumerate(answers):
-        known, event = poll(known, answer, 1000 + 10**9 * number, "s")
+        group, event = poll(group, answer, 1000 + 10**9 * number, "s")
         later += [] if event is None else [event.id]
     assert ids == later
     assert len(set(ids)) == 4
@@ -227,35 +227,35 @@ def test_recreated_identical_group_gets_new_event_ids() -> None:
 
 
 def test_the_same_state_twice_in_one_epoch_has_two_ids() -> None:
-    one, other = (consumer("Reconciling", member("a", [n], [n])) for n in (0, 1))
-    events = polled(one, other, one)[1]
+    first, second = (consumer("Reconciling", member("a", [n], [n])) for n in (0, 1))
+    events = polled(first, second, first)[1]
     assert [view.group_epoch for view in views(events)] == [1, 1, 1]
     assert len({event.id for event in events}) == 3
 
 
 def test_group_unknown_to_its_coordinator_is_deleted_once() -> None:
-    known, events = polled(classic("Stable", A6), classic("Dead"), classic("Dead"))
-    assert known is UNKNOWN
+    group, events = polled(classic("Stable", A6), classic("Dead"), classic("Dead"))
+    assert group is UNKNOWN
     assert events[1].data == GroupDeleted(group_id="g", timestamp=2000, reason="the coordinator no longer knows it")
     assert len(events) == 2
     assert polled(classic("Dead")) == (UNKNOWN, [])
 
 
 @pytest.mark.parametrize(
-    "answers",
+    "responses",
     [
         (classic("Stable", A6), classic("Stable", A3, B3)),
         (consumer("Stable", member("a", [0], [0])), consumer("Reconciling", member("a", [0], [0, 1]))),
     ],
 )
-def test_restarted_collector_continues_without_repeats(answers: tuple[Described, ...]) -> None:
-    events = polled(*answers)[1]
-    known = resumed(events[-1])
-    assert polled(answers[-1], known=known)[1] == []
+def test_restarted_collector_continues_without_repeats(responses: tuple[Described, ...]) -> None:
+    events = polled(*responses)[1]
+    group = resumed(events[-1])
+    assert polled(responses[-1], group=group)[1] == []
     more = classic("Stable", A6, B0), consumer("Stable", member("c", [0], [0]))
-    wanted = next(one for one in more if one.protocol == answers[0].protocol)
-    (event,) = polled(wanted, known=known)[1]
-    assert event.id == polled(*answers, wanted)[1][-1].id
+    wanted = next(response for response in more if response.protocol == responses[0].protocol)
+    (event,) = polled(wanted, group=group)[1]
+    assert event.id == polled(*responses, wanted)[1][-1].id
     assert resumed(Event("s", "d", GroupDeleted(group_id="g", timestamp=1))) is UNKNOWN
 
 
@@ -270,38 +270,38 @@ def test_the_other_collectors_numbers_and_subscriptions_are_kept() -> None:
         protocol="range",
         state="Stable",
     )
-    known = resumed(Event("kafka://c/__consumer_offsets", "3:99", theirs))
-    assert polled(classic("Stable", member("a", [0])), known=known)[1] == []
-    ((view,)) = views(polled(classic("Stable", member("a", []), member("b", [0])), known=known)[1])
+    group = resumed(Event("kafka://c/__consumer_offsets", "3:99", theirs))
+    assert polled(classic("Stable", member("a", [0])), group=group)[1] == []
+    ((view,)) = views(polled(classic("Stable", member("a", []), member("b", [0])), group=group)[1])
     assert view.generation == 42
-    assert {one.member_id: one.topics for one in view.members} == {"a": ["t", "u"], "b": []}
+    assert {member.member_id: member.topics for member in view.members} == {"a": ["t", "u"], "b": []}
 
 
 def test_group_without_events_resumes_from_latest_assignment() -> None:
     latest: dict[str, Any] = {"group_id": "g", "timestamp": 5, "members": {"a": {"t": [0]}}}
     consumers = LatestAssignment(**latest, protocol="consumer", assignor="uniform", generation=None, group_epoch=7)
     ours = LatestAssignment(**latest, protocol="classic", assignor="range", generation=9, group_epoch=None)
-    unchanged = polled(classic("Stable", member("a", [0])), known=resumed_from_latest(ours))[1]
+    unchanged = polled(classic("Stable", member("a", [0])), group=resumed_from_latest(ours))[1]
     assert [view.generation for view in views(unchanged)] == [9]
-    changed = polled(classic("Stable", member("b", [0])), known=resumed_from_latest(ours))[1]
+    changed = polled(classic("Stable", member("b", [0])), group=resumed_from_latest(ours))[1]
     assert [view.generation for view in views(changed)] == [10]
-    (view,) = views(polled(consumer("Stable", member("a", [0], [0])), known=resumed_from_latest(consumers))[1])
+    (view,) = views(polled(consumer("Stable", member("a", [0], [0])), group=resumed_from_latest(consumers))[1])
     assert view.group_epoch == 7
 
 
 def test_states_in_the_list_bound_the_beginning() -> None:
-    known, _ = polled(classic("Stable", A6))
-    assert not is_news(known, "Stable")
-    known = in_flux(known, "PreparingRebalance", 6000, 5000)
-    assert is_news(known, "PreparingRebalance")
-    assert is_news(known, "Stable")
-    assert in_flux(known, "CompletingRebalance", 7000, 6500) is known
-    known, event = poll(known, classic("Stable", A3, B3), 8000, "s")
+    group, _ = polled(classic("Stable", A6))
+    assert not is_news(group, "Stable")
+    group = in_flux(group, "PreparingRebalance", 6000, 5000)
+    assert is_news(group, "PreparingRebalance")
+    assert is_news(group, "Stable")
+    assert in_flux(group, "CompletingRebalance", 7000, 6500) is group
+    group, event = poll(group, classic("Stable", A3, B3), 8000, "s")
     assert event is not None
     assert isinstance(event.data, GroupObserved)
     assert "began between 1970-01-01T00:00:05.000Z and 1970-01-01T00:00:06.000Z" in event.data.evidence[1].reason
-    assert not is_news(known, "Stable")
-    assert is_news(known, "Empty")
+    assert not is_news(group, "Stable")
+    assert is_news(group, "Empty")
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_states_in_the_list_bound_the_beginning() -> None:
 def test_a_group_was_at_rest_when_it_was_last_seen_so(
     described: int | None, listed: int | None, bound: int | None
 ) -> None:
-    known = in_flux(PolledGroup(rest=described), "PreparingRebalance", 9, listed)
-    assert known.flux == Flux(bound, 9, "PreparingRebalance")
+    group = in_flux(PolledGroup(rest=described), "PreparingRebalance", 9, listed)
+    assert group.flux == Flux(bound, 9, "PreparingRebalance")
 
 
 def test_a_state_that_was_not_described_calls_for_a_description() -> None:
@@ -320,12 +320,12 @@ def test_a_state_that_was_not_described_calls_for_a_description() -> None:
     empty, _ = polled(classic("Empty"))
     assert not is_news(empty, "Empty")
     assert is_news(empty, "Stable")
-    known = resumed_from_latest(
+    group = resumed_from_latest(
         LatestAssignment(
             group_id="g", protocol="classic", assignor=None, generation=1, group_epoch=None, timestamp=1, members={}
         )
     )
-    assert not is_news(known, "Stable")
+    assert not is_news(group, "Stable")
 
 
 def test_each_change_is_a_round_and_a_repeat_is_none() -> None:
@@ -335,14 +335,14 @@ def test_each_change_is_a_round_and_a_repeat_is_none() -> None:
     state, outputs = play([*events, *events])
     assert state is not None
     assert ownership(state.members) == {"a": {"t": [0, 1, 2, 3, 4, 5]}}
-    found = diffs(outputs)
-    assert [(one.generation, one.cause.kind) for one in found] == [
+    rounds = diffs(outputs)
+    assert [(diff.generation, diff.cause.kind) for diff in rounds] == [
         (1, "member.joined"),
         (2, "member.joined"),
         (3, "group.observed"),
     ]
-    assert found[-1].cause.member_ids == ["b"]
-    assert not any(one.violations for one in found)
+    assert rounds[-1].cause.member_ids == ["b"]
+    assert not any(diff.violations for diff in rounds)
 
 
 def test_steps_of_an_epoch_are_rounds_of_one_rebalance() -> None:
@@ -352,11 +352,11 @@ def test_steps_of_an_epoch_are_rounds_of_one_rebalance() -> None:
         consumer("Reconciling", member("a", [0], [0]), member("b", [], [1])),
         consumer("Stable", member("a", [0], [0]), member("b", [1], [1])),
     )[1]
-    found = diffs(play(events)[1])
-    assert [(one.group_epoch, one.round, one.cause.kind) for one in found] == [
+    rounds = diffs(play(events)[1])
+    assert [(diff.group_epoch, diff.round, diff.cause.kind) for diff in rounds] == [
         (1, 1, "member.joined"),
         (2, 1, "member.joined"),
         (2, 2, "member.joined"),
         (2, 3, "member.joined"),
     ]
-    assert [one.cause.member_ids for one in found] == [["a"], ["b"], ["b"], ["b"]]
+    assert [diff.cause.member_ids for diff in rounds] == [["a"], ["b"], ["b"], ["b"]]

@@ -31,8 +31,8 @@ def member(name: str, **fields: Any) -> ObservedMember:
 
 
 def test_a_classic_group() -> None:
-    found = group("g", STATE.STABLE, {"b": [("u", 0), ("t", 2), ("t", 1), ("t", 2)], "a": []})
-    assert answer(found) == Described(
+    description = group("g", STATE.STABLE, {"b": [("u", 0), ("t", 2), ("t", 1), ("t", 2)], "a": []})
+    assert answer(description) == Described(
         group_id="g",
         protocol="classic",
         state="Stable",
@@ -42,8 +42,8 @@ def test_a_classic_group() -> None:
 
 
 def test_a_consumer_group_with_its_target() -> None:
-    found = group("g", STATE.STABLE, {"a": [("t", 0)]}, kind=CONSUMER, target={"a": [("t", 1)]})
-    assert answer(found).members == (member("a", assigned={"t": [0]}, target={"t": [1]}),)
+    description = group("g", STATE.STABLE, {"a": [("t", 0)]}, kind=CONSUMER, target={"a": [("t", 1)]})
+    assert answer(description).members == (member("a", assigned={"t": [0]}, target={"t": [1]}),)
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,21 @@ def test_a_consumer_group_with_its_target() -> None:
 def test_states_have_kafkas_names(
     state: ConsumerGroupState, kind: ConsumerGroupType, target: list[tuple[str, int]], name: str
 ) -> None:
-    found = group("g", state, {"a": [("t", 0)]}, kind=kind, target={"a": target})
-    assert answer(found).state == name
+    description = group("g", state, {"a": [("t", 0)]}, kind=kind, target={"a": target})
+    assert answer(description).state == name
 
 
 def test_group_that_never_had_members_is_ignored() -> None:
-    found = group("g", STATE.EMPTY)
-    found.is_simple_consumer_group = True
-    assert answer(found).state == "Dead"
+    description = group("g", STATE.EMPTY)
+    description.is_simple_consumer_group = True
+    assert answer(description).state == "Dead"
 
 
 def test_list_gives_states_and_description_costs() -> None:
     def group_listing(name: str, state: Any, kind: Any, *, simple: bool = False) -> admin.ConsumerGroupListing:
         return admin.ConsumerGroupListing(name, simple, state, kind)
 
-    found = admin.ListConsumerGroupsResult(
+    listed = admin.ListConsumerGroupsResult(
         [
             group_listing("a", STATE.STABLE, CLASSIC),
             group_listing("b", STATE.UNKNOWN, CONSUMER),
@@ -84,7 +84,7 @@ def test_list_gives_states_and_description_costs() -> None:
         ],
         [AWAY],  # the client's actual value, which differs from its documentation
     )
-    assert listing(found) == GroupListing(
+    assert listing(listed) == GroupListing(
         (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)), (AWAY,)
     )
 
@@ -118,14 +118,14 @@ class NotUtf8:
 
 
 @pytest.mark.parametrize(
-    ("place", "says"),
+    ("place", "message"),
     [
         (TopicPartition("t", -5), "an assignment: -5 is no partition"),
         (TopicPartition("t", -1), "an assignment: -1 is no partition"),
         (NotUtf8(), "an assignment: the name of a topic is not UTF-8"),
     ],
 )
-def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place: Any, says: str) -> None:
+def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place: Any, message: str) -> None:
     kafka.groups = {"bad": group("bad", shares={"m": []}), "good": group("good")}
     (member,) = kafka.groups["bad"].members
     member.assignment.topic_partitions.append(place)
@@ -133,7 +133,7 @@ def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place:
     questions.describe(["bad", "good"])
     refused, answered = questions.replies(1)
     assert isinstance(refused, Unanswered)
-    assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", says)
+    assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", message)
     assert answered == Described("good", "classic", "Stable")
 
 

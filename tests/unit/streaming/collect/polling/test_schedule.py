@@ -37,14 +37,14 @@ def test_budget_refills_evenly_and_is_not_saved() -> None:
 
 def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
     """Return the times of requests about the group if each answer is immediate; the last answer repeats."""
-    found, now = [], 0.0
+    times, now = [], 0.0
     while now < until:
         if schedule.take(now):
-            found.append(now)
+            times.append(now)
             answer = shown.pop(0) if len(shown) > 1 else shown[0]
             schedule.answered(group_id, answer, now)  # type: ignore[arg-type] # one of its literals
         now += 0.5
-    return found
+    return times
 
 
 def test_rebalancing_group_is_polled_more_often_than_stable() -> None:

@@ -1,0 +1,112 @@
+"""Bounds of a stop from the phases of a rebalance (prepared, stabilized, assigned) in the coordinator's log."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import UNSET
+
+from streaming.records.events import Stop
+from tests.support.broker_logs import read_lines
+from tests.support.offsets_topic import GOLDEN
+
+#: 2026-11-21 11:45 in UTC.
+MINUTE = 1_795_261_500_000
+
+
+def line(at: str, message: str) -> str:
+    return f"[2026-11-21 11:45:{at}] INFO [GroupCoordinator 1]: {message} (org.apache.kafka.coordinator.group.X)"
+
+
+def prepared(at: str, reason: str = "removing member m-2 on heartbeat expiration") -> str:
+    return line(at, f"Preparing to rebalance group g in state Stable with old generation 4 (reason: {reason})")
+
+
+JOINED = "Adding new member m-3 with group instance id null"
+REJOINED = "Updating metadata for member m-1 during Stable"
+
+
+def stabilized(at: str) -> str:
+    return line(at, "Stabilized group g generation 5 with 2 members.")
+
+
+def assigned(at: str) -> str:
+    return line(at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members.")
+
+
+def undated(text: str) -> str:
+    return text.partition("] ")[2]
+
+
+def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) -> Stop | None:
+    return read_lines(lines).phases.stop(group, number, MINUTE + record)
+
+
+def test_a_real_coordinator() -> None:
+    lines = (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines()
+    at = MINUTE + 11_268  # timestamp of the record
+    assert stop(*lines, record=at - MINUTE, group="g-classic", number=2) == Stop(
+        stopped_after=MINUTE + 10_828, stopped_before=MINUTE + 11_264
+    )
+    assert stop(*lines, record=12_275, group="g-classic", number=3) == Stop(stopped_before=MINUTE + 12_271)
+
+
+@pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
+def test_log_time_zone_does_not_matter(zone: int) -> None:
+    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines, record=5_010 + zone) == Stop(
+        stopped_after=MINUTE + zone + 1_000, stopped_before=MINUTE + zone + 4_900
+    )
+
+
+def test_phase_without_assignment_is_the_start_of_the_next() -> None:
+    first = prepared("01,000"), stabilized("02,000")
+    lines = *first, prepared("02,500", JOINED), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines) == Stop(stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_900)
+
+
+@pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
+def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) -> None:
+    lines = [prepared("01,000", reason) for reason in reasons]
+    stopped = stop(*lines, stabilized("04,900"), assigned("05,000"))
+    assert stopped is not None
+    assert stopped.stopped_after is UNSET
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        (assigned("05,000"),),
+        (prepared("01,000"), stabilized("04,900")),
+        (prepared("01,000", REJOINED), assigned("05,000")),
+        (undated(prepared("01,000")), undated(stabilized("04,900")), assigned("05,000")),
+        (prepared("99,000"), assigned("05,000")),
+    ],
+)
+def test_missing_phases_are_left_out(lines: tuple[str, ...]) -> None:
+    assert stop(*lines) is None
+
+
+def test_lines_of_other_generations_are_no_evidence() -> None:
+    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines, record=6_001) is None
+    assert stop(*lines, number=6) is None
+
+
+def test_each_generation_has_a_phase_of_its_own() -> None:
+    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines, assigned("06,000")) == stop(*lines)
+
+
+def test_repeated_generation_has_no_join_phase() -> None:
+    log = read_lines((prepared("01,000"), stabilized("04,900"), assigned("05,000")))
+    assert log.phases.stop("g", 5, MINUTE + 65_010) is None
+    assert log.phases.stop("g", 5, MINUTE + 5_010) is not None
+    assert log.phases.stop("g", 5, MINUTE + 5_020) is None
+
+
+def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
+    lines = [text.replace(",000]", "]").replace(",900]", "]") for text in (prepared("01,000"), stabilized("04,900"))]
+    assert stop(*lines, assigned("05,000").replace(",000]", "]"), record=5_990) == Stop(
+        stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_999
+    )
