@@ -32,7 +32,7 @@ def test_unsure_kinds_and_missing_evidence_are_marked(capsys: pytest.CaptureFixt
     episode = structs.replace(episode_records(checkout())[0].episode, kind="crash", sure=False, evidence=[])
     shown = lines(episode, capsys)
     assert shown[0] == "team/checkout, episode 1: crash (not sure), settled"
-    assert shown[2:4] == ["evidence", " none"]
+    assert shown[2:4] == ["evidence", "  none"]
     assert lines(structs.replace(episode, kind="unknown"), capsys)[0].endswith(": unknown, settled")
 
 
@@ -43,7 +43,7 @@ def test_repeated_reason_is_shown_once_with_names(capsys: pytest.CaptureFixture[
         Evidence(source="polling", reason="can't tell", member_ids=[]),
     ]
     shown = lines(structs.replace(episode_records(checkout())[1].episode, evidence=evidence), capsys)
-    assert shown[2:5] == ["evidence", " pay (h1) left (coordinator-log)", " can't tell (polling)"]
+    assert shown[2:5] == ["evidence", "  pay (h1) left (coordinator-log)", "  can't tell (polling)"]
 
 
 def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,14 +59,14 @@ def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFi
         omitted=7,
     )
     shown = lines(structs.replace(episode_records(checkout())[0].episode, members=members), capsys)
-    assert shown[shown.index("members 4 before, 23 after") + 1 : -1] == [
-        " replaced pay-1 → pay-2 by pod names of one Deployment",
-        *(f" joined j{number:02}" for number in range(20)),
-        " and 2 more, see --json",
-        " left l",
-        " crashed o",
-        " gone g",
-        " and 7 more that the episode does not list",
+    assert shown[shown.index("members  4 before, 23 after") + 1 : -1] == [
+        "  replaced pay-1 → pay-2  by pod names of one Deployment",
+        *(f"  joined   j{number:02}" for number in range(20)),
+        "           and 2 more, see --json",
+        "  left     l",
+        "  crashed  o",
+        "  gone     g",
+        "  and 7 more that the episode does not list",
     ]
 
 
@@ -82,13 +82,13 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     )
     episode = structs.replace(episode_records(checkout())[0].episode, downtime=downtime)
     assert lines(episode, capsys)[-1] == (
-        "downtime longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
+        "downtime  longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
     )
     open_end = Downtime(
         lower_ms=5, upper_ms=None, longest_ms=(4, None), total_ms=(5, None), stops=(3, 3), partitions=3, unbounded=1
     )
     assert lines(structs.replace(episode, downtime=open_end), capsys)[-1] == (
-        "downtime longest ≥ 4 ms; in all ≥ 5 ms (3 partitions, 3 stops); no upper limit known for 1 partition"
+        "downtime  longest ≥ 4 ms; in all ≥ 5 ms (3 partitions, 3 stops); no upper limit known for 1 partition"
     )
 
 
@@ -96,13 +96,13 @@ def test_group_without_members_or_episodes(capsys: pytest.CaptureFixture[str]) -
     empty = DiffBuilder().join("a").leave("a")
     show(group_lines(group_overview("g", [latest(empty)], [], []), NOW))
     assert capsys.readouterr().out == (
-        "g consumer, empty since 2023-11-14 22:13:22 UTC, 0 members"
-        " classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
+        "g  consumer, empty since 2023-11-14 22:13:22 UTC, 0 members"
+        "  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
     )
     unknown = structs.replace(latest(DiffBuilder().join("a")), assignor=None, generation=None, group_epoch=4)
     show(group_lines(group_overview("g", [unknown], [], []), NOW))
     assert capsys.readouterr().out.splitlines()[0] == (
-        "g consumer, stable since 2023-11-14 22:13:21 UTC, 1 member classic, epoch 4 since 2023-11-14 22:13:21 UTC"
+        "g  consumer, stable since 2023-11-14 22:13:21 UTC, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
     )
 
 
@@ -112,7 +112,7 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
     )
     show(group_lines(group_overview("g", [assignment], [], []), NOW))
     rows = [line.split("│")[3].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
-    assert rows == ["t:0 standby 0:1", "t:1 warm-up 1:2"]
+    assert rows == ["t:0  standby 0:1", "t:1  warm-up 1:2"]
 
 
 def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +147,7 @@ def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixtu
     episode = structs.replace(newest.episode, status="rebalancing", rebalancing=now)
     text = f"rebalancing since {rfc3339(since)[11:19]} UTC (member b joined), waiting for a (2 min 10 s left)"
     show(group_lines(group_overview("g", [latest(builder)], [newest._replace(episode=episode)], []), since + 2000))
-    assert capsys.readouterr().out.startswith(f"g consumer, {text}, 2 members ")
+    assert capsys.readouterr().out.startswith(f"g  consumer, {text}, 2 members  ")
     members = structs.replace(episode.members, names=latest(builder).names)
     show(episode_lines(structs.replace(episode, members=members), since + 2000))
-    assert capsys.readouterr().out.splitlines()[2] == f" {text}"
+    assert capsys.readouterr().out.splitlines()[2] == f"  {text}"

@@ -133,7 +133,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         lambda: started().round(
             "topic.partitions_changed",
             evidence=(
-                Evidence(source="comparison", reason="r", member_ids=["a@h1#1"], kind="member.subscription_changed")
+                Evidence(source="comparison", reason="r", member_ids=["a@h1#1"], kind="member.subscription_changed"),
             ),
         ),
         "subscription-change",

@@ -78,7 +78,7 @@ def test_ownership_at_the_start_is_no_round_and_no_move() -> None:
         ("{a: {owned: {t9: [0]}}}", "members.'a': owned: 't9' is no topic of this scenario"),
         ("{a: {owned: [0]}}", "members.'a': owned: Expected `object . null`, got `array`"),
         ("{a: {owned: {t0: 0}}}", "members.'a': owned.*: Expected `array`, got `int`"),
-        ("{a~1:}", "members.'a~1': a member's name is text without ~"),
+        ("{a~1: }", "members.'a~1': a member's name is text without ~"),
         ("{a: {own: {}}}", "own: unknown"),
         ("[a]", "members: Expected `object . null`, got `array`"),
         ("{a: 1}", "members.'a': Expected `object`, got `int`"),
@@ -91,13 +91,13 @@ def test_members_that_cannot_be(members: str, message: str) -> None:
 
 def test_initial_member_cannot_join_again() -> None:
     with pytest.raises(InvalidScenario, match="'a' is a member since 0 ms"):
-        load_scenario("topics: {t0: 2}\nmembers: {a:}\nevents: [{at: 5, join: a}]\n")
+        load_scenario("topics: {t0: 2}\nmembers: {a: }\nevents: [{at: 5, join: a}]\n")
 
 
 @pytest.mark.parametrize("protocol", ["zookeeper", "connect"])
 def test_protocols_without_a_midway_start_are_refused(protocol: str) -> None:
     with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't begin"):
-        played("topics: {t0: 2}\nmembers: {a:}\nevents: []\n", protocol)
+        played("topics: {t0: 2}\nmembers: {a: }\nevents: []\n", protocol)
 
 
 def test_a_topic_has_the_id_that_it_is_given() -> None:

@@ -105,7 +105,7 @@ def test_protocols_differ_as_documented() -> None:
 
 def test_joins_in_the_initial_delay_are_one_generation() -> None:
     text = "topics: {t: 4}\nevents:\n" + "".join(
-        f" - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
+        f"  - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
     )
     rounds = as_json(run_scenario(load_scenario(text), "eager"))["rounds"]
     assert [round_summary(entry) for entry in rounds] == [
