@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    threading.Event().wait(seconds)  # the moment is arbitrary
+    threading.Event().wait(seconds)  # any moment of the demo will do
     demo.send_signal(signal.SIGINT)
     _, errors = demo.communicate(timeout=60)
     assert "Traceback" not in errors
@@ -110,11 +110,11 @@ def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
 
 def processes_with(marker: str) -> list[str]:
     """Return command lines of the processes that inherited the marker in their environment."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if marker.encode() in (path / "environ").read_bytes():
-                found.append((path / "cmdline").read_text().replace("\0", " ")[:200])
+                pids.append((path / "cmdline").read_text().replace("\0", " ")[:200])
         except (OSError, UnicodeDecodeError):
             continue  # ended meanwhile, or a zombie
-    return found
+    return pids

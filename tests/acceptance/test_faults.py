@@ -1,4 +1,4 @@
-"""A monitor through earlier defects: its status is true at every moment, and no diff is lost.
+"""Regression tests of a running monitor under faults: its status is right at every moment, and no diff is lost.
 
 One broker as most are set up (it makes each topic that a client asks for); ``collect``, ``stream`` and ``serve`` as
 a person starts them; the page in a browser.
@@ -52,8 +52,8 @@ def age(history: Path) -> None:
     with closing(sqlite3.connect(history)) as file, file:
         for number, diff in enumerate(ANCIENT):
             stored = (begin + 30 * number) * 1000
-            found = file.execute("UPDATE rounds SET stored = ? WHERE ce_id = ?", (stored, diff_id(diff)))
-            assert found.rowcount == 1
+            updated = file.execute("UPDATE rounds SET stored = ? WHERE ce_id = ?", (stored, diff_id(diff)))
+            assert updated.rowcount == 1
 
 
 @pytest.fixture
@@ -68,13 +68,13 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
     ):
         monitor.foreign |= FOREIGN
         yield monitor
-        for one in (monitor.stream, monitor.collect, monitor.serve):
-            one.check()
-            assert "Traceback" not in one.output()
+        for component in (monitor.stream, monitor.collect, monitor.serve):
+            component.check()
+            assert "Traceback" not in component.said()
 
 
 def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
-    """Return status and only line of another server on this history."""
+    """Return exit status and the only log line of a second server on the same history."""
     common = monitor.common
     done = run("serve", *common, "--port", str(free_ports(1)[0]), "--database", str(database))
     (line,) = done.stderr.splitlines()
@@ -109,7 +109,7 @@ def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
 
 
 def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topic: str) -> None:
-    """Meanwhile a client writes an assignment that no other client can read."""
+    """Fill the disk while a client writes an assignment that no other client can read."""
     settings = monitor.serve.settings
     assert monitor.serve.stop() == 0
     age(monitor.history)
@@ -135,13 +135,13 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
 
 
 def full_disk_at_the_start_has_no_effect(monitor: Monitor, disk: Path) -> None:
-    known = monitor.ids()
+    ids = monitor.ids()
     assert monitor.serve.stop() == 0
     with full(disk):
         assert monitor.serve.start(wait=False).ended() == 3
     monitor.serve.start()
-    monitor.await_status(None)
-    assert monitor.ids()[: len(known)] == known
+    monitor.says(None)
+    assert monitor.ids()[: len(ids)] == ids
 
 
 def unresponsive_broker_is_reported(monitor: Monitor) -> None:

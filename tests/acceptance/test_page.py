@@ -23,7 +23,7 @@ from tests.support.page_stage import NEIGHBOURS, PATIENCE, Stage, staged
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
-#: Seconds from the record in the topic to the page; a busy machine gets as many attempts.
+#: Seconds from the record in the topic to the page; on a busy machine ``TRIES`` attempts are made.
 BOUND = 2.0
 TRIES = 3
 ROUNDS_SHOWN = "() => [...document.querySelectorAll('.round')].map((round) => round.dataset.seq)"
@@ -36,10 +36,10 @@ def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def crash(stage: Stage, name: str) -> tuple[float, Diff]:
-    known = len(stage.arrivals.seen)
+    arrived_before = len(stage.arrivals.seen)
     stage.consumers.pop(name).kill()
-    eventually(lambda: len(stage.arrivals.seen) > known)
-    return stage.arrivals.seen[known]
+    eventually(lambda: len(stage.arrivals.seen) > arrived_before)
+    return stage.arrivals.seen[arrived_before]
 
 
 def first_round(watched: Watched, generation: int | None) -> str:
@@ -93,7 +93,7 @@ def test_crash_shows_in_two_seconds_and_survives_a_restart(
             unfold.click()
         seqs = [int(seq) for seq in watched.page.evaluate(ROUNDS_SHOWN)]
         assert seqs == sorted(set(seqs), reverse=True)
-        assert len(seqs) == len({(one.generation, one.round) for _, one in stage.arrivals.seen})
+        assert len(seqs) == len({(diff.generation, diff.round) for _, diff in stage.arrivals.seen})
         assert watched.origins == {stage.serve.url}
         # The browser itself logs each refused connection while the server is down; no other message is allowed.
         assert all("ERR_CONNECTION_REFUSED" in error or "ERR_INCOMPLETE" in error for error in watched.errors)
@@ -123,13 +123,13 @@ class WatchedGroup:
     taken: dict[str, float]
 
     def first(self, sort: type[_Story], which: Callable[[_Story], bool]) -> tuple[float, _Story]:
-        """Return the time when the first such story was readable, and the story."""
+        """Return the first matching episode or incident, with the time when it was readable in its topic."""
 
         def first_match() -> tuple[float, _Story] | None:
             self.stage.children.check()
-            for at, one in self.stage.story_arrivals.seen[self.since :]:
-                if isinstance(one, sort) and one.group_id == self.group and which(one):
-                    return at, one
+            for at, record in self.stage.heard.seen[self.since :]:
+                if isinstance(record, sort) and record.group_id == self.group and which(record):
+                    return at, record
             return None
 
         eventually(first_match)
@@ -138,18 +138,18 @@ class WatchedGroup:
         return seen
 
     def shown(self, sort: type[_Story], name: str, which: Callable[[_Story], bool], *pages: Page) -> _Story:
-        """Return the first such story once each page has it, and record the seconds that this took."""
-        arrived, one = self.first(sort, which)
+        """Return the first matching episode or incident once all pages show it; record the seconds until then."""
+        arrived, record = self.first(sort, which)
         for page in pages:
-            page.wait_for_function("story => window.told[story]", arg=one.story)
-            taken = page.evaluate("story => window.told[story]", one.story) / 1000 - arrived
+            page.wait_for_function("story => window.told[story]", arg=record.story)
+            taken = page.evaluate("story => window.told[story]", record.story) / 1000 - arrived
             where = "overview" if page is self.overview else "group"
             self.taken[f"{name}, {where}"] = round(taken, 3)
-        return one
+        return record
 
     def ends(self) -> None:
         """Wait until the episode has ended and no incident is open."""
-        self.first(Episode, lambda one: one.closed_at is not None)
+        self.first(Episode, lambda episode: episode.closed_at is not None)
         expect(self.page.locator(".band").first).to_have_attribute("data-status", "settled")
         expect(self.page.locator(".badge")).to_have_text(re.compile("^(Stable|Empty)"))
         expect(self.page.locator(".incidents [data-tone=bad]")).to_have_count(0)
@@ -158,77 +158,79 @@ class WatchedGroup:
 
 @contextmanager
 def watched_group(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[WatchedGroup]:
-    """Watch both pages of a group; changes in the block appear within the bound, in at least one attempt."""
+    """Open the overview and the group's page; assert that the block's changes appear on them within the bound."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
         watched = [open_page(browser, f"{stage.serve.url}{path}") for path in ("/", f"/groups/{group}")]
-        for one in watched:
-            expect(one.page.locator("#live")).to_have_attribute("data-state", "live")
-            one.page.evaluate(WATCH)
-        told = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.story_arrivals.seen), {})
-        yield told
-        record_property("seconds_until_shown", told.taken)
-        assert min(told.taken.values()) < BOUND, told.taken  # of several attempts, as above
-        assert [one.errors for one in watched] == [[], []]
+        for view in watched:
+            expect(view.page.locator("#live")).to_have_attribute("data-state", "live")
+            view.page.evaluate(WATCH)
+        watched_page = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.heard.seen), {})
+        yield watched_page
+        record_property("seconds_until_shown", watched_page.taken)
+        assert min(watched_page.taken.values()) < BOUND, watched_page.taken  # of several attempts, as above
+        assert [view.errors for view in watched] == [[], []]
 
 
 def settled(stage: Stage, group: str) -> bool:
     """Return true if the newest episode of a group has ended."""
-    told = [one for _, one in stage.story_arrivals.seen if isinstance(one, Episode) and one.group_id == group]
-    return bool(told) and told[-1].closed_at is not None
+    episodes = [record for _, record in stage.heard.seen if isinstance(record, Episode) and record.group_id == group]
+    return bool(episodes) and episodes[-1].closed_at is not None
 
 
 def test_killed_member_is_named_until_the_episode_ends(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
-    with watched_group(stage, stage.group, record_property) as told:
+    with watched_group(stage, stage.group, record_property) as watched:
         name, consumer = stage.consumers.popitem()
         consumer.kill()
-        told.shown(Episode, "crash", lambda one: one.kind == "crash", told.overview, told.page)
-        band = told.page.locator(".band").first
+        watched.shown(Episode, "crash", lambda episode: episode.kind == "crash", watched.overview, watched.page)
+        band = watched.page.locator(".band").first
         expect(band.locator(".mark")).to_have_text("Crash")
         expect(band.locator(".details .chip")).to_have_text([name])
         expect(band.locator(".story")).to_contain_text(f"Crash of {name}")
-        expect(told.page.locator(".members b").get_by_text(name, exact=True)).to_have_count(0)
-        told.ends()
+        expect(watched.page.locator(".members b").get_by_text(name, exact=True)).to_have_count(0)
+        watched.ends()
     stage.join(name)
     stage.settle()
 
 
 def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[str, object], None]) -> None:
-    with watched_group(stage, stage.group, record_property) as told:
+    with watched_group(stage, stage.group, record_property) as watched:
         for name in list(stage.consumers):
             stage.bounce(name)
-        told.shown(Episode, "rolling", lambda one: one.kind == "rolling-restart", told.overview, told.page)
-        band = told.page.locator(".band").first
+        watched.shown(
+            Episode, "rolling", lambda episode: episode.kind == "rolling-restart", watched.overview, watched.page
+        )
+        band = watched.page.locator(".band").first
         expect(band.locator(".mark")).to_have_text("Rolling restart")
-        told.ends()
+        watched.ends()
         size = len(stage.consumers)
         expect(band.locator(".story")).to_contain_text(f"Probably a rolling restart of {size} members")
         # A member whose earlier id is in the same round has a longer display name.
-        for names in (band.locator(".details .chip"), told.page.locator(".members b")):
+        for names in (band.locator(".details .chip"), watched.page.locator(".members b")):
             expect(names).to_have_count(size)
             assert sorted(text.split()[0] for text in names.all_inner_texts()) == sorted(stage.consumers)
-        expect(told.page.locator(".incidents li")).to_have_count(0)
+        expect(watched.page.locator(".incidents li")).to_have_count(0)
 
 
 def test_storm_incident_names_its_member_and_closes(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
     name = next(iter(stage.consumers))
-    with watched_group(stage, stage.group, record_property) as told:
+    with watched_group(stage, stage.group, record_property) as watched:
         for _ in range(3):
             stage.bounce(name)
-        told.shown(Incident, "storm", lambda one: one.kind == "storm", told.overview, told.page)
-        told.shown(Episode, "storming", lambda one: one.status == "storming", told.page)
-        incident = told.page.locator(".incidents [data-tone=bad]")
+        watched.shown(Incident, "storm", lambda incident: incident.kind == "storm", watched.overview, watched.page)
+        watched.shown(Episode, "storming", lambda episode: episode.status == "storming", watched.page)
+        incident = watched.page.locator(".incidents [data-tone=bad]")
         expect(incident.locator(".mark")).to_have_text("Storm")
         expect(incident.locator("p")).to_contain_text(name)
-        expect(told.page.locator(".badge")).to_have_text("Storming")
-        needs = told.overview.locator(".attention li").filter(has_text=stage.group)
+        expect(watched.page.locator(".badge")).to_have_text("Storming")
+        needs = watched.overview.locator(".attention li").filter(has_text=stage.group)
         expect(needs.locator(".mark")).to_have_text("Storm")
-        told.ends()
-        expect(told.page.locator(".incidents")).to_contain_text("none open")
+        watched.ends()
+        expect(watched.page.locator(".incidents")).to_contain_text("none open")
 
 
 def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[str, object], None]) -> None:
@@ -249,24 +251,24 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
         return bool(condition())
 
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=PATIENCE)
-    with watched_group(stage, group, record_property) as told:
+    with watched_group(stage, group, record_property) as watched:
         # From now on it does not poll: its heartbeats continue, and it revokes nothing.
         fast = stage.neighbours.add(stage.consumer(group, "fast", "consumer"))
         waiting = "waiting for slow"
-        told.shown(Episode, "waiting", lambda one: waiting in one.story, told.overview, told.page)
-        waits = told.page.locator(".waits")
+        watched.shown(Episode, "waiting", lambda episode: waiting in episode.story, watched.overview, watched.page)
+        waits = watched.page.locator(".waits")
         expect(waits.locator(".chip").first).to_have_text("slow")
         expect(waits).to_contain_text(re.compile(rf"to give up partitions {stage.topic} [\d–, ]+ since"))
-        told.shown(Incident, "stuck", lambda one: "stuck" in one.kind, told.overview, told.page)
-        incident = told.page.locator(".incidents [data-tone=bad]").filter(has_text="Stuck")
+        watched.shown(Incident, "stuck", lambda incident: "stuck" in incident.kind, watched.overview, watched.page)
+        incident = watched.page.locator(".incidents [data-tone=bad]").filter(has_text="Stuck")
         expect(incident.locator("p")).to_contain_text("slow")
-        expect(told.page.locator(".badge")).to_have_text(re.compile("Rebalancing|Stuck"))
-        needs = told.overview.locator(".attention li").filter(has_text=group)
+        expect(watched.page.locator(".badge")).to_have_text(re.compile("Rebalancing|Stuck"))
+        needs = watched.overview.locator(".attention li").filter(has_text=group)
         expect(needs.filter(has_text="Stuck").locator(".story")).to_contain_text("slow")
         eventually(lambda: polled(lambda: settled(stage, group)))
-        told.ends()
+        watched.ends()
         expect(waits).to_be_hidden()
-        expect(told.page.locator(".members b")).to_have_text(["fast", "slow"])
+        expect(watched.page.locator(".members b")).to_have_text(["fast", "slow"])
     fast.terminate()
     slow.close()
 
@@ -291,23 +293,28 @@ def test_a_hanging_member_is_awaited_on_every_surface(
         return bool(condition())
 
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=PATIENCE)
-    with watched_group(stage, group, record_property) as told:
+    with watched_group(stage, group, record_property) as watched:
         began = time.time()
         fast = hanging(stage, group, "fast")
-        eventually(lambda: polled(lambda: told.page.locator(".badge").inner_text() == "Rebalancing", fast))
+        eventually(lambda: polled(lambda: watched.page.locator(".badge").inner_text() == "Rebalancing", fast))
         record_property("seconds_from_join_to_page", round(time.time() - began, 1))
-        told.shown(Episode, "rebalancing", lambda one: one.rebalancing is not None, told.overview, told.page)
-        waits = told.page.locator(".waits")
+        watched.shown(
+            Episode, "rebalancing", lambda episode: episode.rebalancing is not None, watched.overview, watched.page
+        )
+        waits = watched.page.locator(".waits")
         expect(waits.locator(".chip")).to_have_text(["slow"])
         expect(waits).to_contain_text(
             re.compile(r"Rebalancing since .*slow has not rejoined removed in 4 min", re.DOTALL)
         )
-        expect(told.overview.locator(".grid-row", has_text=group).locator(".state")).to_have_text("Rebalancing")
+        expect(watched.overview.locator(".grid-row", has_text=group).locator(".state")).to_have_text("Rebalancing")
         answer = stage.serve.ask(f"/api/v1/groups/{group}")[1]["group"]
-        assert (answer["status"], [answer["names"][one] for one in answer["awaited"]]) == ("rebalancing", ["slow"])
+        assert (answer["status"], [answer["names"][member_id] for member_id in answer["awaited"]]) == (
+            "rebalancing",
+            ["slow"],
+        )
         eventually(lambda: polled(lambda: slow.assignment() and fast.assignment(), slow, fast))
         eventually(lambda: polled(lambda: settled(stage, group), slow, fast))
-        told.ends()
+        watched.ends()
         expect(waits).to_be_hidden()
     slow.close()
     fast.close()
@@ -325,7 +332,7 @@ def neighbours(stage: Stage) -> None:
 
 
 def members(stage: Stage, group: str) -> int:
-    first_match = {one["groupId"]: one["members"] for one in stage.serve.ask("/api/v1/groups")[1]["groups"]}
+    first_match = {group["groupId"]: group["members"] for group in stage.serve.ask("/api/v1/groups")[1]["groups"]}
     return first_match.get(group, 0)
 
 
@@ -378,9 +385,9 @@ def test_stopped_component_is_reported_within_half_a_minute(stage: Stage) -> Non
         stage.stream.terminate()
         eventually(lambda: parts(stage) == {"collector": "silent", "stream": "stopped"})
         standing = stage.serve.ask(f"/api/v1/groups/{stage.group}")[1]["standing"]
-        assert standing["stale"]["kind"] == "collector-silent"  # what was true for the longest time
+        assert standing["stale"]["kind"] == "collector-silent"  # the oldest state
         assert watched.errors == []
 
 
 def parts(stage: Stage) -> dict[str, str]:
-    return {one["part"]: one["state"] for one in stage.serve.ask("/api/v1/groups")[1].get("parts", ())}
+    return {part["part"]: part["state"] for part in stage.serve.ask("/api/v1/groups")[1].get("parts", ())}

@@ -1,4 +1,4 @@
-"""The page over a group of thousands of members: it shows the first of them and finds the others."""
+"""The page for a group of thousands of members shows the first of them and finds all others."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ SHOWN = 200
 def group(source: MemorySource, rounds: int) -> None:
     """Return a group whose last member takes a partition from the previous one and returns it."""
     share = {f"c{number}": {"t": [2 * number, 2 * number + 1]} for number in range(MEMBERS)}
-    first = {one: change(assigned=held, client_id=one, client_host="/h") for one, held in share.items()}
+    first = {
+        member_id: change(assigned=held, client_id=member_id, client_host="/h") for member_id, held in share.items()
+    }
     made = [sample(group_id="large", members=first)]
     for number in range(2, rounds + 1):
         takes, gives = (f"c{MEMBERS - 1 - (number + step) % 2}" for step in (0, 1))
         moved = share[gives]["t"].pop()
-        kept = {one: change(owned=held, kept=held, client_id=one) for one, held in share.items()}
+        kept = {member_id: change(owned=held, kept=held, client_id=member_id) for member_id, held in share.items()}
         kept[takes] = change(owned=share[takes], kept=share[takes], assigned={"t": [moved]}, client_id=takes)
         share[takes] = {"t": sorted([*share[takes]["t"], moved])}
         made.append(sample(group_id="large", members=kept, generation=number, timestamp=2000 + number, moved=1))
@@ -45,7 +47,7 @@ def group(source: MemorySource, rounds: int) -> None:
         group_epoch=None,
         timestamp=made[-1].timestamp,
         members=share,
-        names={one: MemberNames(client_id=one, client_host="/h") for one in share},
+        names={member_id: MemberNames(client_id=member_id, client_host="/h") for member_id in share},
     )
     source.put(*records(made), TopicRecord(ASSIGNMENTS, 0, 0, b"large", encode(latest), None))
 
@@ -95,10 +97,10 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
     rounds = Group("g", {"t": 6}, 1).diffs(3)
     source.put(*records(rounds[:1]))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
-    asked: list[Route] = []
+    requests: list[Route] = []
 
     def kept(route: Route) -> None:
-        asked.append(route)
+        requests.append(route)
 
     with running(options, source) as feed:
         eventually(lambda: feed.get("/api/v1/groups")["groups"])
@@ -110,9 +112,9 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
             source.put(*records(rounds[number - 1 : number], start=number - 1))
             expect(page.locator(".round")).to_have_count(number)
         page.wait_for_timeout(2500)  # the tested condition: no request is sent while one is unanswered
-        assert len(asked) == 1
+        assert len(requests) == 1
         with page.expect_request(f"{feed.server.address}/api/v1/groups/g"):
-            asked[0].continue_()
+            requests[0].continue_()
         assert watched.errors == []
         page.context.close()
 

@@ -61,11 +61,11 @@ def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, t
     gone = Part(
         part="collector", id="<b>\u202ec", by="offsets", state="silent", last_heartbeat=now - 780_000, up_to=now
     )
-    said = [Freshness()]
+    states = [Freshness()]
     source = MemorySource()
     source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
-    with running(options, source, lambda: said[0]) as feed:
+    with running(options, source, lambda: states[0]) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page
         live, warning = page.locator("#live"), page.locator("#stale")
@@ -73,7 +73,7 @@ def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, t
         health = page.locator("#health")
         expect(health).to_have_text(re.compile("^No heartbeats from a collector or the stream"))
         late = Late("collector-silent", f"No heartbeat from collector {gone.id}", gone.last_heartbeat)
-        said[0] = Freshness(parts=(gone, stream), late=late)
+        states[0] = Freshness(parts=(gone, stream), late=late)
         expect(live).to_have_text("Not up to date")
         expect(warning).to_have_text(
             re.compile(r"^No heartbeat from collector <b>\\u202ec since .*of that time\. 13 min ago$")
@@ -86,7 +86,7 @@ def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, t
                 r"^collector <b>\\u202ec: no heartbeat, last one 13 min ago\s+stream s: running, last heartbeat "
             )
         )
-        said[0] = Freshness(parts=(stream,))
+        states[0] = Freshness(parts=(stream,))
         expect(live).to_have_text("Live")
         expect(warning).to_be_hidden()
         assert watched.errors == []
@@ -116,9 +116,9 @@ def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path: Path) -> None:
-    found = diffs(play(static_member_handover())[1], "changed")
-    *before, last = records(found)
-    others = found[-1].unchanged
+    handover = diffs(play(static_member_handover())[1], "changed")
+    *before, last = records(handover)
+    others = handover[-1].unchanged
     assert others
     source = MemorySource()
     source.put(*before)
@@ -130,12 +130,12 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
         expect(page.locator(".round")).to_have_count(len(before))
         expect(page.locator(".members li")).to_have_count(0)
         source.put(last)
-        expect(page.locator(".round")).to_have_count(len(found))
+        expect(page.locator(".round")).to_have_count(len(handover))
         page.locator(".round > button").first.click()
         expect(page.locator(".round[data-selected] .diff")).to_contain_text(f"… {others} other members unchanged")
-        expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(found[-1].members))
+        expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(handover[-1].members))
         page.reload()
-        expect(page.locator(".round")).to_have_count(len(found))
+        expect(page.locator(".round")).to_have_count(len(handover))
         assert watched.errors == []
         page.context.close()
 
@@ -163,9 +163,9 @@ def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) ->
 def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     text = "Rolling restart of 3 members 2023-11-14 22:13–22:15 UTC. Waiting since 22:13:22."
-    told = replace(updated(checkout("shop"))[-1], story=text, opened_at=START + 3_000, closed_at=START + 93_000)
+    episode = replace(updated(checkout("shop"))[-1], story=text, opened_at=START + 3_000, closed_at=START + 93_000)
     source.put(*records(Group("shop", {"t": 6}, 1).diffs(1)))
-    source.put(story(replace(told, updated_at=START + 93_000, rounds=[])))
+    source.put(story(replace(episode, updated_at=START + 93_000, rounds=[])))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/api/v1/groups")["groups"])

@@ -1,4 +1,4 @@
-"""The page's stories: incidents, bands of episodes, and waits; over generated groups."""
+"""The page's incidents, bands of episodes and waits, over generated groups."""
 
 from __future__ import annotations
 
@@ -38,29 +38,31 @@ class Shown:
 
     page: Page
     feed: Running
-    told: dict[str, tuple[int, int]] = field(default_factory=dict)
+    shown_counts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def tell(self, builder: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
+    def add(self, builder: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
         source = self.feed.source
-        rounds, known = self.told.get(builder.group_id, (0, 0))
-        for ce_id, diff in builder.diffs[rounds:]:
+        rounds, shown_stories = self.shown_counts.get(builder.group_id, (0, 0))
+        for ce_id, diff in builder.told[rounds:]:
             value, made = encode(diff), f"{diff.group_id}/{ce_id}"
             source.put(record(DIFFS, len(source.log), diff.group_id, value, made))
         stories = updated(builder, over=over)
-        for one in stories[known:]:
-            rounds_of = [f"{one.group_id}/{ce_id}" for ce_id in one.rounds]
-            self.put(msgspec.structs.replace(one, rounds=rounds_of))
+        for episode in stories[shown_stories:]:
+            rounds_of = [f"{episode.group_id}/{ce_id}" for ce_id in episode.rounds]
+            self.put(msgspec.structs.replace(episode, rounds=rounds_of))
         value = encode(msgspec.structs.replace(latest(builder), racks=racks or msgspec.UNSET))
         source.put(record(ASSIGNMENTS, len(source.log), builder.group_id, value, None))
         # A longer story replaces the update that ends the last episode.
-        self.told[builder.group_id] = len(builder.diffs), len(stories) - over
+        self.shown_counts[builder.group_id] = len(builder.told), len(stories) - over
 
-    def put(self, one: Episode | Incident) -> None:
-        self.feed.source.put(story(one, offset=len(self.feed.source.log)))
+    def put(self, episode_or_incident: Episode | Incident) -> None:
+        self.feed.source.put(story(episode_or_incident, offset=len(self.feed.source.log)))
 
     def open(self, path: str) -> Page:
         # The console lists each 404 of a group that the server has not read yet.
-        eventually(lambda: {*self.told} <= {one["groupId"] for one in self.feed.get("/api/v1/groups")["groups"]})
+        eventually(
+            lambda: {*self.shown_counts} <= {group["groupId"] for group in self.feed.get("/api/v1/groups")["groups"]}
+        )
         self.page.goto(f"{self.feed.server.address}{path}")
         expect(self.page.locator("#live")).to_have_attribute("data-state", "live")
         expect(self.page.locator("[data-loading]")).to_have_count(0)
@@ -89,7 +91,7 @@ def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
 
 
 def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
-    shown.tell(checkout("shop"))
+    shown.add(checkout("shop"))
     page = shown.open("/")
     attention = shown.waiting("Needs attention")
     expect(attention).to_contain_text("None: no group needs attention")
@@ -100,7 +102,7 @@ def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
     starting = DiffBuilder(6, group_id="mail")
     starting.now += 900_000
     starting.join("a@h1#1").join("b@h2#1")
-    shown.tell(starting, over=False)
+    shown.add(starting, over=False)
     expect(row).to_have_count(2)
     expect(row.locator("[data-column=status]")).to_have_text(["Stable", "Stable"])
     expect(attention.locator("li")).to_have_count(0)
@@ -130,7 +132,7 @@ def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
 
 
 def test_cluster_incidents_come_first(shown: Shown) -> None:
-    shown.tell(checkout("shop"))
+    shown.add(checkout("shop"))
     shown.put(incident("shop", 1, opened_at=START + 9))
     page = shown.open("/")
     attention = shown.waiting("Needs attention")
@@ -150,7 +152,7 @@ def test_cluster_incidents_come_first(shown: Shown) -> None:
 
 def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     settled = updated(builder)[-1]
     slow, joined = sorted(builder.members)[:2]
     now = round(time.time() * 1000)
@@ -192,8 +194,8 @@ def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None
         builder.join("a@h1#1", "b@h2#1")
     resting.round("member.left", gone=("a@h1#1", "b@h2#1"), shares={}, unassigned={"t": [0, 1, 2, 3, 4, 5]})
     lost.fence("a@h1#1").round("member.fenced", gone=("b@h2#1",), shares={}, unassigned={"t": list(range(6))})
-    shown.tell(resting)
-    shown.tell(lost)
+    shown.add(resting)
+    shown.add(lost)
     page = shown.open("/?sort=group")
     rows = page.locator(".grid-row:not([hidden])")
     expect(rows.locator("[data-column=unassigned]")).to_have_text(["6", "–"])
@@ -210,7 +212,7 @@ def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None
 
 def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     page = shown.open("/groups/shop")
     bands = page.locator(".band")
     expect(bands.locator(".mark")).to_have_text(["Rolling restart", "First start"])
@@ -238,7 +240,7 @@ def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     page.reload()
     expect(bands.last.locator(".round[data-selected] .diff")).to_be_visible()
     builder.join("new@h9#1", after=900)
-    shown.tell(builder, over=False)
+    shown.add(builder, over=False)
     expect(bands).to_have_count(3)
     expect(bands.first).to_have_attribute("data-status", "settled")
     expect(bands.first.locator(".round")).to_have_count(1)
@@ -246,7 +248,7 @@ def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
 
 
 def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
-    shown.tell(checkout("shop"))
+    shown.add(checkout("shop"))
     for number in range(1, 6):
         shown.put(incident("shop", number, opened_at=START + number, closed_at=START + 9))
     open_one = incident("shop", 6, kind="idle-members", opened_at=START + 60_000, times=2)
@@ -265,7 +267,7 @@ def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
 
 def test_awaited_members_are_named(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     newest = updated(builder)[-1]
     member = newest.members.replaced[0].joined
     waiting = Waiting(
@@ -293,14 +295,14 @@ def test_awaited_members_are_named(shown: Shown) -> None:
 
 def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> None:
     builder = DiffBuilder(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
-    shown.tell(builder, racks={"pay@h2#1": "eu-1a"})
+    shown.add(builder, racks={"pay@h2#1": "eu-1a"})
     page = shown.open("/groups/shop")
     members = shown.waiting("Members")
     expect(members.locator("b")).to_have_text(["pay (h1)", "pay (h2)", "web-0"])
     expect(members.locator(".where").nth(1)).to_have_text(re.compile(r"^h2 · rack eu-1a · since .*:\d\d:\d\d, \d+ d$"))
     expect(members.locator("li p")).to_have_text(["t 0, 1", "t 2, 3", "t 4, 5"])
     builder.leave("pay@h1#1").join("new@h7#1")
-    shown.tell(builder)
+    shown.add(builder)
     expect(members.locator("b")).to_have_text(["new", "pay", "web-0"])
     expect(members.locator(".where").nth(1)).to_contain_text("rack eu-1a")
     expect(members.locator(".where").first).to_have_text(re.compile(r"^h7 · since "))
@@ -308,28 +310,28 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> Non
 
 
 def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> None:
-    shown.tell(checkout("shop"))
-    shown.tell(DiffBuilder(6, group_id="mail").join("postman@h1#1"))
+    shown.add(checkout("shop"))
+    shown.add(DiffBuilder(6, group_id="mail").join("postman@h1#1"))
     page = shown.open("/")
     expect(page.locator("#cluster")).to_have_text("c")
     page.keyboard.press("Control+k")
     palette = page.get_by_role("dialog", name="Search")
-    found = palette.get_by_role("option")
-    expect(found.locator("b")).to_have_text(["mail", "shop"])
+    results = palette.get_by_role("option")
+    expect(results.locator("b")).to_have_text(["mail", "shop"])
     page.keyboard.type("who owns t-5?")
-    expect(found).to_have_count(2)
-    expect(found.first).to_have_text("t-5owned by postman in mail")
-    expect(found.last).to_have_text(re.compile(r"^t-5owned by pay \(h\d\) in shop$"))
+    expect(results).to_have_count(2)
+    expect(results.first).to_have_text("t-5owned by postman in mail")
+    expect(results.last).to_have_text(re.compile(r"^t-5owned by pay \(h\d\) in shop$"))
     assert violations(page) == []
     page.keyboard.press("ArrowDown")
-    expect(found.last).to_have_attribute("aria-selected", "true")
+    expect(results.last).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
     expect(palette).to_be_hidden()
     expect(page.locator("h1")).to_have_text("shop")
     expect(page.get_by_label("Find partition or member")).to_have_value("t-5")
     page.get_by_role("button", name="Search").click()
     palette.get_by_role("combobox").fill("POSTMAN")
-    expect(found).to_have_text(["postmanmember of mail"])
+    expect(results).to_have_text(["postmanmember of mail"])
     palette.get_by_role("combobox").fill("nobody")
     expect(palette.get_by_role("status")).to_contain_text("Nothing is called “nobody”")
     page.keyboard.press("Escape")
@@ -338,7 +340,7 @@ def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> Non
 
 def test_a_story_is_copied_with_its_cost_and_a_link(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     newest = updated(builder)[-1]
     shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL))
     shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -359,7 +361,7 @@ def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
     builder = DiffBuilder(6, group_id="shop").join("pay@h1#1", "web@h2#1")
     for number in range(1, 8):
         builder.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
-    shown.tell(builder)
+    shown.add(builder)
     page = shown.open("/groups/shop")
     legend = page.locator(".legend button")
     expect(page.locator(PEOPLE)).to_have_text(["web", "pay", "unassigned"])
@@ -383,7 +385,7 @@ def test_partitions_that_moved_come_first_in_a_large_group(shown: Shown) -> None
     last = shares["pay-9@h1#1"]["t"].pop()
     shares["pay-0@h1#1"] = {"t": [*shares["pay-0@h1#1"]["t"], last]}
     builder.round("group.observed", shares=shares)
-    shown.tell(builder)
+    shown.add(builder)
     page = shown.open("/groups/shop")
     order = page.get_by_label("Order of partitions")
     expect(order).to_have_value("moves")
@@ -424,18 +426,18 @@ STOOD_STILL = Downtime(
 
 def test_downtime_has_both_bounds(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     now = int(time.time() * 1000)
     newest = updated(builder)[-1]
     shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=STOOD_STILL))
     page = shown.open("/groups/shop")
     band = page.locator(".band").first
     expect(band.locator(".still")).to_have_text("down 300 ms to 1.2 s")
-    said = (
+    sentence = (
         "Downtime: longest 300 ms to 1.2 s; 900 ms to 4.0 s in all (5 partitions, 6 to 7 stops); "
         "worst t 1: 400 ms to 1.9 s in 2 stops"
     )
-    expect(band.locator(".details")).to_contain_text(said)
+    expect(band.locator(".details")).to_contain_text(sentence)
     today = page.locator(".facts .tile").last
     expect(today).to_have_text("Downtime today900 ms to 4.0 s")
     unbounded = msgspec.structs.replace(STOOD_STILL, upper_ms=None, total_ms=(900, None), unbounded=1)
@@ -446,7 +448,7 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
 
 def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     newest = updated(builder)[-1]
     cost = Cost(
         delayed_messages=(48_120, 50_000),
@@ -460,12 +462,12 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
         msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL, cost=cost)
     )
     band = shown.open("/groups/shop").locator(".band").first
-    said = "48,120 to 50,000 messages delayed, worst 30 s to 31 s"
-    expect(band.locator(".still")).to_have_text(said)
+    sentence = "48,120 to 50,000 messages delayed, worst 30 s to 31 s"
+    expect(band.locator(".still")).to_have_text(sentence)
     notes = band.locator(".details .note")
     expect(notes.first).to_have_text(
         re.compile(
-            rf"^Cost: {said}; peak lag ≥ 48,000 messages; "
+            rf"^Cost: {sentence}; peak lag ≥ 48,000 messages; "
             r"caught up at .*\d\d:\d\d:\d\d, after 9\.0 s \(progress\)$"
         )
     )
@@ -475,7 +477,7 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
 def busy(shown: Shown) -> None:
     """Fill the page with everything: incidents, a stuck group, a quiet one, bands, members."""
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     newest = updated(builder)[-1]
     member = newest.members.replaced[0].joined
     waiting = Waiting(
@@ -488,7 +490,7 @@ def busy(shown: Shown) -> None:
             closed_at=None,
             updated_at=newest.updated_at + 1,
             waiting_for=[waiting],
-            rounds=[f"shop/{one}" for one in newest.rounds],
+            rounds=[f"shop/{ce_id}" for ce_id in newest.rounds],
             downtime=STOOD_STILL,
         )
     )
@@ -496,9 +498,9 @@ def busy(shown: Shown) -> None:
     shown.put(incident("shop", 2, kind="stuck", opened_at=START + 60_000, story="shop does not get on."))
     resting = DiffBuilder(6, group_id="resting").join("a@h1#1")
     resting.round("member.left", gone=("a@h1#1",), shares={}, unassigned={"t": [0, 1, 2]})
-    shown.tell(resting)
+    shown.add(resting)
     settling = DiffBuilder(6, group_id="mail").join("a@h1#1")
-    shown.tell(settling, over=False)
+    shown.add(settling, over=False)
     newest = updated(settling, over=False)[-1]
     shown.put(
         msgspec.structs.replace(
@@ -552,7 +554,7 @@ def test_axe_finds_no_violations(shown: Shown, theme: str, width: int) -> None:
 FIELD = "at => new Date(at - new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 19)"
 
 
-#: Whether something is drawn in the lower half of a canvas.
+#: True if something is drawn in the lower half of a canvas.
 INKED = """selector => {
   const canvas = document.querySelector(selector), half = Math.floor(canvas.height / 2);
   return canvas.getContext("2d").getImageData(0, half, canvas.width, canvas.height - half).data.some(Boolean);
@@ -560,13 +562,13 @@ INKED = """selector => {
 
 
 def members_after(diff: Diff) -> int:
-    return sum(one.present is not False for one in diff.members.values())
+    return sum(member.present is not False for member in diff.members.values())
 
 
 def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
-    first, second, *_, last = (diff for _, diff in builder.diffs)
+    shown.add(builder)
+    first, second, *_, last = (diff for _, diff in builder.told)
     page = shown.open("/groups/shop")
     members = page.locator("[data-member]")
     expect(members).to_have_count(members_after(last))
@@ -576,8 +578,10 @@ def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> 
     travel = page.get_by_role("group", name="As of a moment")
     expect(travel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
     page.wait_for_url(re.compile(f"at={first.timestamp}"))
-    for member_id, one in first.members.items():
-        expect(page.locator(f"[data-member='{member_id}'] .end")).to_have_text(f"{len(one.assigned['t'])} partitions")
+    for member_id, change in first.members.items():
+        expect(page.locator(f"[data-member='{member_id}'] .end")).to_have_text(
+            f"{len(change.assigned['t'])} partitions"
+        )
     travel.get_by_role("button", name="Next round").click()
     page.wait_for_url(re.compile(f"at={second.timestamp}"))
     expect(members).to_have_count(members_after(second))
@@ -595,8 +599,8 @@ def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> 
 
 def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
     shop = checkout("shop")
-    first = shop.diffs[0][1]
-    shown.tell(shop)
+    first = shop.told[0][1]
+    shown.add(shop)
     page = shown.open("/")
     row = page.locator(".grid-row").filter(has_text="shop")
     rounds, members = (row.locator(f"[data-column={name}]") for name in ("rounds", "members"))
@@ -624,7 +628,7 @@ def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
 
 def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
     builder = checkout("shop")
-    shown.tell(builder)
+    shown.add(builder)
     page = shown.open("/groups/shop")
     lag = page.locator(".lag")
     expect(page.locator("[data-member]").first).to_be_visible()
@@ -638,7 +642,7 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
     )
     expect(page.get_by_role("list", name="Lag by partition").locator("li")).to_have_text(["t 0300", "t 1100"])
     strip, timeline = page.locator(".lag-strip"), page.locator(".stage canvas")
-    boxes = [one.bounding_box() or {} for one in (strip, timeline)]
+    boxes = [element.bounding_box() or {} for element in (strip, timeline)]
     assert boxes[0]["x"] == boxes[1]["x"]
     assert boxes[0]["width"] == boxes[1]["width"]
     page.wait_for_function(INKED, arg=".lag-strip")
@@ -648,7 +652,7 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
 
 
 def test_deployments_are_named_with_their_links(shown: Shown) -> None:
-    shown.tell(checkout("shop"))
+    shown.add(checkout("shop"))
     page = shown.open("/groups/shop")
     marks = page.locator(".marks")
     expect(marks).to_be_hidden()

@@ -1,4 +1,4 @@
-"""Using the page: filters, sorting, zoom, keys, links, the token; over generated groups, without a broker."""
+"""Use of the page: filters, sorting, zoom, keys, links, the token; over generated groups, without a broker."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_filters_and_order_are_in_the_address(page: Page, url: str) -> None:
     assert page.url == f"{url}/?q=ledger&sort=-rounds"
     page.get_by_label("All causes").select_option("member.fenced")
     shown = names(page)
-    other = page.context.new_page()
-    other.goto(page.url)
-    expect(other.locator(".count")).to_have_text(page.locator(".count").inner_text())
-    assert sorted(names(other)) == sorted(shown)
-    assert other.locator("[aria-sort=descending]").inner_text().startswith("Rounds")
+    second_page = page.context.new_page()
+    second_page.goto(page.url)
+    expect(second_page.locator(".count")).to_have_text(page.locator(".count").inner_text())
+    assert sorted(names(second_page)) == sorted(shown)
+    assert second_page.locator("[aria-sort=descending]").inner_text().startswith("Rounds")
 
 
 def test_groups_of_one_kind(page: Page, url: str) -> None:
@@ -121,42 +121,42 @@ def test_forecast_of_the_next_deploy_on_request(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders-1")
     outlook = page.get_by_role("region", name="Forecast and advice")
     expect(outlook.locator(".segmented button")).to_have_count(4)
-    restart, more, other, advice = outlook.locator(".segmented button").all()
+    restart, more, migration, advice = outlook.locator(".segmented button").all()
     expect(outlook.locator("table")).to_have_count(0)
     restart.click()
     expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^This rolling restart costs \d"))
-    told = page.request.get(f"{url}/api/v1/groups/orders-1/forecast").json()
-    assert outlook.get_by_role("status").inner_text() == told["sentence"]
+    forecast = page.request.get(f"{url}/api/v1/groups/orders-1/forecast").json()
+    assert outlook.get_by_role("status").inner_text() == forecast["sentence"]
     assert [[row[0].removesuffix("now"), *row[1:5]] for row in rows(page)] == [
-        [name, one["assignor"], *(str(one[what]) for what in ("rebalances", "roundCount", "moved"))]
-        for name, one in zip(
-            ["Eager", "Cooperative", "Static members", "KIP-848"], told["protocols"].values(), strict=True
+        [name, way["assignor"], *(str(way[what]) for what in ("rebalances", "roundCount", "moved"))]
+        for name, way in zip(
+            ["Eager", "Cooperative", "Static members", "KIP-848"], forecast["protocols"].values(), strict=True
         )
     ]
     own = outlook.locator("tr[data-own]")
     expect(own).to_have_count(1)
-    expect(own).to_contain_text(re.compile(f"^{told['now']}now", re.IGNORECASE))
+    expect(own).to_contain_text(re.compile(f"^{forecast['now']}now", re.IGNORECASE))
     outlook.locator("summary").click()
-    assert outlook.locator("li").all_inner_texts() == told["unsure"]
+    assert outlook.locator("li").all_inner_texts() == forecast["unsure"]
     members = len(page.request.get(f"{url}/api/v1/groups/orders-1").json()["assignment"]["members"])
     more.click()
     expect(outlook.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
-    other.click()
+    migration.click()
     expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^Another assignor would move "))
     answers = page.request.get(f"{url}/api/v1/groups/orders-1/what-if").json()["answers"]
     assert [[row[1], row[3]] for row in rows(page)] == [
         [answer["assignor"], str(answer["moved"])] for answer in answers
     ]
-    expect(other).to_have_attribute("aria-pressed", "true")
-    other.click()
+    expect(migration).to_have_attribute("aria-pressed", "true")
+    migration.click()
     expect(outlook.locator("table")).to_have_count(0)
-    expect(other).to_have_attribute("aria-pressed", "false")
+    expect(migration).to_have_attribute("aria-pressed", "false")
     page.goto(f"{page.url}?forecast=one-more-member")
     expect(outlook.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
     advice.click()
     expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^(\d+ suggestions?, the worst first|Nothing)"))
     suggested = page.request.get(f"{url}/api/v1/groups/orders-1/advice").json()["advice"]
-    assert [row[0].lower() for row in rows(page)] == [one["severity"] for one in suggested]
+    assert [row[0].lower() for row in rows(page)] == [advice_item["severity"] for advice_item in suggested]
     page.set_viewport_size({"width": 390, "height": 844})
     restart.click()
     expect(outlook.locator("table")).to_be_visible()
@@ -282,7 +282,7 @@ def test_page_repeats_each_request_that_a_network_change_aborts(browser: Browser
         else:
             expect(page.locator(".round")).not_to_have_count(0)
             expect(page.locator(".members li")).not_to_have_count(0)
-    assert {path for path in FAILING if not any(one.endswith(path) for one in aborted)} == set()
+    assert {path for path in FAILING if not any(address.endswith(path) for address in aborted)} == set()
     page.context.close()
 
 

@@ -33,8 +33,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-the-feed.md"
 def program(language: str, mark: str) -> str:
     """Return the only code block of this language that contains ``mark``."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (found,) = [block for block in blocks if mark in block]
-    return found
+    (block_text,) = [block for block in blocks if mark in block]
+    return block_text
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,9 @@ def written(own_broker: EmbeddedBroker) -> dict[str, int]:
     producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers})
     moved = {}
     for seed in range(2):
-        found = Group(unique("recipe"), {"t": 6}, seed).diffs(8)
-        moved[found[0].group_id] = sum(diff.moved for diff in found)
-        for diff in (*found, *found):
+        group_diffs = Group(unique("recipe"), {"t": 6}, seed).diffs(8)
+        moved[group_diffs[0].group_id] = sum(diff.moved for diff in group_diffs)
+        for diff in (*group_diffs, *group_diffs):
             producer.produce(settings.topics.diffs, **message(diff))
     producer.flush(20)
     return moved

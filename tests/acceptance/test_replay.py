@@ -1,7 +1,7 @@
-"""A membership log as another program writes it: kafka-python and plain JSON in, every byte against the contract.
+"""A membership log written by another program, with kafka-python and plain JSON; all output matches the contract.
 
 No code of this project produces or partitions here; the topics are made with the broker's own defaults. What comes
-out is compared with values worked out by hand, then with what ``replay`` and ``watch`` print of the same topics.
+out is compared with values worked out by hand, then with what ``replay`` and ``watch`` for the same topics.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 class Outside:
-    """Another program: it has a cluster, topic names from the contract, and JSON."""
+    """Another program, which writes and reads the contract's topics as JSON."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -87,7 +87,7 @@ class Outside:
 
     def rows(self, name: str) -> list[Row]:
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": unique("reader")})
-        found = []
+        rows = []
         for partition in range(PARTITIONS[name]):
             place = TopicPartition(self.topic(name), partition, 0)
             _, end = consumer.get_watermark_offsets(place, timeout=10)
@@ -96,9 +96,9 @@ class Outside:
                 message = consumer.poll(20)
                 assert message is not None
                 assert message.error() is None
-                found.append(Row(partition, message.key(), message.value(), message.headers() or []))
+                rows.append(Row(partition, message.key(), message.value(), message.headers() or []))
         consumer.close()
-        return found
+        return rows
 
 
 def diff(group: str, before: Value, after: Value) -> Value:
@@ -161,7 +161,7 @@ def write_log(outside: Outside) -> None:
     topics("ränge", 5)
     joined("ränge", "c1", **SAMPLE)
     joined("ränge", "c1", 9000, **SAMPLE)  # a repeated join with the same metadata
-    joined("ränge", "c2", 1)  # a timestamp that goes back decides nothing
+    joined("ränge", "c2", 1)  # an earlier timestamp has no effect
     outside.event("member.heartbeat", "ränge", 2500, memberId="c2", generation=2)
     outside.event("member.assignment_acknowledged", "ränge", 2500, memberId="c2", owned={"t": [3, 4]})
     topics("ränge", 2)
@@ -226,7 +226,7 @@ def values(rows: list[Row]) -> Iterator[Value]:
 
 def test_diffs_are_those_worked_out_by_hand(outside: Outside) -> None:
     rows = outside.rows("diffs")
-    found = defaultdict(list)
+    diffs_by_group = defaultdict(list)
     for row, value in zip(rows, values(rows), strict=True):
         assert placed(row, "diffs")
         assert [name for name, _ in row.headers] == HEADERS
@@ -234,13 +234,13 @@ def test_diffs_are_those_worked_out_by_hand(outside: Outside) -> None:
         assert (headers["ce_specversion"], headers["content-type"]) == (b"1.0", b"application/json")
         assert (row.key or b"").decode() == value["groupId"]
         assert (value["groupEpoch"], value["violations"]) == (None, [])
-        found[value["groupId"]].append(value)
+        diffs_by_group[value["groupId"]].append(value)
     assert len({dict(row.headers)["ce_id"] for row in rows}) == len(rows)
-    assert found.keys() == EXPECTED.keys()
+    assert diffs_by_group.keys() == EXPECTED.keys()
     for group, expected in EXPECTED.items():
         seen = [
             (d["generation"], d["round"], d["cause"]["kind"], d["cause"]["memberIds"], d["members"])
-            for d in found[group]
+            for d in diffs_by_group[group]
         ]
         assert seen == [(*head, diff(group, before, after)) for *head, before, after in expected]
 
@@ -264,8 +264,8 @@ def test_latest_assignments_equal_the_last_diffs(outside: Outside) -> None:
 def test_dead_letters_are_unchanged_records_with_a_reason(outside: Outside) -> None:
     rows = outside.rows("membership-dlt")
     assert all(placed(row, "membership-dlt") for row in rows)
-    found = [((dict(row.headers)["dlt_exception"] or b"").decode(), row.key) for row in rows]
-    assert sorted(found, key=repr) == sorted(((kind, key) for kind, key, _, _ in POISON), key=repr)
+    dead_letters = [((dict(row.headers)["dlt_exception"] or b"").decode(), row.key) for row in rows]
+    assert sorted(dead_letters, key=repr) == sorted(((kind, key) for kind, key, _, _ in POISON), key=repr)
     cut = [row for row in rows if "dlt_truncated" in dict(row.headers)]
     assert [len(row.value or b"") > 1_000_000 for row in cut] == [True]
     whole = {row.value for row in rows if row not in cut}

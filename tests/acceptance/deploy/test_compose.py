@@ -29,7 +29,7 @@ BASE_IMAGE = "debian:13.1-slim"
 
 
 class Compose:
-    """A compose project; ``env`` are the variables that docker-compose.yml reads."""
+    """A compose project; ``env`` holds the variables that docker-compose.yml reads."""
 
     def __init__(self, command: list[str], env: Mapping[str, str]) -> None:
         self.name = f"rebalance-monitor-test-{uuid.uuid4().hex[:8]}"
@@ -63,15 +63,15 @@ class Compose:
         }
 
     def states(self) -> dict[str, tuple[str, int]]:
-        """Return service → health (or state, if it has no check) and restarts."""
-        found = {}
+        """Return each service's health (or its state, without a health check) and its restarts."""
+        states = {}
         for container in docker_client().containers.list(
             all=True, filters={"label": f"com.docker.compose.project={self.name}"}
         ):
             state = container.attrs["State"]
             service = container.labels["com.docker.compose.service"]
-            found[service] = (state.get("Health", state)["Status"], container.attrs["RestartCount"])
-        return found
+            states[service] = (state.get("Health", state)["Status"], container.attrs["RestartCount"])
+        return states
 
 
 def _command() -> list[str]:
@@ -118,7 +118,7 @@ def project() -> Iterator[Compose]:
 
 
 def groups(project: Compose) -> dict[str, int]:
-    """Return group → rounds, as a feed client first receives them."""
+    """Return the rounds of each group, as a feed client first receives them."""
     try:
         with urlopen(f"http://127.0.0.1:{project.env['SERVE_PORT']}/api/v1/stream", timeout=30) as feed:
             for line in feed:

@@ -24,7 +24,7 @@ from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
 #: 108 MB, so no dependency of the project: uv runs it from its cache.
 VALIDATOR = ("tool", "run", "--quiet", "--from", "kubernetes-validate==1.37.0", "kubernetes-validate")
 
-# Shapes of the operators' resources, as far as we use them: a typo or a wrong type is refused. From the types of
+# Fields of the operators' resources that we use: a typo or a wrong type is refused. Sources: the types of
 # kubeflow/spark-operator (v1beta2), apache/spark-kubernetes-operator (v1), prometheus-operator (v1) and Strimzi (v1).
 Labels = dict[str, str]
 Anything = dict[str, Any]
@@ -151,7 +151,7 @@ def validate() -> Callable[..., str]:
 def require_schemas(validate: Callable[..., str], files: Iterable[Path]) -> None:
     """Check the operators' resources against their types, and all others against Kubernetes' schemas."""
     files, others = list(files), 0
-    for document in (one for file in files for one in yaml.safe_load_all(file.read_text())):
+    for document in (document for file in files for document in yaml.safe_load_all(file.read_text())):
         expected = SHAPES.get((document["apiVersion"], document["kind"]))
         if expected is None:
             others += 1
@@ -204,9 +204,9 @@ def test_strimzi_user_has_the_components_rights() -> None:
     }
     settings = Settings()
     needed = {
-        (one.resource.replace("transactional-id", "transactionalId"), one.name, one.operation)
+        (permission.resource.replace("transactional-id", "transactionalId"), permission.name, permission.operation)
         for component in COMPONENTS
-        for one in (*needs(component, settings), *optional_permissions(component, settings))
+        for permission in (*needs(component, settings), *optional_permissions(component, settings))
     }
     assert granted == needed | {("group", "*", "Describe"), ("topic", "*", "Describe")}
 
@@ -214,12 +214,12 @@ def test_strimzi_user_has_the_components_rights() -> None:
 def test_strimzi_topics_are_those_that_topics_creates() -> None:
     settings = Settings().topics
     wanted = {topic.name: (topic.wanted_cleanup_policy) for topic in monitor_topics(settings)}
-    found = {
+    policies = {
         resource["spec"]["topicName"]: resource["spec"]["config"]["cleanup.policy"]
         for _, resource in resources()
         if resource["kind"] == "KafkaTopic"
     }
-    assert found == wanted | {settings.ticks: "delete"}
+    assert policies == wanted | {settings.ticks: "delete"}
 
 
 def test_kustomizations_name_existing_files() -> None:
@@ -268,7 +268,9 @@ def test_chart_renders_valid_resources(helm: str, validate: Callable[..., str], 
         output(helm, "lint", "--strict", str(CHART), *options)
         rendered = tmp_path / values.name
         rendered.write_text(output(helm, "template", "monitor", str(CHART), *options))
-        configs = [one.get("data", {}).get("monitor.toml") for one in yaml.safe_load_all(rendered.read_text())]
+        configs = [
+            document.get("data", {}).get("monitor.toml") for document in yaml.safe_load_all(rendered.read_text())
+        ]
         (config,) = filter(None, configs)
         assert tomllib.loads(config) == defaults | yaml.safe_load(values.read_text()).get("settings", {})
     require_schemas(validate, tmp_path.iterdir())

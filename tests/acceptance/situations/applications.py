@@ -1,4 +1,4 @@
-"""Histories of Java applications: Connect, Kafka Streams."""
+"""Groups of Java applications: Connect, Kafka Streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
-from tests.acceptance.situations.life import MemberKind, RealGroup
+from tests.acceptance.situations.real_group import MemberKind, RealGroup
 from tests.acceptance.situations.stage import POLLING, Stage
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker, JavaProcess
 from tests.support.members import Share
@@ -28,8 +28,8 @@ _P = TypeVar("_P", bound=JavaProcess)
 class _Processes(RealGroup, Generic[_P]):
     """A group whose members are processes."""
 
-    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
-        super().__init__(stage, name, speaks, partitions)
+    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+        super().__init__(stage, name, member_kind, partitions)
         self._stack = ExitStack()
         self._members: dict[str, _P] = {}
 
@@ -49,9 +49,9 @@ class _Processes(RealGroup, Generic[_P]):
 class Streams(_Processes[Application]):
     """A Kafka Streams application, with the classic protocol or KIP-1071; members are its threads."""
 
-    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
-        super().__init__(stage, name, speaks, partitions)
-        if speaks.protocol == "streams":
+    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+        super().__init__(stage, name, member_kind, partitions)
+        if member_kind.protocol == "streams":
             del self.views[POLLING]  # its clients use consumer groups
 
     @staticmethod
@@ -59,42 +59,42 @@ class Streams(_Processes[Application]):
         """Return the client id of a member."""
         return name + _THREAD
 
-    def _start(self, name: str, speaks: MemberKind) -> None:
+    def _start(self, name: str, member_kind: MemberKind) -> None:
         self.subscribed[name] = tuple(self.topics)
         own = name.removesuffix(_THREAD)
         config: dict[str, Any] = {
-            "application.id": self.group,
+            "application.id": self.group_id,
             "bootstrap.servers": self.stage.servers,
             "client.id": own,
-            "state.dir": str(self.stage.folder / f"{self.group}-{own}"),
-            "group.protocol": speaks.protocol,
+            "state.dir": str(self.stage.folder / f"{self.group_id}-{own}"),
+            "group.protocol": member_kind.protocol,
             "num.stream.threads": 1,
             "commit.interval.ms": 500,
             "metadata.max.age.ms": 500,
             "default.key.serde": _STRING,
             "default.value.serde": _STRING,
         }
-        if speaks.protocol == "classic":
-            config |= {"session.timeout.ms": speaks.session_ms, "heartbeat.interval.ms": 200}
-        log = self.stage.folder / f"{self.group}-{own}.log"
+        if member_kind.protocol == "classic":
+            config |= {"session.timeout.ms": member_kind.session_ms, "heartbeat.interval.ms": 200}
+        log = self.stage.folder / f"{self.group_id}-{own}.log"
         self._runs(name, Application(next(iter(self.topics)), config, log))
 
     def owned(self) -> dict[str, Share]:
         """Return the partitions that each thread reports; with KIP-1071, its tasks."""
-        held = "partitions" if self.speaks.protocol == "classic" else "active"
-        told = {name: share for member in self._members.values() for name, share in {**member.report}.items()}
-        return {name: one[held] for name, one in told.items() if one[held]}
+        held = "partitions" if self.member_kind.protocol == "classic" else "active"
+        reports = {name: share for member in self._members.values() for name, share in {**member.report}.items()}
+        return {name: report[held] for name, report in reports.items() if report[held]}
 
     def whole(self) -> None:
         """Wait until the applications run and process all partitions, each of them some."""
         count = next(iter(self.topics.values()))
 
         def done() -> bool:
-            told = {name: one for app in self._members.values() for name, one in {**app.report}.items()}
-            shares = [[*numbers] for one in told.values() for numbers in one["active"].values()]
+            reports = {name: report for app in self._members.values() for name, report in {**app.report}.items()}
+            shares = [[*numbers] for report in reports.values() for numbers in report["active"].values()]
             return not self._members or (
-                told.keys() == self._members.keys() == self.owned().keys()
-                and all(one["state"] == "RUNNING" for one in told.values())
+                reports.keys() == self._members.keys() == self.owned().keys()
+                and all(report["state"] == "RUNNING" for report in reports.values())
                 and sorted(number for share in shares for number in share) == [*range(count)]
             )
 
@@ -104,14 +104,14 @@ class Streams(_Processes[Application]):
 class Connect(_Processes[ConnectWorker]):
     """A cluster of Connect workers, whose assignment consists of tasks."""
 
-    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
-        super().__init__(stage, name, speaks, partitions)
+    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+        super().__init__(stage, name, member_kind, partitions)
         del self.views[POLLING]  # the Admin API does not describe such groups
         self._tasks: dict[str, int] = {}
 
     def _start(self, name: str, _: MemberKind) -> None:
         delay = {"scheduled.rebalance.max.delay.ms": _DELAY_MS}
-        self._runs(name, ConnectWorker(name, self.stage.servers, self.group, self.stage.folder, **delay))
+        self._runs(name, ConnectWorker(name, self.stage.servers, self.group_id, self.stage.folder, **delay))
         self.subscribed[name] = ()
 
     def _ask(self, path: str, method: str, body: Any = None) -> None:
@@ -139,8 +139,8 @@ class Connect(_Processes[ConnectWorker]):
         if not self._members:
             return {}
         names = {worker.worker_id: name for name, worker in self._members.items()}
-        told = next(iter(self._members.values())).owned()
-        return {names.get(one, one): share for one, share in (told or {}).items()}
+        running = next(iter(self._members.values())).owned()
+        return {names.get(worker_id, worker_id): share for worker_id, share in (running or {}).items()}
 
     def whole(self) -> None:
         """Wait until every connector and task runs, and the workers respond."""

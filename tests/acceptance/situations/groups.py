@@ -40,7 +40,7 @@ Place = tuple[str, int]
 
 
 class Mark(NamedTuple):
-    """A partition was consumed at a time (ms) by ``holder``, which is new with each assignment."""
+    """A record of a partition was consumed at a time (ms); each assignment of the partition is a new ``holder``."""
 
     partition: Place
     at: int
@@ -86,7 +86,7 @@ class Members(ABC):
 
     Attributes:
         held: the partitions of each running member, by its callbacks.
-        changed: when that last changed, on :func:`time.monotonic`.
+        changed: time of the last change of ``held``, on :func:`time.monotonic`.
     """
 
     def __init__(self, group: str, folder: Path) -> None:
@@ -178,7 +178,7 @@ class PythonGroup(Members):
     def __init__(self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str) -> None:
         super().__init__(unique(f"{client}-{protocol}"), folder)
         self._processes: dict[str, tuple[Popen[bytes], threading.Thread]] = {}
-        self._said = {
+        self._options = {
             "client": client,
             "config": (_confluent if client == "confluent" else _kafka_python)(protocol, servers, self.group),
             "topic": topic,
@@ -188,9 +188,9 @@ class PythonGroup(Members):
         }
 
     def start(self, name: str) -> None:
-        said = json.dumps(self._said | {"marks": str(self._file(name))})
-        module = "tests.acceptance.situations.consuming"
-        process = Popen(command(said, module=module), stdout=PIPE, stderr=DEVNULL)
+        options = json.dumps(self._options | {"marks": str(self._file(name))})
+        module = "tests.acceptance.situations.timed_consumer"
+        process = Popen(command(options, module=module), stdout=PIPE, stderr=DEVNULL)
         self._now_holds(name, [])
 
         def read() -> None:
@@ -250,7 +250,7 @@ def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
 
 @dataclass
 class PlayedChanges:
-    """The changes of a group and their results, from the first change on; ``files``: its consumers' marks."""
+    """The changes of a group, and the files in which its consumers record what they consume."""
 
     group: str
     files: list[Path]
@@ -258,25 +258,25 @@ class PlayedChanges:
 
     def marks(self) -> list[Mark]:
         """Return when partitions were consumed, each in order of time."""
-        found = [
+        marks = [
             Mark((topic, int(partition)), int(at), (str(number), times))
             for number, file in enumerate(self.files)
             if file.exists()
             for at, topic, partition, times in (line.split() for line in file.read_text().splitlines())
         ]
-        return sorted(found, key=lambda mark: (mark.partition, mark.at))
+        return sorted(marks, key=lambda mark: (mark.partition, mark.at))
 
     def gaps(self) -> list[Gap]:
         """Return, for each partition, the times between two holders."""
         return [
-            Gap(one.partition, one.at, other.at)
-            for one, other in pairwise(self.marks())
-            if one.partition == other.partition and one.holder != other.holder and other.at >= self.acts[0].at
+            Gap(before.partition, before.at, after.at)
+            for before, after in pairwise(self.marks())
+            if before.partition == after.partition and before.holder != after.holder and after.at >= self.acts[0].at
         ]
 
 
 def play(members: Members, rounds: int) -> PlayedChanges:
-    """Apply this change to a group of two several times, each after the group has settled."""
+    """Apply the changes of ``ACTS`` in turn to a group of two members, each after the group has settled."""
     played = PlayedChanges(members.group, members.files)
     members.start("a")
     members.start("b")
@@ -305,9 +305,9 @@ def play(members: Members, rounds: int) -> PlayedChanges:
 def _settle(members: Members) -> None:
     def quiet() -> bool:
         held = list(members.held.values())
-        given = sorted(partition for share in held for partition in share)
+        owned = sorted(partition for share in held for partition in share)
         still = time.monotonic() - members.changed > (QUIET_MS + 500) / 1000
-        return still and all(held) and given == list(range(PARTITIONS))
+        return still and all(held) and owned == list(range(PARTITIONS))
 
     eventually(quiet, every=0.1)
 

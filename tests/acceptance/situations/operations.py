@@ -1,231 +1,233 @@
-"""Operations, deployments and failures of groups, beyond the histories of a single kind."""
+"""Operations, deployments and failures of groups: steps that several scenarios share."""
 
 from __future__ import annotations
 
 from time import sleep
 
 from tests.acceptance.situations.applications import Connect
-from tests.acceptance.situations.life import RealGroup
+from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.stage import POLLING
 from tests.support.wait import eventually
 
 TWENTY = tuple(f"m{number}" for number in range(20))
 #: Pods of one Deployment, by their ReplicaSets before and after a rollout.
-PODS = tuple(f"shop-7d9f8b6c5-{one}" for one in ("r2x2z", "q8r7t", "k4w9m"))
-NEW_PODS = tuple(f"shop-5c6b9d7f4-{one}" for one in ("x7k2p", "b9v4d", "z5n8c"))
+PODS = tuple(f"shop-7d9f8b6c5-{suffix}" for suffix in ("r2x2z", "q8r7t", "k4w9m"))
+NEW_PODS = tuple(f"shop-5c6b9d7f4-{suffix}" for suffix in ("x7k2p", "b9v4d", "z5n8c"))
 
 
-def end(life: RealGroup) -> None:
+def end(group: RealGroup) -> None:
     """Let all members leave."""
-    gone = tuple(life.subscribed)
-    with life.step("shutdown", went=gone):
-        life.leave(*gone)
+    gone = tuple(group.subscribed)
+    with group.step("shutdown", went=gone):
+        group.leave(*gone)
 
 
-def begin(life: RealGroup, *names: str) -> None:
+def begin(group: RealGroup, *names: str) -> None:
     """Start the group."""
-    with life.step("first-start", came=names):
-        life.start(*names)
+    with group.step("first-start", came=names):
+        group.start(*names)
 
 
-def rollouts(life: RealGroup) -> None:
+def rollouts(group: RealGroup) -> None:
     """Run three rolling restarts with a quiet time between them."""
-    begin(life, "a", "b", "c")
+    begin(group, "a", "b", "c")
     for _ in range(3):
-        with life.step("rolling-restart", back=("a", "b", "c")):
-            life.roll("a", "b", "c")
-    end(life)
+        with group.step("rolling-restart", back=("a", "b", "c")):
+            group.roll("a", "b", "c")
+    end(group)
 
 
-def rollout_of_twenty(life: RealGroup) -> None:
+def rollout_of_twenty(group: RealGroup) -> None:
     """Run a healthy rollout of twenty members."""
-    begin(life, *TWENTY)
-    with life.step("rolling-restart", back=TWENTY):
-        life.roll(*TWENTY)
-    end(life)
+    begin(group, *TWENTY)
+    with group.step("rolling-restart", back=TWENTY):
+        group.roll(*TWENTY)
+    end(group)
 
 
-def shared_instance(life: RealGroup) -> None:
+def shared_instance(group: RealGroup) -> None:
     """Run two processes with the same instance id, each restarted when the other has it fenced."""
-    begin(life, "a", "b")
-    life.alarms = ("duplicate-instance-id",)
-    with life.step("duplicate-instance-id", back=("b",)):
+    begin(group, "a", "b")
+    group.alarms = ("duplicate-instance-id",)
+    with group.step("duplicate-instance-id", back=("b",)):
         for _ in range(6):
-            life.share("b")
-    end(life)
+            group.share("b")
+    end(group)
 
 
-def rejoins(life: RealGroup) -> None:
+def rejoins(group: RealGroup) -> None:
     """Let a member request rebalances repeatedly."""
-    begin(life, "a", "b")
-    life.alarms = ("storm",)
-    with life.step("storm"):
+    begin(group, "a", "b")
+    group.alarms = ("storm",)
+    with group.step("storm"):
         for _ in range(8):
-            life.rejoin("b", "app asked")
-    end(life)
+            group.rejoin("b", "app asked")
+    end(group)
 
 
-def one_request(life: RealGroup) -> None:
+def one_request(group: RealGroup) -> None:
     """Let an application request one rebalance."""
-    begin(life, "a", "b")
-    with life.step("app-requested"):
-        life.rejoin("b", "app asked")
-    end(life)
+    begin(group, "a", "b")
+    with group.step("app-requested"):
+        group.rejoin("b", "app asked")
+    end(group)
 
 
-def join_during_first_rebalance(life: RealGroup) -> None:
+def join_during_first_rebalance(group: RealGroup) -> None:
     """Let members join during and right after the first rebalance."""
-    with life.step("first-start", came=TWENTY[:8]):
+    with group.step("first-start", came=TWENTY[:8]):
         for name in TWENTY[:8]:
-            life.start(name)
+            group.start(name)
             sleep(0.3)  # the pace of a deployment
-    end(life)
+    end(group)
 
 
-def short_visits(life: RealGroup) -> None:
+def short_visits(group: RealGroup) -> None:
     """Let three members join and leave again at once."""
-    begin(life, "a", "b")
-    with life.step("unknown"):
-        life.start("c", "d", "e")
-        life.whole()
-        life.leave("c", "d", "e")
-    end(life)
+    begin(group, "a", "b")
+    with group.step("unknown"):
+        group.start("c", "d", "e")
+        group.whole()
+        group.leave("c", "d", "e")
+    end(group)
 
 
-def start_and_leave(life: RealGroup) -> None:
+def start_and_leave(group: RealGroup) -> None:
     """Let three members join an empty group, and leave at once."""
-    del life.views[POLLING]  # a snapshot may come too late to see them
-    with life.step("first-start", came=("a", "b", "c"), then="shutdown"):
-        life.start("a", "b", "c")
-        life.whole()
-        life.leave("a", "b", "c")
+    del group.views[POLLING]  # a snapshot may come too late to see them
+    with group.step("first-start", came=("a", "b", "c"), then="shutdown"):
+        group.start("a", "b", "c")
+        group.whole()
+        group.leave("a", "b", "c")
 
 
-def kill_all(life: RealGroup) -> None:
+def kill_all(group: RealGroup) -> None:
     """Kill all members and restart them within the quiet time on one host; this may also be an outage of the
     coordinator.
     """
-    begin(life, "a", "b")
-    with life.step("crash", back=("a", "b"), may=("crash", "restart"), provable=False):
-        life.crash("a", "b")
-        life.start("a", "b")
-    end(life)
+    begin(group, "a", "b")
+    with group.step("crash", back=("a", "b"), may=("crash", "restart"), provable=False):
+        group.crash("a", "b")
+        group.start("a", "b")
+    end(group)
 
 
-def recreated(life: RealGroup) -> None:
+def recreated(group: RealGroup) -> None:
     """Stop all members and restart them within the quiet time: a Deployment with the Recreate strategy."""
-    begin(life, "a", "b", "c")
-    with life.step("restart", back=("a", "b", "c"), may=("restart",), provable=False):
-        life.leave("a", "b", "c")
-        life.start("a", "b", "c")
-    end(life)
+    begin(group, "a", "b", "c")
+    with group.step("restart", back=("a", "b", "c"), may=("restart",), provable=False):
+        group.leave("a", "b", "c")
+        group.start("a", "b", "c")
+    end(group)
 
 
-def recreated_elsewhere(life: RealGroup) -> None:
-    """The same on other hosts: new pods with the Recreate strategy."""
-    begin(life, *PODS)
-    with life.step("recreate", back=NEW_PODS, may=("restart", "recreate"), provable=False):
-        life.leave(*PODS)
-        life.start(*NEW_PODS)
-    end(life)
+def recreated_elsewhere(group: RealGroup) -> None:
+    """Replace all members by new ones on other hosts: new pods of a Deployment with the Recreate strategy."""
+    begin(group, *PODS)
+    with group.step("recreate", back=NEW_PODS, may=("restart", "recreate"), provable=False):
+        group.leave(*PODS)
+        group.start(*NEW_PODS)
+    end(group)
 
 
-def surge(life: RealGroup) -> None:
+def surge(group: RealGroup) -> None:
     """Run a rollout of a Deployment with maxSurge: each new pod starts before an old one ends."""
-    begin(life, *PODS)
-    with life.step("surge", back=NEW_PODS, may=("rolling-restart", "restart", "surge")):
+    begin(group, *PODS)
+    with group.step("surge", back=NEW_PODS, may=("rolling-restart", "restart", "surge")):
         for old, new in zip(PODS, NEW_PODS, strict=True):
-            life.start(new)
-            life.whole()
-            life.leave(old)
-            life.whole()
-    end(life)
+            group.start(new)
+            group.whole()
+            group.leave(old)
+            group.whole()
+    end(group)
 
 
-def fleet_replaced(life: RealGroup) -> None:
+def fleet_replaced(group: RealGroup) -> None:
     """Run a blue-green deploy: a second set of members joins, then the first one leaves."""
-    begin(life, *PODS)
-    with life.step("fleet-replaced", back=NEW_PODS, may=("fleet-replaced", "restart", "rolling-restart")):
-        life.start(*NEW_PODS)
-        life.whole()
-        life.leave(*PODS)
-    end(life)
+    begin(group, *PODS)
+    with group.step("fleet-replaced", back=NEW_PODS, may=("fleet-replaced", "restart", "rolling-restart")):
+        group.start(*NEW_PODS)
+        group.whole()
+        group.leave(*PODS)
+    end(group)
 
 
-def zone_lost(life: RealGroup) -> None:
+def zone_lost(group: RealGroup) -> None:
     """Kill all members of one of two racks."""
-    begin(life, "a", "b", "c", "d")
-    with life.step("zone-lost", went=("c", "d"), may=("crash", "zone-lost"), provable=False):
-        life.crash("c", "d")
-    end(life)
+    begin(group, "a", "b", "c", "d")
+    with group.step("zone-lost", went=("c", "d"), may=("crash", "zone-lost"), provable=False):
+        group.crash("c", "d")
+    end(group)
 
 
-def topic_added(life: RealGroup) -> None:
+def topic_added(group: RealGroup) -> None:
     """Create a topic to which the members already subscribe."""
-    later = life.awaited_topic()
-    begin(life, "a", "b")
-    kind = "topic-added" if life.speaks.client == "java" else "subscription-change"  # librdkafka sends existing names
-    with life.step(kind, may=("topic-added",), provable=False):
-        life.create(later, 4)
-    end(life)
+    later = group.awaited_topic()
+    begin(group, "a", "b")
+    kind = (
+        "topic-added" if group.member_kind.client == "java" else "subscription-change"
+    )  # librdkafka sends existing names
+    with group.step(kind, may=("topic-added",), provable=False):
+        group.create(later, 4)
+    end(group)
 
 
-def topic_matches(life: RealGroup) -> None:
+def topic_matches(group: RealGroup) -> None:
     """Create a topic that matches the members' pattern: clients send the matching names."""
-    begin(life, "a", "b")
-    with life.step("subscription-change"):
-        life.topic(4, prefix=life.group)
-        for name in life.subscribed:
-            life.subscribed[name] = tuple(life.topics)
-    end(life)
+    begin(group, "a", "b")
+    with group.step("subscription-change"):
+        group.topic(4, prefix=group.group_id)
+        for name in group.subscribed:
+            group.subscribed[name] = tuple(group.topics)
+    end(group)
 
 
-def offsets_reset(life: RealGroup) -> None:
+def offsets_reset(group: RealGroup) -> None:
     """Reset the offsets of the group while it is empty."""
-    begin(life, "a", "b")
-    end(life)
-    del life.views[POLLING]  # it reads no commits of empty groups
-    with life.step("offsets-reset", provable=False):
-        before = {name: len(view.episodes(life.group)) for name, view in life.views.items()}
-        life.reset()
-        for name, view in life.views.items():  # offsets of stable groups are sampled once a minute
-            eventually(lambda: len(view.episodes(life.group)) > before[name])  # noqa: B023 - called at once
+    begin(group, "a", "b")
+    end(group)
+    del group.views[POLLING]  # polling reads no commits of empty groups
+    with group.step("offsets-reset", provable=False):
+        before = {name: len(view.episodes(group.group_id)) for name, view in group.views.items()}
+        group.reset()
+        for name, view in group.views.items():  # offsets of stable groups are sampled once a minute
+            eventually(lambda: len(view.episodes(group.group_id)) > before[name])  # noqa: B023 - called at once
 
 
-def exceed_poll_interval(life: RealGroup) -> None:
+def exceed_poll_interval(group: RealGroup) -> None:
     """Let a librdkafka member stop polling: it leaves without a reason, and rejoins when it polls."""
-    begin(life, "a", "b")
-    with life.step("poll-timeout", back=("b",), may=("restart", "crash"), provable=False):
-        life.stall("b")
-    end(life)
+    begin(group, "a", "b")
+    with group.step("poll-timeout", back=("b",), may=("restart", "crash"), provable=False):
+        group.stall("b")
+    end(group)
 
 
-def deleted_topic(life: RealGroup) -> None:
+def deleted_topic(group: RealGroup) -> None:
     """Delete one of two subscribed topics."""
-    gone = life.topic(4)
-    begin(life, "a", "b")
-    life.alarms = ("topic-gone",)
-    with life.step("topic-deleted", may=("unknown", "restart", "crash", "topic-deleted"), provable=False):
-        life.delete(gone)
-    step = life.steps[-1]
-    step.back = life.removed(step.at)
+    gone = group.topic(4)
+    begin(group, "a", "b")
+    group.alarms = ("topic-gone",)
+    with group.step("topic-deleted", may=("unknown", "restart", "crash", "topic-deleted"), provable=False):
+        group.delete(gone)
+    step = group.steps[-1]
+    step.back = group.removed(step.at)
     if step.back:  # its commits to the deleted topic took longer than the group waited
         step.kind = "poll-timeout"
-    end(life)
+    end(group)
 
 
-def console(life: RealGroup) -> None:
+def console(group: RealGroup) -> None:
     """Start and stop a short-lived console consumer."""
-    begin(life, "console-consumer")
-    end(life)
+    begin(group, "console-consumer")
+    end(group)
 
 
-def worker_restart(life: RealGroup) -> None:
+def worker_restart(group: RealGroup) -> None:
     """Restart a Connect worker within the scheduled delay."""
-    assert isinstance(life, Connect)
-    begin(life, "w1", "w2")
-    with life.step("connector-change"):
-        life.configure("one", 3)
-    with life.step("restart", back=("w2",), may=("restart",), provable=False):
-        life.leave("w2")
-        life.start("w2")
+    assert isinstance(group, Connect)
+    begin(group, "w1", "w2")
+    with group.step("connector-change"):
+        group.configure("one", 3)
+    with group.step("restart", back=("w2",), may=("restart",), provable=False):
+        group.leave("w2")
+        group.start("w2")

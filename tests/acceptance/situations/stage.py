@@ -1,7 +1,7 @@
 """Environment of the groups: one broker, three collectors with listeners, and topics with traffic.
 
 Each monitor is a *view* of the same groups with other evidence: the offsets topic with the coordinator's log, the
-offsets topic alone, polling, and what listeners in consumers say.
+offsets topic alone, polling, and the reports of listeners in consumers.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Stage:
         admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(PATIENCE)
 
     def delete(self, topic: str) -> None:
-        self.written[:] = [one for one in self.written if one[0] != topic]
+        self.written[:] = [entry for entry in self.written if entry[0] != topic]
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.delete_topics([topic])[topic].result(PATIENCE)
 
@@ -95,15 +95,15 @@ class Stage:
         """Add partitions to a topic."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
-        self.written[:] = [one for one in self.written if one[0] != topic] + [(topic, partitions)]
+        self.written[:] = [entry for entry in self.written if entry[0] != topic] + [(topic, partitions)]
 
 
 @contextmanager
 def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
     """Run a stage with its own broker, as its log is read."""
     with ExitStack() as stack:
-        given = PROPERTIES | NEVER_FENCED | _OTHERS | (properties or {})
-        broker = stack.enter_context(EmbeddedBroker(properties=given))
+        broker_properties = PROPERTIES | NEVER_FENCED | _OTHERS | (properties or {})
+        broker = stack.enter_context(EmbeddedBroker(properties=broker_properties))
         servers, pattern = broker.bootstrap_servers, ".*"
         views: dict[str, LiveStream] = {}
         for name, options in (
@@ -115,11 +115,11 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
             collecting.environment = dict(_QUICK)
             ensure_topics(collecting.settings)
             stack.enter_context(collecting)
-            views[name] = stack.enter_context(LiveStream(collecting.settings))
-        told = load(bootstrap_servers=servers, topic_prefix=f"{unique('told')}.")
-        ensure_topics(told)
-        views[LISTENER] = stack.enter_context(LiveStream(told))
-        made = Stage(broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=told.topics.prefix)
+            views[name] = stack.enter_context(Following(collecting.settings))
+        listened = load(bootstrap_servers=servers, topic_prefix=f"{unique('listener')}.")
+        ensure_topics(listened)
+        views[LISTENER] = stack.enter_context(Following(listened))
+        made = Stage(broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=listened.topics.prefix)
         stack.enter_context(_written(made))
         yield made
 

@@ -11,8 +11,8 @@ from typing import Final, get_args
 
 from benchmarks._document import TRUST, machine, put
 from streaming.records.episodes import Episode, EpisodeKind
-from tests.acceptance.situations.downtimes import Figures, of_life
-from tests.acceptance.situations.life import RealGroup, Step
+from tests.acceptance.situations.downtimes import Figures, group_downtimes
+from tests.acceptance.situations.real_group import RealGroup, Step
 from tests.acceptance.situations.stage import VIEWS
 from tests.acceptance.situations.verdicts import wrong, wrong_incidents
 
@@ -20,51 +20,60 @@ _KINDS: Final = TRUST.with_name("episodes.md")
 _ALL: Final = TRUST.with_name("situations.csv")
 
 
-def write(lives: Mapping[str, RealGroup]) -> None:
+def write(groups: Mapping[str, RealGroup]) -> None:
     """Put the reported kinds of these steps into the documents, and all data into the CSV file."""
-    steps = [step for life in lives.values() for step in life.steps]
-    groups = f"{len(steps)} episodes of {len(lives)} groups of real members, one run"
-    note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {groups}: {machine()}."
+    steps = [step for group in groups.values() for step in group.steps]
+    amount = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
+    note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {amount}: {machine()}."
     put("kinds", f"{note}\n\n{kinds(steps)}", _KINDS)
-    put("situations", f"{note} [Each step and view]({_ALL.name}).\n\n{summary(lives.values())}", TRUST)
-    complete(lives, _ALL)
+    put("situations", f"{note} [Each step and view]({_ALL.name}).\n\n{summary(groups.values())}", TRUST)
+    complete(groups, _ALL)
 
 
-def complete(lives: Mapping[str, RealGroup], path: Path) -> None:
-    """Write a line for each history, step and view."""
-    header = ("situation", "happened", "view", "said", "verdict", "partitions_down", "bounds_true", "lower_of_measured")
+def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
+    """Write a line for each group, step and view."""
+    header = (
+        "situation",
+        "happened",
+        "view",
+        "reported",
+        "verdict",
+        "partitions_down",
+        "bounds_true",
+        "lower_of_measured",
+    )
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(header)
-        for name, life in lives.items():
-            for view in life.views:
-                found = of_life(life, view)
-                for number, step in enumerate(life.steps):
-                    figures = Figures.of(one for one in found if one.act == number)
+        for name, group in groups.items():
+            for view in group.views:
+                downtimes = group_downtimes(group, view)
+                for number, step in enumerate(group.steps):
+                    figures = Figures.of(downtime for downtime in downtimes if downtime.act == number)
                     ratio = "" if figures.ratio is None else f"{figures.ratio:.2f}"
-                    said = " + ".join(answer(one, step.kind, yes=step.kind) for one in step.told[view])
+                    reported = " + ".join(answer(episode, step.kind, yes=step.kind) for episode in step.episodes[view])
                     down = (figures.partitions, figures.inside, ratio) if step.is_measured else ("", "", "")
-                    lines.writerow((name, step.kind, view, said, verdict(step, view), *down))
+                    lines.writerow((name, step.kind, view, reported, verdict(step, view), *down))
 
 
 def verdict(step: Step, view: str) -> str:
     """Return right, unknown or wrong."""
     if wrong(step, view):
         return "wrong"
-    is_unknown = step.kind != "unknown" and any(one.kind == "unknown" for one in step.told[view])
+    is_unknown = step.kind != "unknown" and any(episode.kind == "unknown" for episode in step.episodes[view])
     return "unknown" if is_unknown else "right"
 
 
-def summary(lives: Iterable[RealGroup]) -> str:
+def summary(groups: Iterable[RealGroup]) -> str:
     """Return a row for each view."""
     rows = []
     for view in VIEWS:
-        seen = [life for life in lives if view in life.views]
-        verdicts = Counter(verdict(step, view) for life in seen for step in life.steps)
-        alarms = sum(len(wrong_incidents(life, view)) for life in seen)
-        figures = Figures.of(one for life in seen for one in of_life(life, view))
+        seen = [group for group in groups if view in group.views]
+        verdicts = Counter(verdict(step, view) for group in seen for step in group.steps)
+        alarms = sum(len(wrong_incidents(group, view)) for group in seen)
+        figures = Figures.of(downtime for group in seen for downtime in group_downtimes(group, view))
         ratio = "–" if figures.ratio is None else f"{figures.ratio:.2f}"
-        counts = (str(verdicts[one]) for one in ("right", "unknown", "wrong"))
+        counts = (str(verdicts[verdict_name]) for verdict_name in ("right", "unknown", "wrong"))
         inside = f"{figures.inside} of {figures.partitions}"
         rows.append((view, str(len(seen)), *counts, str(alarms), inside, ratio))
     header = (
@@ -79,10 +88,10 @@ def kinds(steps: Iterable[Step]) -> str:
     called: dict[str, dict[str, Counter[str]]] = {}
     for step in steps:
         row = called.setdefault(step.kind, {view: Counter() for view in VIEWS})
-        for view, told in step.told.items():
-            row[view].update(answer(one, step.kind) for one in told)
-    found = [kind for kind in get_args(EpisodeKind) if kind in called]
-    rows = [(f"`{kind}`", *(cell(called[kind][view]) for view in VIEWS)) for kind in found]
+        for view, episodes in step.episodes.items():
+            row[view].update(answer(episode, step.kind) for episode in episodes)
+    occurred = [kind for kind in get_args(EpisodeKind) if kind in called]
+    rows = [(f"`{kind}`", *(cell(called[kind][view]) for view in VIEWS)) for kind in occurred]
     return _markdown([("what happened", *VIEWS), ("---",) * (1 + len(VIEWS)), *rows])
 
 
@@ -92,14 +101,14 @@ def _markdown(lines: Iterable[Iterable[str]]) -> str:
 
 def answer(episode: Episode, kind: str, yes: str = "yes") -> str:
     """Return the reported kind: ``yes`` if right, else the kind, with ``?`` if it is not sure."""
-    said = yes if episode.kind == kind else episode.kind
-    return said if episode.sure or said == "unknown" else f"{said}?"
+    reported = yes if episode.kind == kind else episode.kind
+    return reported if episode.sure or reported == "unknown" else f"{reported}?"
 
 
-def cell(answers: Counter[str]) -> str:
+def cell(kinds_reported: Counter[str]) -> str:
     """Return the reported kinds, the most frequent first; with counts only if there are several."""
-    if not answers:
+    if not kinds_reported:
         return "–"
-    if len(answers) == 1:
-        return next(iter(answers))
-    return ", ".join(f"{said} ({times})" for said, times in answers.most_common())
+    if len(kinds_reported) == 1:
+        return next(iter(kinds_reported))
+    return ", ".join(f"{kind} ({times})" for kind, times in kinds_reported.most_common())

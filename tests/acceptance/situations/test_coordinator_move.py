@@ -1,4 +1,4 @@
-"""A group's coordinator stops and returns, as when brokers are restarted."""
+"""Restart of a broker that is the coordinator of groups, during and between rebalances."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.situations.life import MemberKind, RealGroup
-from tests.acceptance.situations.lives import CONSUMER, COOPERATIVE, EAGER
+from tests.acceptance.situations.real_group import MemberKind, RealGroup
+from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER
 from tests.acceptance.situations.stage import stage
 from tests.acceptance.situations.verdicts import faults
 from tests.support.wait import eventually
@@ -25,64 +25,64 @@ STALL_MS = 20_000
 
 
 def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> None:
-    speaks = [replace(one, session_ms=SESSION_MS, poll_ms=4 * STALL_MS) for one in (EAGER, COOPERATIVE)]
-    with stage(tmp_path) as made, ThreadPoolExecutor(len(speaks)) as pool:
-        lives = [RealGroup(made, f"moves-{speak.protocol}", speak) for speak in speaks]
+    member_kind = [replace(kind, session_ms=SESSION_MS, poll_ms=4 * STALL_MS) for kind in (EAGER, COOPERATIVE)]
+    with stage(tmp_path) as made, ThreadPoolExecutor(len(member_kind)) as pool:
+        groups = [RealGroup(made, f"moves-{kind.protocol}", kind) for kind in member_kind]
 
-        def begin(life: RealGroup) -> None:
-            with life.step("first-start", came=("a", "b")):
-                life.start("a", "b")
+        def begin(group: RealGroup) -> None:
+            with group.step("first-start", came=("a", "b")):
+                group.start("a", "b")
 
-        def begin_to_join(life: RealGroup) -> None:
+        def begin_to_join(group: RealGroup) -> None:
             """Start a member that joins, waits for a member that does not poll, and ends."""
-            made.java.stall(life.java["b"], STALL_MS)
-            life.start("c")
-            said = re.compile(rf"Preparing to rebalance group {life.group} .*Adding new member c-")
-            eventually(lambda: said.search(made.broker.log_path.read_text()))
-            life.crash("c")
+            made.java.stall(group.java["b"], STALL_MS)
+            group.start("c")
+            preparing = re.compile(rf"Preparing to rebalance group {group.group_id} .*Adding new member c-")
+            eventually(lambda: preparing.search(made.broker.log_path.read_text()))
+            group.crash("c")
 
-        def go_on(life: RealGroup) -> None:
-            seen = {name: len(view.rounds(life.group)) for name, view in life.views.items()}
-            with life.step("coordinator-move"):
+        def go_on(group: RealGroup) -> None:
+            seen = {name: len(view.rounds(group.group_id)) for name, view in group.views.items()}
+            with group.step("coordinator-move"):
                 moved.wait()
-                eventually(lambda: all(len(v.rounds(life.group)) > seen[n] for n, v in life.views.items()))
+                eventually(lambda: all(len(v.rounds(group.group_id)) > seen[n] for n, v in group.views.items()))
 
         moved = threading.Event()
         try:
-            list(pool.map(begin, lives))
-            list(pool.map(begin_to_join, lives))
-            going = pool.map(go_on, lives)
+            list(pool.map(begin, groups))
+            list(pool.map(begin_to_join, groups))
+            going = pool.map(go_on, groups)
             made.broker.restart()
             moved.set()
             list(going)
         finally:
             moved.set()
-            for life in lives:
-                life.close()
-    assert [fault for life in lives for fault in faults(life)] == []
+            for group in groups:
+                group.close()
+    assert [fault for group in groups for fault in faults(group)] == []
 
 
 @pytest.mark.full
 def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -> None:
     others = (MemberKind("confluent", "eager"), MemberKind("kafka-python", "eager"))
-    speaks = [replace(one, session_ms=SESSION_MS) for one in (EAGER, COOPERATIVE, CONSUMER, *others)]
+    member_kind = [replace(kind, session_ms=SESSION_MS) for kind in (EAGER, COOPERATIVE, CONSUMER, *others)]
     bounds = {"group.consumer.session.timeout.ms": str(SESSION_MS)}
-    with stage(tmp_path, bounds) as made, ThreadPoolExecutor(len(speaks)) as pool:
-        lives = [RealGroup(made, f"moves-{speak.client}-{speak.protocol}", speak) for speak in speaks]
+    with stage(tmp_path, bounds) as made, ThreadPoolExecutor(len(member_kind)) as pool:
+        groups = [RealGroup(made, f"moves-{kind.client}-{kind.protocol}", kind) for kind in member_kind]
 
-        def begin(life: RealGroup) -> None:
-            with life.step("first-start", came=("a", "b")):
-                life.start("a", "b")
+        def begin(group: RealGroup) -> None:
+            with group.step("first-start", came=("a", "b")):
+                group.start("a", "b")
 
-        def go_on(life: RealGroup) -> None:
-            with life.step("scale-out", came=("c",)):
-                life.start("c")
+        def go_on(group: RealGroup) -> None:
+            with group.step("scale-out", came=("c",)):
+                group.start("c")
 
         try:
-            list(pool.map(begin, lives))
+            list(pool.map(begin, groups))
             made.broker.restart()
-            list(pool.map(go_on, lives))
+            list(pool.map(go_on, groups))
         finally:
-            for life in lives:
-                life.close()
-    assert [fault for life in lives for fault in faults(life)] == []
+            for group in groups:
+                group.close()
+    assert [fault for group in groups for fault in faults(group)] == []

@@ -1,4 +1,4 @@
-"""Downtime measured from outside, by the times at which each partition's records were consumed, lies in the bounds.
+"""Reported bounds of downtime contain the downtime measured from the times of consumed records.
 
 ``DOWNTIME_ROUNDS=15`` for the full comparison, 135 rounds of nine groups; with ``WRITE_DOWNTIME=1`` its table goes
 into ``docs/explanation/downtime.md``.
@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
+from tests.acceptance.situations.comparison import EVIDENCE, Line, compared, line, table
 from tests.acceptance.situations.groups import JavaGroup, PythonGroup, together, traffic
-from tests.acceptance.situations.measured import EVIDENCE, Line, compared, line, table
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.kafka import PROPERTIES
 from tests.support.processes import process_lock
 
-# Measured on an idle machine: a member without processor time is no witness.
+# Needs an idle machine: a member without processor time consumes nothing.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(900)]
 
 ROUNDS = int(os.environ.get("DOWNTIME_ROUNDS", "4"))
@@ -47,13 +47,15 @@ def cluster() -> Iterator[EmbeddedBroker]:
 @pytest.fixture(scope="module")
 def lines() -> Iterator[dict[str, list[Line]]]:
     """Return the lines by client; write them at the end."""
-    found: dict[str, list[Line]] = {}
-    yield found
-    if os.environ.get("WRITE_DOWNTIME") and found.keys() == CLIENTS.keys():
+    lines_by_client: dict[str, list[Line]] = {}
+    yield lines_by_client
+    if os.environ.get("WRITE_DOWNTIME") and lines_by_client.keys() == CLIENTS.keys():
         begin, end = "<!-- downtime: start -->\n", "<!-- downtime: end -->"
         before, _, rest = DOCUMENT.read_text().partition(begin)
         after = rest.partition(end)[2]
-        DOCUMENT.write_text(before + begin + table(one for all_of in found.values() for one in all_of) + end + after)
+        DOCUMENT.write_text(
+            before + begin + table(line for all_of in lines_by_client.values() for line in all_of) + end + after
+        )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -76,27 +78,27 @@ def test_measured_downtime_lies_inside_the_bounds(
             ],
             ROUNDS,
         )
-        assert collecting.stop() == 0, collecting.output()
-    found, outside = [], []
-    for one, protocol in zip(played, protocols, strict=True):
-        events = collecting.events(one.group)
+        assert collecting.stop() == 0, collecting.said()
+    measured_lines, outside = [], []
+    for changes, protocol in zip(played, protocols, strict=True):
+        events = collecting.events(changes.group)
         for evidence, wanted in EVIDENCE.items():
             if (evidence == "commits, log" and protocol not in ("eager", "static")) or (
                 evidence == "commits, listener" and client == "java"
             ):
                 continue
-            partitions = compared(one, filter(wanted, events))
+            partitions = compared(changes, filter(wanted, events))
             if ROUNDS < ENOUGH:
                 partitions = [item for item in partitions if item.pause < STARVED_MS]
                 if not partitions:
                     continue
-            found.append(line(f"{client}, {NAMES.get(protocol, protocol)}", evidence, ROUNDS, partitions))
+            measured_lines.append(line(f"{client}, {NAMES.get(protocol, protocol)}", evidence, ROUNDS, partitions))
             outside += [item for item in partitions if not item.inside]
-    lines[client] = found
-    assert found, "members were starved in every round: nothing was measured"
-    all_of = sum(one.rounds for one in found)
-    assert sum(one.possible for one in found) >= floor(0.95 * all_of), outside
+    lines[client] = measured_lines
+    assert measured_lines, "members were starved in every round: nothing was measured"
+    all_of = sum(line.rounds for line in measured_lines)
+    assert sum(line.possible for line in measured_lines) >= floor(0.95 * all_of), outside
     if ROUNDS >= ENOUGH:
-        assert sum(one.inside for one in found) >= 0.95 * all_of, outside
-        narrow = [one for one in found if one.evidence != "commits" or NAMES["consumer"] in one.group]
-        assert not [one for one in narrow if one.beyond > 0]
+        assert sum(line.inside for line in measured_lines) >= 0.95 * all_of, outside
+        narrow = [line for line in measured_lines if line.evidence != "commits" or NAMES["consumer"] in line.group]
+        assert not [line for line in narrow if line.beyond > 0]

@@ -1,4 +1,4 @@
-"""Real situations of real groups: kinds, members, callbacks, downtime and incidents beside the truth from outside.
+"""Real situations of real groups: kinds, members, callbacks, downtime and incidents compared with measurements.
 
 ``make test-situations`` runs all of them and writes the tables of docs/explanation.
 """
@@ -13,9 +13,9 @@ from math import floor
 import pytest
 
 from tests.acceptance.situations import table
-from tests.acceptance.situations.downtimes import Figures, is_inside, of_life
-from tests.acceptance.situations.life import RealGroup
-from tests.acceptance.situations.lives import LIVES, long_storm, one_join
+from tests.acceptance.situations.downtimes import Figures, group_downtimes, is_inside
+from tests.acceptance.situations.real_group import RealGroup
+from tests.acceptance.situations.scenarios import SCENARIOS, long_storm, one_join
 from tests.acceptance.situations.stage import LOG, OFFSETS, stage
 from tests.acceptance.situations.verdicts import faults
 from tests.support.processes import process_lock
@@ -39,33 +39,35 @@ def played(
     with process_lock("crowd"), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(AT_ONCE) as pool:
 
         def play(name: str) -> RealGroup:
-            led = LIVES[name]
-            life = led.life(made, name.replace(" ", "-").replace(",", ""), led.speaks, led.partitions)
+            scenario = SCENARIOS[name]
+            group = scenario.group_type(
+                made, name.replace(" ", "-").replace(",", ""), scenario.member_kind, scenario.partitions
+            )
             try:
-                led.happens(life)
+                scenario.apply(group)
             finally:
-                life.close()
-            return life
+                group.close()
+            return group
 
-        first = sorted(dict.fromkeys(wanted), key=lambda name: LIVES[name].happens is not long_storm)
-        lives = {name: pool.submit(play, name) for name in first}
-        yield lives
+        first = sorted(dict.fromkeys(wanted), key=lambda name: SCENARIOS[name].apply is not long_storm)
+        groups = {name: pool.submit(play, name) for name in first}
+        yield groups
         if os.environ.get("WRITE_SITUATIONS"):
-            table.write({name: life.result() for name, life in lives.items() if life.exception() is None})
+            table.write({name: group.result() for name, group in groups.items() if group.exception() is None})
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_no_source_reports_anything_false(played: dict[str, Future[RealGroup]], name: str) -> None:
-    found = faults(played[name].result())
-    assert not found, "\n".join(found)
+    wrong_reports = faults(played[name].result())
+    assert not wrong_reports, "\n".join(wrong_reports)
 
 
-@pytest.mark.parametrize("name", [name for name, led in LIVES.items() if led.happens is one_join])
+@pytest.mark.parametrize("name", [name for name, scenario in SCENARIOS.items() if scenario.apply is one_join])
 def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[RealGroup]], name: str) -> None:
-    life = played[name].result()
+    group = played[name].result()
     for view in (LOG, OFFSETS):
-        [joined] = life.steps[1].told[view]
-        rounds = life.views[view].rounds(life.group)
+        [joined] = group.steps[1].episodes[view]
+        rounds = group.views[view].rounds(group.group_id)
         together = [diff for diff in rounds if [member.present for member in diff.members.values()] == [True] * 2]
         epoch = max(diff.group_epoch or 0 for diff in together)
         assert (joined.rebalances, joined.round_count) == (1, 3), view
@@ -76,16 +78,16 @@ def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[RealGrou
 
 @pytest.mark.parametrize("view", [LOG, OFFSETS])
 def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[RealGroup]], view: str) -> None:
-    lives = [one.result() for one in played.values() if one.exception() is None]
-    found = [(life.group, one) for life in lives for one in of_life(life, view)]
-    figures = Figures.of(one for _, one in found)
-    outside = [one for one in found if not is_inside(one[1])]
+    groups = [future.result() for future in played.values() if future.exception() is None]
+    downtimes = [(group.group_id, downtime) for group in groups for downtime in group_downtimes(group, view)]
+    figures = Figures.of(downtime for _, downtime in downtimes)
+    outside = [entry for entry in downtimes if not is_inside(entry[1])]
     assert figures.inside >= floor(0.95 * figures.partitions), (figures, outside)
     if figures.partitions >= ENOUGH:
-        proved = [one for life in lives if _is_proved(life, view) for one in of_life(life, view)]
+        proved = [downtime for group in groups if _is_proved(group, view) for downtime in group_downtimes(group, view)]
         assert (Figures.of(proved).ratio or 0) >= 0.5, Figures.of(proved)
 
 
-def _is_proved(life: RealGroup, view: str) -> bool:
+def _is_proved(group: RealGroup, view: str) -> bool:
     """Return true if a log or KIP-848 records bound the downtime from below."""
-    return life.speaks.protocol == "consumer" or (view == LOG and life.speaks.protocol == "eager")
+    return group.member_kind.protocol == "consumer" or (view == LOG and group.member_kind.protocol == "eager")

@@ -1,20 +1,20 @@
-"""Checks a view's report of a group history."""
+"""Compares the episodes and incidents of a view with the changes of a group."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from streaming.records.episodes import Episode
-from tests.acceptance.situations.life import SESSION_MS, RealGroup, Step
+from tests.acceptance.situations.real_group import SESSION_MS, RealGroup, Step
 from tests.acceptance.situations.stage import LOG, OFFSETS, POLLING
 from tests.support.callbacks import missing_callbacks
 
 
-def faults(life: RealGroup) -> list[str]:
+def faults(group: RealGroup) -> list[str]:
     """Return a line for each wrong report."""
-    found = [fault for step in life.steps for view in life.views for fault in wrong(step, view)]
-    found += [fault for view in life.views for fault in wrong_incidents(life, view)]
-    return found + [fault for view in (LOG, OFFSETS) for fault in missing_assignments(life, view)]
+    lines = [fault for step in group.steps for view in group.views for fault in wrong(step, view)]
+    lines += [fault for view in group.views for fault in wrong_incidents(group, view)]
+    return lines + [fault for view in (LOG, OFFSETS) for fault in missing_assignments(group, view)]
 
 
 def named(episode: Episode) -> dict[str, set[str]]:
@@ -22,71 +22,73 @@ def named(episode: Episode) -> dict[str, set[str]]:
     members = episode.members
 
     def names(ids: list[str]) -> set[str]:
-        return {members.names[one].client_id or one for one in ids}
+        return {members.names[member_id].client_id or member_id for member_id in ids}
 
     went = {*members.left, *members.lost, *members.gone}
     return {
-        "came": names([one for one in members.joined if one not in went]),
+        "came": names([member_id for member_id in members.joined if member_id not in went]),
         "went": names([*went]),
-        "back": names([one.joined for one in members.replaced]),
+        "back": names([replacement.joined for replacement in members.replaced]),
     }
 
 
 def wrong(step: Step, view: str) -> list[str]:
     """Return the wrong reports of a view about a step."""
-    told = step.told[view]
-    if view == POLLING and not told and not step.came | step.went | step.back:
-        return []  # joined and left between two answers, and nothing else changed
-    if step.then and len(told) == 2:
+    episodes = step.episodes[view]
+    if view == POLLING and not episodes and not step.came | step.went | step.back:
+        return []  # joined and left between two polls, and nothing else changed
+    if step.then and len(episodes) == 2:
         second = (step.then,) if view == LOG else (step.then, "unknown")
-        if told[0].kind == step.kind and told[1].kind in second:
+        if episodes[0].kind == step.kind and episodes[1].kind in second:
             return []
-    if len(told) != 1:
-        return [f"{view}: {step.kind} is {len(told)} episodes: {[one.story for one in told]}"]
-    [episode] = told
-    said = f"{view}: {step.kind} is {episode.kind}{'' if episode.sure else '?'}"
-    said += f" {named(episode)}: {episode.story} {[(one.kind, one.reason[:90]) for one in episode.evidence]}"
-    found = []
+    if len(episodes) != 1:
+        return [f"{view}: {step.kind} is {len(episodes)} episodes: {[episode.story for episode in episodes]}"]
+    [episode] = episodes
+    description = f"{view}: {step.kind} is {episode.kind}{'' if episode.sure else '?'}"
+    description += (
+        f" {named(episode)}: {episode.story} {[(evidence.kind, evidence.reason[:90]) for evidence in episode.evidence]}"
+    )
+    lines = []
     right = episode.kind == step.kind or (
         (view != LOG or not step.provable)
         and (episode.kind == "unknown" or (episode.kind in step.may and not episode.sure))
     )
     wanted = {"came": step.came, "went": step.went, "back": step.back}
     if not right or episode.status != "settled":
-        found.append(said)
+        lines.append(description)
     elif episode.kind != "unknown" and named(episode) != wanted:
-        found.append(f"{said}; wanted {wanted}")
-    return found
+        lines.append(f"{description}; wanted {wanted}")
+    return lines
 
 
-def missing_assignments(life: RealGroup, view: str) -> list[str]:
+def missing_assignments(group: RealGroup, view: str) -> list[str]:
     """Return members whose callbacks do not all appear in the diffs, in order."""
-    found = missing_callbacks(life.views[view].rounds(life.group), life.views[view].names, life.callbacks())
-    return [f"{view}: {one}" for one in found]
+    missing = missing_callbacks(group.views[view].rounds(group.group_id), group.views[view].names, group.callbacks())
+    return [f"{view}: {callback}" for callback in missing]
 
 
-def wrong_incidents(life: RealGroup, view: str) -> list[str]:
-    """Return the wrong incidents of a view: a storm is closed in the end; usually there is no other."""
-    if not life.kills:
-        kinds, wanted = [one.kind for one in life.incidents(view)], [*life.alarms]
+def wrong_incidents(group: RealGroup, view: str) -> list[str]:
+    """Return the wrong incidents of a view: each storm is closed, and only expected incidents are open."""
+    if not group.kills:
+        kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.alarms]
         # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.
         right = kinds == wanted if view == LOG else not {*kinds} - {*wanted}
-        stories = [f"{one.kind}: {one.story}" for one in life.incidents(view)]
+        stories = [f"{incident.kind}: {incident.story}" for incident in group.incidents(view)]
         return [] if right else [f"{view}: incidents {stories}; wanted {wanted}"]
-    storms = [step for step in life.steps if step.kind == "storm"]
-    found = life.incidents(view)
-    if [one.kind for one in found] != ["storm"]:
-        return [f"{view}: a storm is {[one.story for one in found]}"]
-    [incident], [episode] = found, storms[0].told[view]
-    gaps = [1000 * (after - before) for before, after in pairwise(life.kills)]
+    storms = [step for step in group.steps if step.kind == "storm"]
+    incidents = group.incidents(view)
+    if [incident.kind for incident in incidents] != ["storm"]:
+        return [f"{view}: a storm is {[incident.story for incident in incidents]}"]
+    [incident], [episode] = incidents, storms[0].episodes[view]
+    gaps = [1000 * (after - before) for before, after in pairwise(group.kills)]
     again = episode.repeated
-    names = {episode.members.names[one].client_id for one in incident.member_ids}
-    # Two answers by polling may have a kill and the new member between them.
+    names = {episode.members.names[member_id].client_id for member_id in incident.member_ids}
+    # Between two polls a member may be killed and replaced.
     missed = 1 if view == POLLING else 0
     right = (
         (incident.status, incident.times, names) == ("closed", 1, {"b"})
         and again is not None
-        and len(life.kills) - missed <= again.times <= len(life.kills)
+        and len(group.kills) - missed <= again.times <= len(group.kills)
         and again.period_ms is not None
         and min(gaps) - SESSION_MS < again.period_ms < max(gaps) + SESSION_MS
     )

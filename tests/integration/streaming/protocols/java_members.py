@@ -35,30 +35,30 @@ class JavaMembers:
     """One JVM with any number of Java consumers; a context manager.
 
     Args:
-        heard: called with a consumer's partitions whenever they change.
+        on_change: called with a consumer's partitions whenever they change.
     """
 
-    def __init__(self, heard: Callable[[Share], object] = lambda _: None) -> None:
-        self._heard = heard
+    def __init__(self, on_change: Callable[[Share], object] = lambda _: None) -> None:
+        self._on_change = on_change
         jars = classpath("current")
         self._jvm = jvm([str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL)
         #: Each consumer's partitions; None for a closed one.
         self.owned: dict[str, Share | None] = {}
         self.failures: list[str] = []
         #: Every callback, in order of time.
-        self.told: list[MemberCallback] = []
+        self.callbacks: list[MemberCallback] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self._jvm.stdout is not None
         for line in self._jvm.stdout:
-            told = json.loads(line)
-            if told["event"].startswith("failed"):
-                self.failures.append(f"{told['name']}: {told['event']}")
-            self.told.append(MemberCallback(**told))
-            self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
-            self._heard(told["owned"])
+            callback = json.loads(line)
+            if callback["event"].startswith("failed"):
+                self.failures.append(f"{callback['name']}: {callback['event']}")
+            self.callbacks.append(MemberCallback(**callback))
+            self.owned[callback["name"]] = None if callback["event"] == "closed" else callback["owned"]
+            self._on_change(callback["owned"])
 
     def _command(self, **fields: Any) -> None:
         assert self._jvm.stdin is not None

@@ -109,10 +109,10 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     before = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     starts = {name: dict(java.owned[name] or {}) for restart in restarts for name in restart.names}
     forecasts = [_forecast(restart, before[restart.group], ids) for restart in restarts]
-    since = len(java.told)
+    since = len(java.callbacks)
     _restart(kafka, java, restarts)
     _rest(java, restarts)
-    told = java.told[since:]
+    told = java.callbacks[since:]
     after = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     for one in restarts:
         for name in one.names:
@@ -143,13 +143,13 @@ def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
         owned = [java.owned[name] or {} for name in one.names]
         return all(owned) and sorted(p for share in owned for p in share.get(one.group, [])) == list(range(PARTITIONS))
 
-    said, since = len(java.told), monotonic()
+    said, since = len(java.callbacks), monotonic()
 
     def quiet() -> bool:
         nonlocal said, since
         assert not java.failures, java.failures
-        if len(java.told) != said or not all(spread(restart) for restart in restarts):
-            said, since = len(java.told), monotonic()
+        if len(java.callbacks) != said or not all(spread(restart) for restart in restarts):
+            said, since = len(java.callbacks), monotonic()
         return monotonic() - since > _QUIET_SECONDS
 
     eventually(quiet)

@@ -29,11 +29,11 @@ class Bounds(NamedTuple):
 
 
 class ComparedDowntime(NamedTuple):
-    """One partition in the result of one change: the reported bounds, and the measured sum of all gaps.
+    """Reported bounds and measured downtime of one partition after one change.
 
     Attributes:
-        said: the reported bounds; None: no downtime.
-        pause: the longest time between two records with one holder in what came of this act, ms.
+        reported: the reported bounds; None: no downtime.
+        pause: the longest time (ms) between two records with one holder after this change.
     """
 
     act: int
@@ -41,7 +41,7 @@ class ComparedDowntime(NamedTuple):
     partition: Place
     gaps: int
     measured: int
-    said: Bounds | None
+    reported: Bounds | None
     pause: int
 
     @property
@@ -51,16 +51,18 @@ class ComparedDowntime(NamedTuple):
 
     def within(self, interval: int) -> bool:
         """Return true if the bounds hold for a gap that begins up to ``interval`` ms after its last record."""
-        if self.said is None:
+        if self.reported is None:
             return not self.gaps
-        lower, upper = self.said
+        lower, upper = self.reported
         # Times are whole milliseconds.
         least = self.measured - self.gaps * (interval + 2)
         return lower <= self.measured + 2 * self.gaps and (upper is None or least <= upper)
 
     @property
     def width(self) -> int | None:
-        return None if self.said is None or self.said.upper is None else self.said.upper - self.said.lower
+        return (
+            None if self.reported is None or self.reported.upper is None else self.reported.upper - self.reported.lower
+        )
 
     @property
     def beyond(self) -> int:
@@ -76,7 +78,7 @@ def _no_listener(event: Event) -> bool:
     return not event.source.startswith("listener/")
 
 
-#: Evidence by name: the events of the membership log that a monitor with it has.
+#: For each kind of evidence, a filter of the events that a monitor with only this evidence publishes.
 EVIDENCE: dict[str, Callable[[Event], bool]] = {
     "commits": lambda event: _no_log(event) and _no_listener(event),
     "commits, log": _no_listener,
@@ -89,7 +91,7 @@ def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUI
     gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_change_at(played, gap.end), gap.partition].append(gap)
-    said, pauses = _reported_bounds(played, events, quiet_ms), _pauses(played)
+    bounds, pauses = _reported_bounds(played, events, quiet_ms), _pauses(played)
     return [
         ComparedDowntime(
             act,
@@ -97,21 +99,21 @@ def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUI
             partition,
             len(gaps[act, partition]),
             sum(gap.end - gap.start for gap in gaps[act, partition]),
-            said.get((act, partition)),
+            bounds.get((act, partition)),
             pauses.get(act, 0),
         )
-        for act, partition in sorted({*gaps, *said})
+        for act, partition in sorted({*gaps, *bounds})
     ]
 
 
 def _pauses(played: PlayedChanges) -> dict[int, int]:
     """Return, by change, the longest time that a partition's holder took from one record to the next."""
-    found: dict[int, int] = {}
-    for one, other in pairwise(played.marks()):
-        if one.partition == other.partition and one.holder == other.holder:
-            act = _change_at(played, one.at)
-            found[act] = max(found.get(act, 0), other.at - one.at)
-    return found
+    pauses: dict[int, int] = {}
+    for mark, later in pairwise(played.marks()):
+        if mark.partition == later.partition and mark.holder == later.holder:
+            act = _change_at(played, mark.at)
+            pauses[act] = max(pauses.get(act, 0), later.at - mark.at)
+    return pauses
 
 
 def _change_at(played: PlayedChanges, at: int) -> int:
@@ -122,7 +124,7 @@ def _change_at(played: PlayedChanges, at: int) -> int:
 def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
     """Return the reported bounds by the change in which the episode began and by partition."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
-    found: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
+    bounds: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
     for offset, event in enumerate(events):
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], event.data.timestamp, sinks)
         episode = bucket.get(played.group).episode
@@ -130,15 +132,15 @@ def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: i
             continue
         for topic, partition, outage in episode.outages.each():
             if stops_of(outage) != NO_STOPS:
-                found[act, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
+                bounds[act, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
     return {
         place: Bounds(
-            sum(one.lower for one in all_of.values()),
+            sum(part.lower for part in all_of.values()),
             None
-            if any(one.upper is None for one in all_of.values())
-            else sum(one.upper or 0 for one in all_of.values()),
+            if any(part.upper is None for part in all_of.values())
+            else sum(part.upper or 0 for part in all_of.values()),
         )
-        for place, all_of in found.items()
+        for place, all_of in bounds.items()
     }
 
 
@@ -146,10 +148,10 @@ class Line(NamedTuple):
     """A line of the table; times in ms, medians over partitions with downtime.
 
     Attributes:
-        inside: those whose bounds contain the measurement.
-        possible: those that do if members paused for as long before they stopped as they did at other times in what
-            came of the same act: all that a busy machine can show.
-        stops, bounded: partitions that stood still, and those of them with an upper bound.
+        inside: rounds whose bounds contain the measurement.
+        possible: the same, if a member's last record before a gap may be as old as its longest pause after the same
+            change: a busy machine delays consumption.
+        stops, bounded: partitions with downtime, and those of them with an upper bound.
         beyond: see :attr:`ComparedDowntime.beyond`.
     """
 
@@ -166,36 +168,36 @@ class Line(NamedTuple):
     beyond: float
 
     def row(self) -> str:
-        """Return the line in the table's format."""
+        """Return the line as a Markdown table row."""
         return (
             f"| {self.group} | {self.evidence} | {self.inside} of {self.rounds} | {self.bounded} of {self.stops} "
             f"| {self.gap:.0f} ms | {self.lower:.0f} ms | {self.width:.0f} ms | {self.beyond:+.0f} ms |"
         )
 
 
-def line(group: str, evidence: str, rounds: int, found: Sequence[ComparedDowntime]) -> Line:
-    """Return the line for this many rounds."""
-    wrong = {one.act for one in found if not one.inside}
-    impossible = {one.act for one in found if not one.within(max(RECORD_MS, one.pause))}
-    stops = [one for one in found if one.said is not None]
+def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDowntime]) -> Line:
+    """Return the table's line of one group and kind of evidence."""
+    wrong = {downtime.act for downtime in downtimes if not downtime.inside}
+    impossible = {downtime.act for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))}
+    stops = [downtime for downtime in downtimes if downtime.reported is not None]
     bounded = [stop for stop in stops if stop.width is not None]
     return Line(
         *(group, evidence, rounds, rounds - len(wrong), rounds - len(impossible), len(stops), len(bounded)),
         gap=median(stop.measured for stop in stops),
-        lower=median(stop.said.lower for stop in stops if stop.said is not None),
-        width=median(one.width or 0 for one in bounded),
-        beyond=median(one.beyond for one in bounded),
+        lower=median(stop.reported.lower for stop in stops if stop.reported is not None),
+        width=median(downtime.width or 0 for downtime in bounded),
+        beyond=median(downtime.beyond for downtime in bounded),
     )
 
 
 def table(lines: Iterable[Line]) -> str:
     """Return the lines as Markdown."""
     lines = list(lines)
-    rounds = sum({one.group: one.rounds for one in lines}.values())
+    rounds = sum({line.group: line.rounds for line in lines}.values())
     head = (
         f"{rounds} rounds on a machine of {os.cpu_count()} cores:",
         "",
         "| group | evidence | rounds inside | bounded from above | gap | lower bound | width | beyond |",
         "|---|---|---|---|---|---|---|---|",
     )
-    return "\n".join([*head, *(one.row() for one in lines)]) + "\n"
+    return "\n".join([*head, *(line.row() for line in lines)]) + "\n"

@@ -38,7 +38,7 @@ _PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUM
 
 @dataclass(frozen=True)
 class MemberKind:
-    """How members are made: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
+    """Kind of a member: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
 
     ``assignors``: of the classic protocol, by preference. ``static``: each has an instance id.
     ``listened``: members report themselves (Python clients). ``placed``: each process has a host of its own
@@ -62,14 +62,14 @@ class Step:
     """One step: its kind, and its episodes in each view.
 
     Attributes:
-        kind: what it is.
-        at: when it began, ms.
-        came, went, back: people's names of those that joined, that are gone, and that went and came back.
-        may: kinds that a view without the coordinator's log may name beside ``unknown``, as not sure.
+        kind: the expected kind of its episode.
+        at: start time, ms.
+        came, went, back: client ids that joined, that left or crashed, and that did so and joined again.
+        may: kinds, besides ``unknown``, that a view without the coordinator's log may report as not sure.
         then: the kind of a second episode, without a quiet time between.
-        provable: whether the coordinator's log proves the kind; else its view may name what the others may.
-        is_measured: whether all members wrote what they consumed, up to its end.
-        told: by view.
+        provable: whether the coordinator's log proves the kind; if not, ``may`` applies to its view as well.
+        is_measured: whether all members recorded what they consumed, up to its end.
+        episodes: reported episodes by view.
     """
 
     kind: str
@@ -81,16 +81,16 @@ class Step:
     provable: bool = True
     then: str = ""
     is_measured: bool = False
-    told: dict[str, list[Episode]] = field(default_factory=dict)
+    episodes: dict[str, list[Episode]] = field(default_factory=dict)
 
 
 class RealGroup:
     """A group of real members; each :meth:`step` is one episode."""
 
-    def __init__(self, stage: Stage, name: str, speaks: MemberKind, partitions: int = 6) -> None:
-        self.stage, self.speaks = stage, speaks
-        self.group = unique(name)
-        self.topics = {stage.topic(partitions, self.group): partitions}
+    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+        self.stage, self.member_kind = stage, member_kind
+        self.group_id = unique(name)
+        self.topics = {stage.topic(partitions, self.group_id): partitions}
         self.subscribed: dict[str, tuple[str, ...]] = {}
         self.python: dict[str, Member | Poller] = {}
         #: All members that ever joined, in the order of their starts.
@@ -106,46 +106,46 @@ class RealGroup:
         self._started = 0
         self._new: set[str] = set()
         self._fenced: set[str] = set()
-        self.views = {name: view for name, view in stage.views.items() if name != LISTENER or speaks.listened}
+        self.views = {name: view for name, view in stage.views.items() if name != LISTENER or member_kind.listened}
 
     # Changes of the group.
 
-    def start(self, *names: str, speaks: MemberKind | None = None) -> None:
+    def start(self, *names: str, member_kind: MemberKind | None = None) -> None:
         """Start members, all at once."""
         for name in names:
-            self._start(name, speaks or self.speaks)
+            self._start(name, member_kind or self.member_kind)
             self._new.add(name)
 
-    def _start(self, name: str, speaks: MemberKind) -> None:
+    def _start(self, name: str, member_kind: MemberKind) -> None:
         topics = self.subscribed.setdefault(name, tuple(self.topics))
-        if speaks.client == "java":
+        if member_kind.client == "java":
             self._started += 1
-            self.java[name] = puppet = f"{self.group}/{name}/{self._started}"
+            self.java[name] = puppet = f"{self.group_id}/{name}/{self._started}"
             self.marks.append(self.stage.folder / f"{puppet.replace('/', '-')}.marks")
-            config = self._java_config(name, speaks)
+            config = self._java_config(name, member_kind)
             self.stage.java.start(puppet, config, list(topics), marks=self.marks[-1])
             return
-        if speaks.client == "poller":
-            self._run(name, Poller(self.stage.servers, self.group, name, topics, speaks.poll_ms))
+        if member_kind.client == "poller":
+            self._run(name, Poller(self.stage.servers, self.group_id, name, topics, member_kind.poll_ms))
             return
-        options: dict[str, Any] = dict(_PYTHON[speaks.protocol])
-        if speaks.client == "kafka-python":
-            options = {"protocol": speaks.protocol}
-        if speaks.placed:
+        options: dict[str, Any] = dict(_PYTHON[member_kind.protocol])
+        if member_kind.client == "kafka-python":
+            options = {"protocol": member_kind.protocol}
+        if member_kind.placed:
             self._started += 1
-            options["host"] = f"127.9.{len(self.group) % 250}.{self._started}"
-        if speaks.racks:
-            options["properties"] = (*options["properties"], f"client.rack={dict(speaks.racks)[name]}")
-        if speaks.listened:
+            options["host"] = f"127.9.{len(self.group_id) % 250}.{self._started}"
+        if member_kind.racks:
+            options["properties"] = (*options["properties"], f"client.rack={dict(member_kind.racks)[name]}")
+        if member_kind.listened:
             options |= {"listener": self.stage.servers, "listener_prefix": self.stage.reports_prefix}
         member = Member(
             self.stage.servers,
-            self.group,
+            self.group_id,
             name,
-            [f"^{self.group}-.*"] if speaks.pattern else topics,
-            client=speaks.client,
-            session_timeout_ms=speaks.session_ms,
-            instance_id=name if speaks.static else None,
+            [f"^{self.group_id}-.*"] if member_kind.pattern else topics,
+            client=member_kind.client,
+            session_timeout_ms=member_kind.session_ms,
+            instance_id=name if member_kind.static else None,
             **options,
         )
         self._run(name, member)
@@ -154,28 +154,28 @@ class RealGroup:
         self.python[name] = process
         self.processes.append(process)
 
-    def _java_config(self, name: str, speaks: MemberKind) -> dict[str, Any]:
+    def _java_config(self, name: str, member_kind: MemberKind) -> dict[str, Any]:
         config: dict[str, Any] = {
             "bootstrap.servers": self.stage.servers,
-            "group.id": self.group,
+            "group.id": self.group_id,
             "client.id": name,
             "allow.auto.create.topics": False,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 500,
             "metadata.max.age.ms": 500,
-            "max.poll.interval.ms": speaks.poll_ms,
+            "max.poll.interval.ms": member_kind.poll_ms,
         }
-        if speaks.static:
+        if member_kind.static:
             config["group.instance.id"] = name
-        if speaks.protocol == "consumer":
+        if member_kind.protocol == "consumer":
             return config | {
                 "group.protocol": "consumer",
-                "group.remote.assignor": speaks.assignors[0] if speaks.assignors else "uniform",
+                "group.remote.assignor": member_kind.assignors[0] if member_kind.assignors else "uniform",
             }
-        usual = "cooperative-sticky" if speaks.protocol == "cooperative" else "range"
-        assignors = [_JAVA + _ASSIGNORS[assignor] for assignor in speaks.assignors or (usual,)]
+        usual = "cooperative-sticky" if member_kind.protocol == "cooperative" else "range"
+        assignors = [_JAVA + _ASSIGNORS[assignor] for assignor in member_kind.assignors or (usual,)]
         return config | {
-            "session.timeout.ms": speaks.session_ms,
+            "session.timeout.ms": member_kind.session_ms,
             "heartbeat.interval.ms": 200,
             "partition.assignment.strategy": ",".join(assignors),
         }
@@ -205,43 +205,51 @@ class RealGroup:
             else:
                 self.python.pop(name).close()
         owned = self.stage.java.owned
-        eventually(lambda: all(owned[one] is None for one in ending) or self.failures)
+        eventually(lambda: all(owned[puppet] is None for puppet in ending) or self.failures)
 
     def stall(self, name: str) -> None:
         """Let a member exceed max.poll.interval.ms, and then poll again."""
         member = self.python.get(name)
         if isinstance(member, Poller):
-            member.stall(2 * self.speaks.poll_ms)
+            member.stall(2 * self.member_kind.poll_ms)
             return
         java, puppet = self.stage.java, self.java[name]
-        before = len(java.told)
-        java.stall(puppet, 2 * self.speaks.poll_ms)
-        eventually(lambda: any(one.name == puppet and not one.owned for one in java.told[before:]))
+        before = len(java.callbacks)
+        java.stall(puppet, 2 * self.member_kind.poll_ms)
+        eventually(lambda: any(callback.name == puppet and not callback.owned for callback in java.callbacks[before:]))
 
     def rejoin(self, name: str, reason: str) -> None:
-        """Let a member request a rebalance, and go through it."""
+        """Let a member request a rebalance, and wait until it has rejoined."""
         java, puppet = self.stage.java, self.java[name]
-        before = len(java.told)
+        before = len(java.callbacks)
         java.rejoin(puppet, reason)
-        eventually(lambda: any(one.name == puppet and one.event == "assigned" for one in java.told[before:]))
+        eventually(
+            lambda: any(
+                callback.name == puppet and callback.event == "assigned" for callback in java.callbacks[before:]
+            )
+        )
         self.whole()
 
     def share(self, name: str) -> None:
         """Start another process with the same instance id; the coordinator fences the first one."""
         fenced = self.java[name]
-        seen = {view: self.views[view].ids(self.group).get(name) for view in (LOG, OFFSETS)}
-        self._start(name, self.speaks)
+        seen = {view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS)}
+        self._start(name, self.member_kind)
         self._new.add(name)
         java = self.stage.java
-        eventually(lambda: any(one.name == fenced and one.event.startswith("failed") for one in java.told))
+        eventually(
+            lambda: any(callback.name == fenced and callback.event.startswith("failed") for callback in java.callbacks)
+        )
         self._fenced.add(fenced)
         self.whole()
-        eventually(lambda: all(self.views[v].ids(self.group).get(name) != one for v, one in seen.items()))
+        eventually(
+            lambda: all(self.views[v].ids(self.group_id).get(name) != earlier_id for v, earlier_id in seen.items())
+        )
 
     def reset(self) -> None:
         """Reset the offsets of the group, which has no members, to the beginning."""
         topic, partitions = next(iter(self.topics.items()))
-        self.stage.reset(self.group, topic, partitions)
+        self.stage.reset(self.group_id, topic, partitions)
 
     def delete(self, topic: str) -> None:
         """Delete a topic that members subscribe to."""
@@ -261,12 +269,12 @@ class RealGroup:
 
     def awaited_topic(self) -> str:
         """Return the name of a topic that all members subscribe to, and that does not exist yet."""
-        name = f"{self.group}-later"
+        name = f"{self.group_id}-later"
         self.topics[name] = 0
         return name
 
     def create(self, name: str, partitions: int) -> None:
-        """Create that topic."""
+        """Create a topic that members already subscribe to."""
         self.stage.create(name, partitions)
         self.topics[name] = partitions
 
@@ -276,13 +284,13 @@ class RealGroup:
         self.stage.grow(name, partitions)
         self.topics[name] = partitions
 
-    def roll(self, *names: str, speaks: MemberKind | None = None) -> None:
+    def roll(self, *names: str, member_kind: MemberKind | None = None) -> None:
         """Restart the members one after the other, each after the group has rebalanced without it."""
         for name in names:
             self.stop(name)
-            if not self.speaks.static:
+            if not self.member_kind.static:
                 self.whole()
-            self.start(name, speaks=speaks)
+            self.start(name, member_kind=member_kind)
             self.whole()
 
     # Results.
@@ -290,36 +298,38 @@ class RealGroup:
     @property
     def failures(self) -> list[str]:
         """Return errors that ended Java consumers, except those fenced by a process with the same instance id."""
-        found = [failure for failure in self.stage.java.failures if failure.startswith(f"{self.group}/")]
-        return [one for one in found if one.partition(":")[0] not in self._fenced]
+        failures = [failure for failure in self.stage.java.failures if failure.startswith(f"{self.group_id}/")]
+        return [failure for failure in failures if failure.partition(":")[0] not in self._fenced]
 
     def removed(self, since_ms: int) -> frozenset[str]:
         """Return Java consumers with a new member id, which the coordinator had removed."""
         ids: dict[str, list[set[str]]] = defaultdict(lambda: [set(), set()])
-        for one in self.stage.java.told:
-            group, _, rest = one.name.partition("/")
-            if group == self.group and one.event == "assigned":
-                ids[rest.partition("/")[0]][one.at >= since_ms].add(one.member)
+        for callback in self.stage.java.callbacks:
+            group, _, rest = callback.name.partition("/")
+            if group == self.group_id and callback.event == "assigned":
+                ids[rest.partition("/")[0]][callback.at >= since_ms].add(callback.member)
         return frozenset(name for name, (before, after) in ids.items() if after - before)
 
     def callbacks(self) -> dict[str, list[Share]]:
         """Return the changed assignments of consumers after each callback, by name."""
-        found: dict[str, list[tuple[int, Share]]] = defaultdict(list)
-        for one in self.stage.java.told:
-            group, _, rest = one.name.partition("/")
-            if group == self.group and one.event == "assigned":
-                found[rest.partition("/")[0]].append((one.at, one.owned))
+        owned_at: dict[str, list[tuple[int, Share]]] = defaultdict(list)
+        for callback in self.stage.java.callbacks:
+            group, _, rest = callback.name.partition("/")
+            if group == self.group_id and callback.event == "assigned":
+                owned_at[rest.partition("/")[0]].append((callback.at, callback.owned))
         for process in self.processes:
-            found[process.name] += [
-                (line["at"], line["owned"]) for line in process.lines if line["event"] == "assigned"
+            owned_at[process.name] += [
+                (line["at"], line["owned"]) for line in process.told if line["event"] == "assigned"
             ]
-        return {name: distinct(share for _, share in sorted(told, key=itemgetter(0))) for name, told in found.items()}
+        return {
+            name: distinct(share for _, share in sorted(shares, key=itemgetter(0))) for name, shares in owned_at.items()
+        }
 
     def owned(self) -> dict[str, Share]:
-        """Return the members' partitions by their callbacks and names."""
-        found = {name: self.stage.java.owned[puppet] or {} for name, puppet in self.java.items()}
-        found |= {name: member.owned for name, member in self.python.items()}
-        return {name: dict(sorted(share.items())) for name, share in found.items() if share}
+        """Return each member's partitions as its callbacks report them, by name."""
+        shares = {name: self.stage.java.owned[puppet] or {} for name, puppet in self.java.items()}
+        shares |= {name: member.owned for name, member in self.python.items()}
+        return {name: dict(sorted(share.items())) for name, share in shares.items() if share}
 
     def whole(self) -> None:
         """Wait until the members consume all subscribed partitions, each partition once, and each member some."""
@@ -327,25 +337,25 @@ class RealGroup:
         def done() -> bool:
             assert not self.failures, self.failures
             owned = self.owned()
-            given = sorted((t, p) for share in owned.values() for t, numbers in share.items() for p in numbers)
+            assigned = sorted((t, p) for share in owned.values() for t, numbers in share.items() for p in numbers)
             wanted = {t for topics in self.subscribed.values() for t in topics}
-            return owned.keys() == self.subscribed.keys() and given == sorted(
+            return owned.keys() == self.subscribed.keys() and assigned == sorted(
                 (topic, p) for topic in wanted for p in range(self.topics[topic])
             )
 
         try:
             eventually(done)
         except AssertionError as error:
-            raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
+            raise AssertionError(f"{self.group_id}: {self.subscribed} own {self.owned()}") from error
 
     def _shows_all_members(self, view: LiveStream, before: dict[str, str]) -> bool:
         """Return true if a view shows all members with their partitions, and waits for nothing."""
-        told, ids = view.episodes(self.group), view.ids(self.group)
-        shares = {name: share for name, share in view.shares(self.group).items() if share}
+        episodes, ids = view.episodes(self.group_id), view.ids(self.group_id)
+        shares = {name: share for name, share in view.shares(self.group_id).items() if share}
         return (
-            bool(told)
-            and not told[-1].waiting_for
-            and told[-1].status not in ("rebalancing", "catching-up")
+            bool(episodes)
+            and not episodes[-1].waiting_for
+            and episodes[-1].status not in ("rebalancing", "catching-up")
             and shares == self.owned()
             and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
             and (view is self.views.get(POLLING) or self._has_newest(view))  # polling has its own generation count
@@ -354,25 +364,29 @@ class RealGroup:
 
     def _has_newest(self, view: LiveStream) -> bool:
         """Return true if a view has the newest generation or epoch that Java consumers received."""
-        seen, told = self._generations(view)
-        return seen is None or seen >= told
+        seen, received = self._generations(view)
+        return seen is None or seen >= received
 
     def _generations(self, view: LiveStream) -> tuple[int | None, int]:
         """Return the newest generation or epoch of a view, and that of Java consumers."""
-        told = [one.generation for one in self.stage.java.told if one.name.startswith(f"{self.group}/")]
-        rounds = view.rounds(self.group)
-        seen = [one.generation if one.group_epoch is None else one.group_epoch for one in rounds]
-        return max((number for number in seen if number is not None), default=None), max(told, default=-1)
+        received = [
+            callback.generation
+            for callback in self.stage.java.callbacks
+            if callback.name.startswith(f"{self.group_id}/")
+        ]
+        rounds = view.rounds(self.group_id)
+        seen = [diff.generation if diff.group_epoch is None else diff.group_epoch for diff in rounds]
+        return max((number for number in seen if number is not None), default=None), max(received, default=-1)
 
     def _has_no_pending_round(self, view: LiveStream) -> bool:
         """Return true if no member will request another round by itself."""
-        if self.speaks.client != "kafka-python":
+        if self.member_kind.client != "kafka-python":
             return True
-        return time.time() * 1000 - view.rounds(self.group)[-1].timestamp > _AFTERTHOUGHT_MS
+        return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _AFTERTHOUGHT_MS
 
-    def _rests(self, view: LiveStream, before: dict[str, str]) -> bool:
-        """Return true if this holds and the view's quiet time has passed since."""
-        return self._shows_all_members(view, before) and view.rest(self.group)
+    def _rests(self, view: Following, before: dict[str, str]) -> bool:
+        """Return true if a view shows all members, and its quiet time has passed since."""
+        return self._shows_all_members(view, before) and view.rest(self.group_id)
 
     def settle(self, before: dict[str, dict[str, str]]) -> None:
         """Wait until the group is complete and quiet in every view; ``before``: the earlier member ids."""
@@ -381,10 +395,10 @@ class RealGroup:
             try:
                 eventually(partial(self._rests, view, before[name]))
             except AssertionError as error:
-                told, shares = view.episodes(self.group), view.shares(self.group)
-                waits = (told[-1].status, told[-1].waiting_for) if told else None
+                episodes, shares = view.episodes(self.group_id), view.shares(self.group_id)
+                waits = (episodes[-1].status, episodes[-1].waiting_for) if episodes else None
                 raise AssertionError(
-                    f"{self.group}, by {name}: {shares}, members have {self.owned()}; waits for {waits}; "
+                    f"{self.group_id}, by {name}: {shares}, members have {self.owned()}; waits for {waits}; "
                     f"generations {self._generations(view)}"
                 ) from error
 
@@ -402,8 +416,8 @@ class RealGroup:
     ) -> Iterator[None]:
         """Record the block's changes as one episode of this kind; it ends once the group is quiet."""
         at = time.time_ns() // 1_000_000
-        before = {name: len(view.episodes(self.group)) for name, view in self.views.items()}
-        ids = {name: view.ids(self.group) for name, view in self.views.items()}
+        before = {name: len(view.episodes(self.group_id)) for name, view in self.views.items()}
+        ids = {name: view.ids(self.group_id) for name, view in self.views.items()}
         self._new.clear()
         yield
         try:
@@ -413,11 +427,11 @@ class RealGroup:
         step = Step(kind, at, *map(frozenset, (came, went, back, may)), provable=provable, then=then)
         step.is_measured = bool(self.marks) and not self.processes
         for name, view in self.views.items():
-            step.told[name] = view.episodes(self.group)[before[name] :]
+            step.episodes[name] = view.episodes(self.group_id)[before[name] :]
         self.steps.append(step)
 
     def incidents(self, view: str) -> list[Incident]:
-        return self.views[view].incidents(self.group)
+        return self.views[view].incidents(self.group_id)
 
     def close(self) -> None:
         """End all running members."""

@@ -1,4 +1,4 @@
-"""A consumer that records the time of every consumed record: ``python -m tests.acceptance.situations.consuming``.
+"""A consumer that writes down the time of every record (``python -m tests.acceptance.situations.timed_consumer``).
 
 Its argument is JSON: ``client`` (confluent, kafka-python), ``config`` of that client, ``topic``, ``marks`` (a
 file), ``listener`` (bootstrap servers and topic prefix of a monitor), ``cooperative`` (kafka-python's assignor) and
@@ -27,7 +27,7 @@ _Wrap = Callable[[type[Any]], type[Any]]
 
 
 class Marks:
-    """Writer of the member's partitions after each callback, and of the records that it consumed."""
+    """Writes the member's partitions after each callback, and each record that it consumed."""
 
     def __init__(self, path: str, *, incremental: bool) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -36,32 +36,32 @@ class Marks:
         self._times: Counter[int] = Counter()
 
     def assigned(self, partitions: Iterable[Any]) -> None:
-        given = {partition.partition for partition in partitions}
-        self._times.update(given)
-        self._held = self._held | given if self._incremental else given
-        self._tell()
+        numbers = {partition.partition for partition in partitions}
+        self._times.update(numbers)
+        self._held = self._held | numbers if self._incremental else numbers
+        self._write_partitions()
 
     def taken(self, partitions: Iterable[Any]) -> None:
         self._held -= {partition.partition for partition in partitions}
-        self._tell()
+        self._write_partitions()
 
     def consumed(self, topic: str, partition: int) -> None:
         """Write unbuffered, so that a killed process has written every consumed record."""
         line = f"{time.time_ns() // 1_000_000} {topic} {partition} {self._times[partition]}\n"
         os.write(self._file, line.encode())
 
-    def _tell(self) -> None:
+    def _write_partitions(self) -> None:
         sys.stdout.write(json.dumps(sorted(self._held)) + "\n")
         sys.stdout.flush()
 
 
-def confluent(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+def confluent(wrap: _Wrap, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
     """Consume with confluent-kafka until SIGTERM."""
     from confluent_kafka import Consumer
 
-    consumer = wrap(Consumer)(said["config"])
+    consumer = wrap(Consumer)(options["config"])
     consumer.subscribe(
-        [said["topic"]],
+        [options["topic"]],
         on_assign=lambda _, partitions: marks.assigned(partitions),
         on_revoke=lambda _, partitions: marks.taken(partitions),
         on_lost=lambda _, partitions: marks.taken(partitions),
@@ -75,7 +75,7 @@ def confluent(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.E
         consumer.close()
 
 
-def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+def kafka_python(wrap: _Wrap, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
     """Consume with kafka-python until SIGTERM."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -91,11 +91,11 @@ def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threadin
         def on_partitions_lost(self, lost: Iterable[Any]) -> None:
             marks.taken(lost)
 
-    assignor = CooperativeStickyAssignor if said["cooperative"] else RangePartitionAssignor
-    consumer = wrap(KafkaConsumer)(**said["config"], partition_assignment_strategy=[assignor])
+    assignor = CooperativeStickyAssignor if options["cooperative"] else RangePartitionAssignor
+    consumer = wrap(KafkaConsumer)(**options["config"], partition_assignment_strategy=[assignor])
     # A leader without metadata of its topic assigns nothing, and may not notice later metadata.
-    consumer.partitions_for_topic(said["topic"])
-    consumer.subscribe([said["topic"]], listener=ReportingListener())
+    consumer.partitions_for_topic(options["topic"])
+    consumer.subscribe([options["topic"]], listener=ReportingListener())
     try:
         while not stop.is_set():
             for place, records in consumer.poll(timeout_ms=100).items():
@@ -107,13 +107,13 @@ def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threadin
 
 def main() -> None:
     """Consume until SIGTERM, then leave the group."""
-    said = json.loads(sys.argv[1])
+    options = json.loads(sys.argv[1])
     follow_parent()
     stop = stop_on_signals()
-    servers, prefix = said["listener"]
+    servers, prefix = options["listener"]
     listener = Listener(servers, topic_prefix=prefix)
-    run = confluent if said["client"] == "confluent" else kafka_python
-    run(listener.wrap, said, Marks(said["marks"], incremental=said["incremental"]), stop)
+    run = confluent if options["client"] == "confluent" else kafka_python
+    run(listener.wrap, options, Marks(options["marks"], incremental=options["incremental"]), stop)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,273 @@
+"""Scenarios of the suite: the changes of each group, and the expected kind of each episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from tests.acceptance.situations import operations
+from tests.acceptance.situations.applications import Connect, Streams
+from tests.acceptance.situations.real_group import POLL_MS, MemberKind, RealGroup
+from tests.support.wait import eventually
+
+EAGER = MemberKind("java", "eager", poll_ms=POLL_MS)
+COOPERATIVE = replace(EAGER, protocol="cooperative")
+CONSUMER = replace(EAGER, protocol="consumer")
+STATIC = replace(EAGER, static=True)
+PLACED = MemberKind("kafka-python", "eager", placed=True)
+RACKS = (("a", "z1"), ("b", "z1"), ("c", "z2"), ("d", "z2"))
+TEN = tuple(f"m{number}" for number in range(10))
+
+
+def _beginning(group: RealGroup) -> None:
+    with group.step("first-start", came=("a", "b")):
+        group.start("a", "b")
+    with group.step("scale-out", came=("c",)):
+        group.start("c")
+
+
+def _crash(group: RealGroup) -> None:
+    with group.step("crash", went=("c",)):
+        group.crash("c")
+
+
+def _apply_all_changes(group: RealGroup) -> None:
+    """Apply every change that a group of Java consumers supports under its protocol."""
+    _beginning(group)
+    with group.step("subscription-change"):
+        first, more = next(iter(group.topics)), group.topic(4)
+        group.subscribe("b", first, more)
+    with group.step("partition-growth"):
+        group.grow(9)
+    with group.step("rolling-restart", back=("a", "b", "c")):
+        group.roll("a", "b", "c")
+    with group.step("poll-timeout", back=("b",), may=("crash", "restart")):
+        group.stall("b")
+    with group.step("scale-in", went=("a",)):
+        group.leave("a")
+    with group.step("restart", back=("b", "c")):
+        group.leave("b", "c")
+        group.start("b")
+        group.start("c", member_kind=replace(group.member_kind, client="confluent"))
+    _crash(group)
+    operations.end(group)
+
+
+def _apply_usual_changes(group: RealGroup) -> None:
+    """Apply the changes that every group supports."""
+    _beginning(group)
+    with group.step("rolling-restart", back=("a", "b"), may=("restart",)):
+        group.roll("a", "b")
+    with group.step("scale-in", went=("b",)):
+        group.leave("b")
+    _crash(group)
+    operations.end(group)
+
+
+def new_assignor(group: RealGroup) -> None:
+    """Replace members by ones that prefer another assignor; the group uses it once most of them do."""
+    _beginning(group)
+    reversed_kind = replace(group.member_kind, assignors=tuple(reversed(group.member_kind.assignors)))
+    with group.step("assignor-change", back=("a", "b", "c")):
+        group.roll("a", "b", "c", member_kind=reversed_kind)
+    operations.end(group)
+
+
+def migration(group: RealGroup) -> None:
+    """Migrate from the classic protocol to KIP-848, one member after the other."""
+    _beginning(group)
+    with group.step("protocol-migration", back=("a", "b", "c")):
+        group.roll("a", "b", "c", member_kind=replace(group.member_kind, protocol="consumer"))
+    operations.end(group)
+
+
+def static(group: RealGroup) -> None:
+    """Restart members with instance ids: if they rejoin in time, no partition moves."""
+    _beginning(group)
+    with group.step("static-bounce", back=("b",)):
+        group.roll("b")
+    with group.step("static-bounce", back=("a", "b", "c")):
+        group.roll("a", "b", "c")
+    _crash(group)
+    operations.end(group)
+
+
+def static_rollouts(group: RealGroup) -> None:
+    """Run three rollouts of static members."""
+    with group.step("first-start", came=("a", "b", "c")):
+        group.start("a", "b", "c")
+    for _ in range(3):
+        with group.step("static-bounce", back=("a", "b", "c")):
+            group.roll("a", "b", "c")
+    operations.end(group)
+
+
+def ten(group: RealGroup) -> None:
+    """Restart ten members one by one."""
+    with group.step("first-start", came=TEN):
+        group.start(*TEN)
+    with group.step("static-bounce" if group.member_kind.static else "rolling-restart", back=TEN):
+        group.roll(*TEN)
+    operations.end(group)
+
+
+def scales_twice(group: RealGroup) -> None:
+    """Scale a healthy group out and in."""
+    with group.step("first-start", came=("a", "b")):
+        group.start("a", "b")
+    with group.step("scale-out", came=("c", "d")):
+        group.start("c", "d")
+    with group.step("scale-in", went=("a", "d")):
+        group.leave("a", "d")
+    operations.end(group)
+
+
+def one_join(group: RealGroup) -> None:
+    """Let one member join another."""
+    with group.step("first-start", came=("a",)):
+        group.start("a")
+    with group.step("scale-out", came=("b",)):
+        group.start("b")
+    operations.end(group)
+
+
+def storm(group: RealGroup, kills: int = 3, every: float = 0) -> None:
+    """Kill a member repeatedly; ``every``: minimum seconds between two kills."""
+    with group.step("first-start", came=("a", "b")):
+        group.start("a", "b")
+    with group.step("storm", back=("b",)):
+        for _ in range(kills):
+            killed = monotonic()
+            group.kills.append(killed)
+            group.crash("b")
+            group.whole()
+            group.start("b")
+            group.whole()
+            eventually(lambda: monotonic() >= killed + every)  # noqa: B023 - called at once
+    operations.end(group)
+
+
+def long_storm(group: RealGroup) -> None:
+    """Run a storm of three minutes."""
+    storm(group, kills=9, every=20)
+
+
+def connectors(group: RealGroup) -> None:
+    """Create and delete connectors of a worker."""
+    assert isinstance(group, Connect)
+    with group.step("first-start", came=("w1",)):
+        group.start("w1")
+    with group.step("connector-change"):
+        group.configure("one", 2)
+    with group.step("connector-change"):
+        group.configure("two", 1)
+    with group.step("connector-change"):
+        group.delete("one")
+    operations.end(group)
+
+
+def streams(group: RealGroup) -> None:
+    """Run a Kafka Streams application; under the classic protocol its threads send no LeaveGroup."""
+    a, b, c = map(Streams.thread, "abc")
+    with group.step("first-start", came=(a, b)):
+        group.start(a, b)
+    with group.step("scale-out", came=(c,)):
+        group.start(c)
+    with group.step("rolling-restart", back=(a, b, c)):
+        group.roll(a, b, c)
+    goodbye = group.member_kind.protocol == "streams"
+    with group.step("crash", went=(c,), provable=goodbye):
+        group.crash(c)
+    with group.step("scale-in" if goodbye else "crash", went=(b,), provable=goodbye):
+        group.leave(b)
+    with group.step("shutdown" if goodbye else "crash", went=(a,), provable=goodbye):
+        group.leave(a)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The clients of a group's members, and the changes of the group."""
+
+    member_kind: MemberKind
+    apply: Callable[[RealGroup], None]
+    partitions: int = 6
+    group_type: type[RealGroup] = RealGroup
+
+
+def _python(client: str, protocol: str) -> Scenario:
+    return Scenario(MemberKind(client, protocol, listened=protocol != "consumer"), _apply_usual_changes)
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "java eager": Scenario(EAGER, _apply_all_changes),
+    "java cooperative": Scenario(COOPERATIVE, _apply_all_changes),
+    "java kip-848": Scenario(CONSUMER, _apply_all_changes),
+    "java static eager": Scenario(STATIC, static),
+    "java static kip-848": Scenario(replace(STATIC, protocol="consumer"), static),
+    "java new assignor": Scenario(replace(EAGER, assignors=("range", "roundrobin")), new_assignor),
+    "java migration": Scenario(EAGER, migration),
+    "java scales twice": Scenario(EAGER, scales_twice),
+    "java kip-848, one join": Scenario(CONSUMER, one_join),
+    "confluent kip-848, one join": Scenario(MemberKind("confluent", "consumer"), one_join),
+    "ten eager": Scenario(EAGER, ten, partitions=20),
+    "ten cooperative": Scenario(COOPERATIVE, ten, partitions=20),
+    "ten static": Scenario(STATIC, ten, partitions=20),
+    "ten kip-848": Scenario(CONSUMER, ten, partitions=20),
+    "confluent eager": _python("confluent", "eager"),
+    "confluent cooperative": _python("confluent", "cooperative"),
+    "confluent kip-848": _python("confluent", "consumer"),
+    "kafka-python eager": _python("kafka-python", "eager"),
+    "kafka-python cooperative": _python("kafka-python", "cooperative"),
+    "storm eager": Scenario(MemberKind("confluent", "eager"), storm),
+    "storm kip-848": Scenario(MemberKind("confluent", "consumer"), storm),
+    "storm for three minutes": Scenario(MemberKind("confluent", "cooperative"), long_storm),
+    "connect": Scenario(MemberKind("connect", "sessioned"), connectors, group_type=Connect),
+    "streams classic": Scenario(MemberKind("streams", "classic"), streams, group_type=Streams),
+    "streams kip-1071": Scenario(MemberKind("streams", "streams"), streams, group_type=Streams),
+    "three rollouts eager": Scenario(EAGER, operations.rollouts),
+    "three rollouts cooperative": Scenario(COOPERATIVE, operations.rollouts),
+    "three rollouts kip-848": Scenario(CONSUMER, operations.rollouts),
+    "three rollouts static": Scenario(STATIC, static_rollouts),
+    "twenty cooperative": Scenario(COOPERATIVE, operations.rollout_of_twenty, partitions=40),
+    "twenty kip-848": Scenario(CONSUMER, operations.rollout_of_twenty, partitions=40),
+    "shared instance id": Scenario(STATIC, operations.shared_instance),
+    "rejoins eager": Scenario(EAGER, operations.rejoins),
+    "rejoins cooperative": Scenario(COOPERATIVE, operations.rejoins),
+    "one requested rebalance": Scenario(EAGER, operations.one_request),
+    "overtaken start eager": Scenario(EAGER, operations.join_during_first_rebalance, partitions=16),
+    "overtaken start cooperative": Scenario(COOPERATIVE, operations.join_during_first_rebalance, partitions=16),
+    "overtaken start kip-848": Scenario(CONSUMER, operations.join_during_first_rebalance, partitions=16),
+    "visitors eager": Scenario(EAGER, operations.short_visits),
+    "visitors kip-848": Scenario(CONSUMER, operations.short_visits),
+    "start and leave eager": Scenario(EAGER, operations.start_and_leave),
+    "start and leave kip-848": Scenario(CONSUMER, operations.start_and_leave),
+    "killed eager": Scenario(EAGER, operations.kill_all),
+    "killed cooperative": Scenario(COOPERATIVE, operations.kill_all),
+    "killed kip-848": Scenario(MemberKind("confluent", "consumer"), operations.kill_all),
+    "recreated eager": Scenario(EAGER, operations.recreated),
+    "recreated cooperative": Scenario(COOPERATIVE, operations.recreated),
+    "recreated kip-848": Scenario(CONSUMER, operations.recreated),
+    "recreated elsewhere": Scenario(PLACED, operations.recreated_elsewhere),
+    "surge": Scenario(PLACED, operations.surge),
+    "fleet replaced": Scenario(PLACED, operations.fleet_replaced),
+    "zone lost": Scenario(MemberKind("confluent", "consumer", racks=RACKS), operations.zone_lost),
+    "topic added eager": Scenario(MemberKind("confluent", "eager"), operations.topic_added),
+    "topic added kip-848": Scenario(CONSUMER, operations.topic_added),
+    "topic matches eager": Scenario(MemberKind("confluent", "eager", pattern=True), operations.topic_matches),
+    "topic matches kip-848": Scenario(MemberKind("confluent", "consumer", pattern=True), operations.topic_matches),
+    "offsets reset": Scenario(MemberKind("confluent", "eager"), operations.offsets_reset),
+    "overrun librdkafka": Scenario(MemberKind("poller", "eager", poll_ms=POLL_MS), operations.exceed_poll_interval),
+    "deployment eager": Scenario(EAGER, operations.surge),
+    "deployment kip-848": Scenario(CONSUMER, operations.surge),
+    # Java retries its commit to the deleted topic for max.poll.interval.ms before it rejoins: first the leader, which
+    # notices the change, and then the others, which the leader's JoinGroup makes rejoin.
+    "deleted topic eager": Scenario(replace(EAGER, poll_ms=30_000), operations.deleted_topic),
+    "deleted topic kip-848": Scenario(CONSUMER, operations.deleted_topic),
+    "migration from cooperative": Scenario(COOPERATIVE, migration),
+    "console-consumer-1": Scenario(EAGER, operations.console),
+    "console-consumer-2": Scenario(MemberKind("confluent", "eager"), operations.console),
+    "connect, worker restart": Scenario(
+        MemberKind("connect", "sessioned"), operations.worker_restart, group_type=Connect
+    ),
+}
