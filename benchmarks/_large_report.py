@@ -16,14 +16,14 @@ def group_table(results: list[dict[str, Any]], options: argparse.Namespace) -> s
     head = ["members", "view", "record to feed, ms", "CPU a write, ms", "membership a write", "diffs a round"]
     head += ["memory, MB", "group's API", "timeline", "page: open, ms", "a round, ms", "elements"]
     rows = [_group_row(result) for result in results]
-    asked = (
+    description = (
         f"One group of each size, 10 partitions a member, {options.topics} topics, {options.longest} MiB the "
         f"longest record of the topics: one member restarts. Of the coordinator's writes the first "
         f"{options.paced} wait for the one before to be on the feed, the others come at once; of those that only "
         f"go to the new epoch, "
         f"{options.others} do in each of the two. CPU and memory: collect / stream / serve."
     )
-    return f"### One group\n\n{asked}\n\n{table(head, rows)}"
+    return f"### One group\n\n{description}\n\n{table(head, rows)}"
 
 
 def _group_row(result: dict[str, Any]) -> list[str]:
@@ -49,11 +49,11 @@ def rolling_table(results: list[dict[str, Any]], options: argparse.Namespace) ->
     head = ["groups", "events", "diffs", "until on the page", "CPU, s", "events per CPU second", "memory, MB"]
     head += ["history", "feed", "slowest client behind", "until it has all", "came back", "cut off"]
     rows = [_rolling_row(result) for result in results]
-    asked = (
+    description = (
         f"In each group of 20 one member restarts, all at once, while {options.clients} clients follow the feed. "
         "CPU and memory: collect / stream / serve; events per CPU second of collect and of stream."
     )
-    return f"### Many groups at once\n\n{asked}\n\n{table(head, rows)}"
+    return f"### Many groups at once\n\n{description}\n\n{table(head, rows)}"
 
 
 def _rolling_row(result: dict[str, Any]) -> list[str]:

@@ -110,8 +110,8 @@ def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part],
                     yield monitor, parts, log
                 finally:
                     for name, part in running.items():
-                        said = [line for line in part.output().splitlines() if "WARN" in line or "ERROR" in line]
-                        print(f"  {name} said: {len(said)} warnings; the last: {said[-3:]}", flush=True)
+                        problems = [line for line in part.said().splitlines() if "WARN" in line or "ERROR" in line]
+                        print(f"  {name} said: {len(problems)} warnings; the last: {problems[-3:]}", flush=True)
 
 
 def _widen(settings: Settings, longest: int) -> None:
@@ -120,8 +120,8 @@ def _widen(settings: Settings, longest: int) -> None:
     admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     names = settings.topics.membership, settings.topics.diffs, settings.topics.assignments
     taken = ConfigEntry("max.message.bytes", str(longest << 20), incremental_operation=AlterConfigOpType.SET)
-    asked = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[taken]) for name in names]
-    for answer in admin.incremental_alter_configs(asked).values() if longest > 10 else ():
+    resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[taken]) for name in names]
+    for answer in admin.incremental_alter_configs(resources).values() if longest > 10 else ():
         answer.result(20)
 
 

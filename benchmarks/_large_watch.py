@@ -106,23 +106,23 @@ class Topics:
 
     def lap(self) -> dict[str, tuple[int, int, int]]:
         """Return topic → records, bytes of their values, and the longest value."""
-        found: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
+        reading: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
         waiting = set(self._next)
         while waiting:
             for message in self._consumer.consume(500, 0.2):
                 place, error = (message.topic() or "", message.partition() or 0), message.error()
                 if error is None:
-                    records, total, longest = found[place[0]]
+                    records, total, longest = reading[place[0]]
                     size = len(message.value() or b"")
-                    found[place[0]] = records + 1, total + size, max(longest, size)
+                    reading[place[0]] = records + 1, total + size, max(longest, size)
                     self._next[place] = (message.offset() or 0) + 1
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
                     waiting.discard(place)
-        for name, (records, size, longest) in found.items():
+        for name, (records, size, longest) in reading.items():
             before = self._all.get(name, (0, 0, 0))
             self._all[name] = before[0] + records, before[1] + size, max(before[2], longest)
-        return found
+        return reading
 
     def close(self) -> None:
         """Stop reading."""

@@ -64,11 +64,11 @@ class _Load:
 
     def change(self, group: int) -> Event:
         """Return a leave, or a join if a member has left."""
-        known = self._members[group]
-        if len(known) > MEMBERS - 1:
-            member = known.pop(self.random.randrange(len(known)))
+        members = self._members[group]
+        if len(members) > MEMBERS - 1:
+            member = members.pop(self.random.randrange(len(members)))
             return self._event(group, MemberLeft, member_id=_name(group, member))
-        known.append(self.sent)
+        members.append(self.sent)
         return self._join(group, self.sent)
 
     def heartbeat(self, group: int) -> Event:

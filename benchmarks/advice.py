@@ -36,11 +36,11 @@ def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]
     crashing.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)
     scaled = DiffBuilder(24).join(*[f"s{number}@h{number}#1" for number in range(6)])
     scaled.join("s6@h6#1", after=3600).leave("s6@h6#1", after=3600)
-    found = []
+    measured = []
     for builder in (large, crashing, scaled):
-        episodes = [stopped(record.episode, 8000) for record in episode_records(builder)[1:]]
-        found.append((episodes, latest(builder), dict(builder.diffs)))
-    return found
+        episodes = [stopped(record.episode, 8000) for record in told(builder)[1:]]
+        measured.append((episodes, latest(builder), dict(builder.told)))
+    return measured
 
 
 def records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict[str, Diff]]]:
@@ -73,17 +73,18 @@ def main() -> None:
     stored = list(records(now_ms))
     started, cpu = time.perf_counter(), time.process_time()
     episodes: dict[str, list[Episode]] = {}
-    known: dict[str, tuple[LatestAssignment, dict[str, Diff]]] = {}
+    assignments_and_rounds: dict[str, tuple[LatestAssignment, dict[str, Diff]]] = {}
     for value, assignment, rounds in stored:
         episode = decode_episode(value)
         episodes.setdefault(episode.group_id, []).append(episode)
-        known[episode.group_id] = assignment, rounds
+        assignments_and_rounds[episode.group_id] = assignment, rounds
     read: dict[str, dict[int, list[Diff]]] = {name: {} for name in episodes}
     for episode in episodes_to_read((episode for group in episodes.values() for episode in group), now_ms):
-        diffs = known[episode.group_id][1]
+        diffs = assignments_and_rounds[episode.group_id][1]
         read[episode.group_id][episode.episode] = [diffs[ce_id] for ce_id in episode.rounds]
     histories = [
-        GroupHistory(name, now_ms, found, known[name][0], rounds=read[name]) for name, found in episodes.items()
+        GroupHistory(name, now_ms, group_episodes, assignments_and_rounds[name][0], rounds=read[name])
+        for name, group_episodes in episodes.items()
     ]
     advice = advise_all(histories, Budget(FLEET_WORK))
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu

@@ -1,13 +1,13 @@
 """Every assignor of the registry against the JVM classes and kafka-python's, on the shapes of Kafka's benchmark.
 
-The shapes are those of ``ClientSideAssignorBenchmark``: so many members, so many partitions a member, over so many
-topics; all subscribe to everything, or each to one of five disjoint buckets of topics; everyone is new, or one
-member joins a group that is balanced. With racks a partition is in two of three racks (were it in all three, as in
-Kafka's version, no rack would decide anything). Members join in an order shuffled by the seed. Every answer is
-compared with the JVM's by a checksum. Ours are measured as they run, with native code where it is built. The
+The shapes are those of ``ClientSideAssignorBenchmark``: a number of members, of partitions a member and of
+topics. All members subscribe to all topics, or each to one of five disjoint buckets of topics. All members are new,
+or one member joins a balanced group. With racks a partition is in two of three racks; in all three, as in Kafka's
+version, racks would have no effect. Members join in an order shuffled by the seed. Every assignment
+is compared with the JVM's by a checksum. Ours are measured as they run, with native code where it is built. The
 assignors of the consumer protocol (KIP-848) run inside the coordinator's builder, of which the JVM's time leaves
 out everything but the assignor; ours are measured without native code as well. Those of the old
-consumer (ZooKeeper) are asked for one thread a consumer and topic.
+consumer (ZooKeeper) run with one thread a consumer and topic.
 
     python -m benchmarks.assignors [--quick | --doubling] [--protocol classic] [--seed 1] [--document]
 """
@@ -87,10 +87,10 @@ def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Top
     members = []
     for number in order:
         bucket = shape.bucket(number)
-        known = names.setdefault(bucket, tuple(f"topic{topic}" for topic in bucket))
+        subscribed = names.setdefault(bucket, tuple(f"topic{topic}" for topic in bucket))
         rack = f"rack{number % 3}" if shape.racks else None
-        streams = dict.fromkeys(known, 1) if shape.protocol == "zookeeper" else None
-        members.append(Member(f"member{number}", known, rack_id=rack, streams=streams))
+        streams = dict.fromkeys(subscribed, 1) if shape.protocol == "zookeeper" else None
+        members.append(Member(f"member{number}", subscribed, rack_id=rack, streams=streams))
     return topics, members
 
 
@@ -183,16 +183,16 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
                 return row
             request["topics"] = {name: {"partitions": topic.partitions} for name, topic in topics.items()}
             request["members"] = [{"memberId": member.member_id, "streams": member.streams} for member in members]
-        (given,) = oracle.ask([request])
-        if "error" not in given:
-            row["jvm"] = given["ms"]
-            row["peer"] = given.get("builderMs")
-            if given["checksum"] != checksum(answer) and not _unordered(request):
+        (response,) = oracle.ask([request])
+        if "error" not in response:
+            row["jvm"] = response["ms"]
+            row["peer"] = response.get("builderMs")
+            if response["checksum"] != checksum(answer) and not _unordered(request):
                 raise SystemExit(f"{shape}: the answer differs from the JVM's")
-        elif given["error"]["type"] == "oracle.Timeout":
+        elif response["error"]["type"] == "oracle.Timeout":
             row["over"] = JVM_LIMIT_SECONDS * 1000
         else:
-            raise SystemExit(f"{shape}: {given['error']}")
+            raise SystemExit(f"{shape}: {response['error']}")
     if peer:
         row["peer"] = _kafka_python_ms(shape, topics, members, clock)
     return row
@@ -287,10 +287,10 @@ def main() -> None:
         print(how, "", heading(protocol), sep="\n", flush=True)
         wanted = chosen(shapes(protocol, quick=arguments.quick), arguments.only)
         run(wanted, arguments, rows)
-        found = {str(shape): rows[str(shape)] for shape in wanted}
-        print(f"\n{summary(found)}\n")
+        results = {str(shape): rows[str(shape)] for shape in wanted}
+        print(f"\n{summary(results)}\n")
         if arguments.document:
-            write(protocol, how, {name: cells_of(name, row, protocol) for name, row in found.items()})
+            write(protocol, how, {name: cells_of(name, row, protocol) for name, row in results.items()})
 
 
 def chosen(of: Iterable[Shape], only: str) -> list[Shape]:

@@ -142,8 +142,8 @@ def main() -> None:
     print(table)
     if options.document:
         what = f"{options.records:,} commits of {options.groups:,} groups, median of {options.runs} runs by turns"
-        said = f"{_document.machine()}, embedded broker on the same machine; {what}; each in a process of its own."
-        _document.put("collector", f"## Reading the offsets topic\n\n{said}\n\n{table}")
+        note = f"{_document.machine()}, embedded broker on the same machine; {what}; each in a process of its own."
+        _document.put("collector", f"## Reading the offsets topic\n\n{note}\n\n{table}")
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def _restarting(group: int) -> Iterator[Event]:
 
 def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[StreamRun]]:
     """Run the job over a rolling restart of every group, in batches of this many events of each; by episodes topic."""
-    found: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
+    runs_by_side: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-episodes-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))
         producer, topic = bench.producer(), bench.settings.topics.membership
@@ -129,8 +129,8 @@ def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[Strea
                         flush=True,
                     )
                     if attempt >= WARMING:
-                        found[episodes].append(run)
-    return found
+                        runs_by_side[episodes].append(run)
+    return runs_by_side
 
 
 def _run(bench: Bench, spark: Any, jvm: int, episodes: str | None, per_batch: int) -> StreamRun:
@@ -150,19 +150,19 @@ def main() -> None:
     parser.add_argument("--per-batch", type=int, default=10, help="events of each group in a batch")
     parser.add_argument("--runs", type=int, default=5, help="of each that count")
     parser.add_argument("--pure", action="store_true", help="without the job")
-    asked = parser.parse_args()
-    if not asked.pure:
-        runs = whole(asked.groups, asked.per_batch, asked.runs)
+    options = parser.parse_args()
+    if not options.pure:
+        runs = whole(options.groups, options.per_batch, options.runs)
         seconds, cpu = (
-            {side: statistics.median(getattr(run, what) for run in found) for side, found in runs.items()}
+            {side: statistics.median(getattr(run, what) for run in side_runs) for side, side_runs in runs.items()}
             for what in ("seconds", "cpu")
         )
         print(
-            f"the job, {asked.groups} groups, {asked.per_batch} events of each in a batch, median of {asked.runs}: "
+            f"the job, {options.groups} groups, {options.per_batch} events of each a batch, median of {options.runs}: "
             f"{seconds[None] / seconds['episodes']:.2f} of the events a second, "
             f"{cpu[None] / cpu['episodes']:.2f} of the events per CPU second without episodes"
         )
-    without, with_episodes, ratio = cost(asked.groups, asked.per_batch)
+    without, with_episodes, ratio = cost(options.groups, options.per_batch)
     print(
         f"the pure part: {without:.1f} us an event without episodes, {with_episodes:.1f} us with them: "
         f"{ratio:.2f} of the events"

@@ -55,7 +55,7 @@ def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> s
         with Serve(bootstrap_servers, f"load{index}.", _folder(folder, f"load{index}")) as serve:
             Publisher(serve)
             serve.start().await_status("/ready", 200)
-            found = run_load(
+            result = run_load(
                 serve,
                 clients=options.clients,
                 rate=options.rate,
@@ -63,14 +63,14 @@ def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> s
                 stuck=stuck,
                 restart=_restart(serve) if restarted else None,
             )
-        complete = found.complete == found.clients and not found.twice
+        complete = result.complete == result.clients and not result.twice
         rows.append(
             [
                 name,
-                "yes" if complete else f"NO: {found.complete} complete, {found.twice} twice",
-                *(f"{value:.0f}" for value in (found.p50, found.p99, found.worst)),
-                f"{found.rss_before:.0f} → {found.rss_most:.0f}",
-                f"{found.cpu_seconds / options.seconds:.0%}",
+                "yes" if complete else f"NO: {result.complete} complete, {result.twice} twice",
+                *(f"{value:.0f}" for value in (result.p50, result.p99, result.worst)),
+                f"{result.rss_before:.0f} → {result.rss_most:.0f}",
+                f"{result.cpu_seconds / options.seconds:.0%}",
             ]
         )
     heads = ["", "every id once", "p50 ms", "p99 ms", "worst ms", "memory MB", "of a core"]
@@ -149,8 +149,8 @@ def _paint(serve: Serve) -> list[list[str]]:
                 shown.append(page.evaluate("window.shown"))
                 paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
                 context.close()
-            for name, found in (("first paint", paints), ("data on the screen", shown)):
-                rows.append([f"page `{path}`: {name}", f"{statistics.median(found):.0f}", f"{max(found):.0f}"])
+            for name, seconds in (("first paint", paints), ("data on the screen", shown)):
+                rows.append([f"page `{path}`: {name}", f"{statistics.median(seconds):.0f}", f"{max(seconds):.0f}"])
     return rows
 
 

@@ -1,7 +1,7 @@
 """``forecast --rolling-restart`` of large groups, eager, cooperative, static and KIP-848: ``make bench-forecast``.
 
-From the group as it stands to the answer; reading the monitor's topics is no part of it. Each case runs in a
-process of its own, for its peak memory. ``ARGS=--write`` puts the table into the docs.
+Measured from the group's current state to the response, without reading the monitor's topics. Each case runs in its
+own process, so that its peak memory can be measured. ``ARGS=--write`` puts the table into the docs.
 """
 
 from __future__ import annotations
@@ -80,24 +80,24 @@ def main() -> None:
     rows = []
     for members, partitions, parallel in CASES:
         with get_context("spawn").Pool(1) as alone:
-            found = alone.apply(measured, (members, partitions, parallel))
+            result = alone.apply(measured, (members, partitions, parallel))
         at_once = parallel or usual_parallel(members)
         rows.append(
             [
                 f"{members} x {partitions:,}",
                 str(at_once),
-                f"{found.rounds:,}",
-                f"{found.seconds:.1f}",
-                f"{found.peak:.0f}",
+                f"{result.rounds:,}",
+                f"{result.seconds:.1f}",
+                f"{result.peak:.0f}",
             ]
         )
         print("  ".join(rows[-1]), flush=True)
-    says = (
+    note = (
         f"`make bench-forecast`: `forecast --rolling-restart` of a group of `range` over {TOPICS} topics, all four "
         f"ways one after the other, without reading the monitor's topics; once each. {machine()}."
     )
     heading = ["members x partitions", "restart at once", "rounds", "s", "peak MB"]
-    text = "\n\n".join(["## Forecasts", says, table(heading, rows)])
+    text = "\n\n".join(["## Forecasts", note, table(heading, rows)])
     if options.write:
         put("forecast", text)
 

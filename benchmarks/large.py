@@ -40,7 +40,7 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
     random = Random(options.seed)
     topics = dict.fromkeys(topic_ids(options.topics, random), members * SHARE // options.topics)
     coordinated = Coordinated(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
-    found: dict[str, Any] = {"members": members}
+    figures: dict[str, Any] = {"members": members}
     with monitored(options.longest, 4) as (monitor, parts, log):
         settings = monitor.serve.settings
         names = [settings.topics.membership, settings.topics.diffs, settings.topics.assignments]
@@ -55,29 +55,29 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
         refused = settings.topics.dead_letters
         eventually(lambda: _members(monitor) == members or into.lap()[refused][0], timeout=PATIENCE, every=0.2)
         if _members(monitor) != members:
-            return found | {"first": None, "why": "the view is longer than its topic takes"}
-        found["first"] = time.monotonic() - begun
-        found["first cpu"] = {part.name: part.lap() for part in parts}
-        found["first bytes"] = into.total()
-        print(f"  first view: {found}", flush=True)
+            return figures | {"first": None, "why": "the view is longer than its topic takes"}
+        figures["first"] = time.monotonic() - begun
+        figures["first cpu"] = {part.name: part.lap() for part in parts}
+        figures["first bytes"] = into.total()
+        print(f"  first view: {figures}", flush=True)
         arrivals = Arrivals(monitor.serve.port)
         eventually(lambda: arrivals._client.last, timeout=PATIENCE)  # noqa: SLF001 - it has its snapshot
         _steps(coordinated, log, monitor, arrivals, options)
-        found["delays"] = sorted(arrivals.delays[: options.paced])
-        found["steps"] = log.writes - 1
-        found["cpu"] = {part.name: part.lap() for part in parts}
-        found["bytes"] = into.lap()
+        figures["delays"] = sorted(arrivals.delays[: options.paced])
+        figures["steps"] = log.writes - 1
+        figures["cpu"] = {part.name: part.lap() for part in parts}
+        figures["bytes"] = into.lap()
         arrivals.end()
-        print(f"  steps: {found['steps']} {found['cpu']} {found['bytes']}", flush=True)
-        found["api"] = _api(monitor)
-        print(f"  api: {found['api']}", flush=True)
+        print(f"  steps: {figures['steps']} {figures['cpu']} {figures['bytes']}", flush=True)
+        figures["api"] = _api(monitor)
+        print(f"  api: {figures['api']}", flush=True)
         if not options.no_page:
-            found["page"] = _page(monitor)
-            print(f"  page: {found['page']}", flush=True)
-        found["memory"] = {part.name: part.memory for part in parts}
-        found["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
+            figures["page"] = _page(monitor)
+            print(f"  page: {figures['page']}", flush=True)
+        figures["memory"] = {part.name: part.memory for part in parts}
+        figures["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
         into.close()
-    return found
+    return figures
 
 
 def _steps(
@@ -114,9 +114,9 @@ def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
     """Publish partition counts as the collector would, as no single broker has 100 000 partitions."""
     producer = EventProducer(monitor.serve.settings)
     counts = {name: TopicMetadata(partitions=count) for name, count in topics.items()}
-    told = PartitionsChanged(group_id=_GROUP, timestamp=int(time.time() * 1000), topics=counts)
-    producer.send(Event("bench", "topics", told))
-    joined = MemberJoined(group_id="first", timestamp=told.timestamp, member_id="c", topics=[])
+    change = PartitionsChanged(group_id=_GROUP, timestamp=int(time.time() * 1000), topics=counts)
+    producer.send(Event("bench", "topics", change))
+    joined = MemberJoined(group_id="first", timestamp=change.timestamp, member_id="c", topics=[])
     producer.send(Event("bench", "first", joined))
     producer.flush(30)
     # All components have done some work before anything is measured.
@@ -125,7 +125,7 @@ def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
 
 def _summary(monitor: Monitor) -> dict[str, Any]:
     groups = monitor.serve.ask("/api/v1/groups")[1]["groups"]
-    return next((one for one in groups if one["groupId"] == _GROUP), {})
+    return next((group for group in groups if group["groupId"] == _GROUP), {})
 
 
 def _members(monitor: Monitor) -> int:
@@ -135,11 +135,11 @@ def _members(monitor: Monitor) -> int:
 def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
     """Return path → status, bytes and ms of the response."""
     newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
-    found = {}
+    answers = {}
     for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):
-        found[path] = _request(monitor, f"/api/v1/groups/{_GROUP}{path}")
-    found["/what-if?remove=…"] = _request(monitor, f"/api/v1/groups/{_GROUP}/what-if?add=x")
-    return found
+        answers[path] = _request(monitor, f"/api/v1/groups/{_GROUP}{path}")
+    answers["/what-if?remove=…"] = _request(monitor, f"/api/v1/groups/{_GROUP}/what-if?add=x")
+    return answers
 
 
 def _request(monitor: Monitor, path: str) -> tuple[int, int, float]:
@@ -153,7 +153,7 @@ def _request(monitor: Monitor, path: str) -> tuple[int, int, float]:
 
 def _page(monitor: Monitor) -> dict[str, float]:
     """Measure the group's page: times until it shows and responds (ms), its elements, MB of its heap."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     with chromium() as browser:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         page.set_default_timeout(120_000)
@@ -163,28 +163,28 @@ def _page(monitor: Monitor) -> dict[str, float]:
             act()
             page.locator(ready).first.wait_for(state="attached")
             page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            found[name] = (time.perf_counter() - begun) * 1000
+            seconds[name] = (time.perf_counter() - begun) * 1000
 
         timed("open", lambda: page.goto(f"{monitor.serve.url}/groups/{_GROUP}"), ".round")
         timed("members", lambda: None, ".members li")
-        found["elements"] = page.evaluate("document.querySelectorAll('*').length")
+        seconds["elements"] = page.evaluate("document.querySelectorAll('*').length")
         page.evaluate(
             "window.stops = []; new PerformanceObserver((list) => stops.push(...list.getEntries()"
             ".map((one) => one.duration))).observe({ type: 'longtask' })"
         )
         timed("a round", lambda: page.click(".round button"), ".round .diff")
         timed("all members", lambda: page.click(".members .more"), ".members li:nth-child(13)")
-        found["elements then"] = page.evaluate("document.querySelectorAll('*').length")
+        seconds["elements then"] = page.evaluate("document.querySelectorAll('*').length")
         page.wait_for_timeout(3000)
-        found["longest task"] = page.evaluate("Math.max(0, ...stops)")
+        seconds["longest task"] = page.evaluate("Math.max(0, ...stops)")
         session = page.context.new_cdp_session(page)
-        found["heap MB"] = session.send("Runtime.getHeapUsage")["usedSize"] / 2**20
-    return found
+        seconds["heap MB"] = session.send("Runtime.getHeapUsage")["usedSize"] / 2**20
+    return seconds
 
 
 def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure many groups of 20, in each of which one member restarts at the same time, with feed clients."""
-    found: dict[str, Any] = {"groups": count, "clients": options.clients}
+    figures: dict[str, Any] = {"groups": count, "clients": options.clients}
     with monitored(options.longest, max(16, count // 64)) as (monitor, parts, log):
         topic = make_topic(monitor.servers)
         groups = [
@@ -196,48 +196,48 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
         for part in parts:
             part.lap()
         begun = time.monotonic()
-        for number, one in enumerate(groups):
-            log.write(one.start(), number % log.partitions, int(time.time() * 1000))
+        for number, group in enumerate(groups):
+            log.write(group.start(), number % log.partitions, int(time.time() * 1000))
         log.flush()
         eventually(
             lambda: len(monitor.serve.ask("/api/v1/groups")[1]["groups"]) == count,
             timeout=max(PATIENCE, options.patience),
             every=1,
         )
-        found["first"] = time.monotonic() - begun
-        found["first cpu"] = {part.name: part.lap() for part in parts}
+        figures["first"] = time.monotonic() - begun
+        figures["first cpu"] = {part.name: part.lap() for part in parts}
         into.lap()
-        print(f"  {count} groups are there after {found['first']:.1f} s: {found['first cpu']}", flush=True)
+        print(f"  {count} groups are there after {figures['first']:.1f} s: {figures['first cpu']}", flush=True)
         newest: list[tuple[float, int]] = []
         with crowd(monitor.serve.port, options.clients) as clients:
             eventually(lambda: clients.reports and clients.reports[-1]["seqs"][0], timeout=PATIENCE)
             begun, before = time.monotonic(), log.writes
             _bounce(groups, log, options.others)
-            found["written"] = time.monotonic() - begun
-            found["writes"] = log.writes - before
-            print(f"  {found['writes']} writes in {found['written']:.1f} s", flush=True)
+            figures["written"] = time.monotonic() - begun
+            figures["writes"] = log.writes - before
+            print(f"  {figures['writes']} writes in {figures['written']:.1f} s", flush=True)
             _await_rolled(monitor, groups, newest, options.patience)
-            found["seconds"] = time.monotonic() - begun
-            found["cpu"] = {part.name: part.lap() for part in parts}
+            figures["seconds"] = time.monotonic() - begun
+            figures["cpu"] = {part.name: part.lap() for part in parts}
             eventually(lambda: clients.reports[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5)
-            found["until all clients"] = time.monotonic() - begun
-            found["serve after"] = parts[2].lap()
-        found["behind"] = clients.behind(lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1])
-        found["last"] = clients.reports[-1]
-        found["bytes"] = into.lap()
-        found["memory"] = {part.name: part.memory for part in parts}
-        found["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
+            figures["until all clients"] = time.monotonic() - begun
+            figures["serve after"] = parts[2].lap()
+        figures["behind"] = clients.behind(lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1])
+        figures["last"] = clients.reports[-1]
+        figures["bytes"] = into.lap()
+        figures["memory"] = {part.name: part.memory for part in parts}
+        figures["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
         counted = {name: value for (name, _), value in monitor.metrics().items()}
-        found["cut off"] = sum(value for name, value in counted.items() if "clients_cut_off" in name)
-        found["fell behind"] = sum(value for name, value in counted.items() if "clients_behind" in name)
+        figures["cut off"] = sum(value for name, value in counted.items() if "clients_cut_off" in name)
+        figures["fell behind"] = sum(value for name, value in counted.items() if "clients_behind" in name)
         into.close()
-    return found
+    return figures
 
 
-def _bounce(groups: list[Coordinated], log: Log, others: int) -> None:
+def _bounce(groups: list[Coordinated], log: Log, other_members: int) -> None:
     """Restart one member of each group at once: the first write of each group, then the second of each."""
     stamp = int(time.time() * 1000)
-    for turn in zip(*(one.bounce(0, others) for one in groups), strict=True):
+    for turn in zip(*(group.bounce(0, other_members) for group in groups), strict=True):
         stamp += 1
         for number, write in enumerate(turn):
             log.write(write, number % log.partitions, stamp)
@@ -254,7 +254,9 @@ def _await_rolled(
         newest.append((time.time(), answer[0]["seq"] if answer else 0))
         if len(newest) % 10 == 0:
             stand = monitor.serve.ask("/api/v1/groups")[1]
-            there = sum(one["groupEpoch"] == groups[0].epoch and one["state"] == "Stable" for one in stand["groups"])
+            there = sum(
+                group["groupEpoch"] == groups[0].epoch and group["state"] == "Stable" for group in stand["groups"]
+            )
             print(f"    {there} of {len(groups)} done, round {newest[-1][1]}, lag {stand['lag']}", flush=True)
             if there == len(groups):
                 return
@@ -293,11 +295,11 @@ def main() -> None:
 
 
 def _each(measure: Any, sizes: list[int], options: argparse.Namespace) -> list[dict[str, Any]]:
-    found = []
+    figures = []
     for size in sizes:
-        found.append(measure(size, options))
-        print(json.dumps(found[-1]), flush=True)
-    return found
+        figures.append(measure(size, options))
+        print(json.dumps(figures[-1]), flush=True)
+    return figures
 
 
 if __name__ == "__main__":

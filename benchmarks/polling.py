@@ -51,8 +51,8 @@ def figure(port: int, name: str) -> float:
             text = answer.read().decode()
     except OSError:
         return 0.0
-    found = re.search(rf"^rebalance_monitor_collect_{name} (\S+)$", text, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"^rebalance_monitor_collect_{name} (\S+)$", text, re.MULTILINE)
+    return float(match[1]) if match else 0.0
 
 
 def measure(groups: int, seconds: float) -> tuple[str, ...]:

@@ -117,8 +117,8 @@ def _stations() -> Iterator[str]:
     yield "| | station | what it does |"
     yield "|---:|---|---|"
     for number, name in enumerate(STATIONS, 1):
-        said = inspect.getdoc(importlib.import_module(name)) or ""
-        first = " ".join(said.split("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
+        docstring = inspect.getdoc(importlib.import_module(name)) or ""
+        first = " ".join(docstring.split("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
         plain = re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", first)
         yield f"| {number} | `{name.replace('.', '/')}` | {plain} |"
 

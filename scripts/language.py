@@ -46,18 +46,15 @@ SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standi
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
 _SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
-_UNIT_TESTS = tuple(
-    f"tests/unit/streaming/{name}/"
-    for name in ("cli", "collect", "episodes", "freshness", "kafka", "monitor", "simulation")
-)
+_TESTS = tuple(f"tests/{name}/" for name in ("faults", "fuzz", "golden", "integration", "oracle", "property", "soak"))
 ENFORCED = {
     "test-name": ("tests/",),
-    "local-name": _UNIT_TESTS,
-    "module-name": (*_SCRIPTS, *_UNIT_TESTS, "assignors/", "streaming/"),
-    "name": _UNIT_TESTS,
+    "local-name": (*_SCRIPTS, *_TESTS, "tests/acceptance/"),
+    "module-name": (*_SCRIPTS, *_TESTS, "tests/acceptance/", "assignors/", "streaming/"),
+    "name": (*_SCRIPTS, *_TESTS, "tests/acceptance/"),
     "public-name": (
         *_SCRIPTS,
-        *_UNIT_TESTS,
+        *_TESTS,
         "assignors/",
         *(f"streaming/{name}/" for name in ("advice", "cli", "collect", "demo", "explain", "incidents", "kafka")),
         *(
@@ -66,8 +63,8 @@ ENFORCED = {
         ),
         "streaming/simulation/",
     ),
-    "riddle": (*_SCRIPTS, *_UNIT_TESTS, "assignors/", "streaming/"),
-    "speech": _UNIT_TESTS,
+    "riddle": (*_SCRIPTS, *_TESTS, "tests/acceptance/", "assignors/", "streaming/"),
+    "speech": (*_SCRIPTS, *_TESTS),
 }
 TEST_NAME_LENGTH = 60
 #: First words, and other words, that make a test's name unclear.

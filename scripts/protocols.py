@@ -75,7 +75,7 @@ def static() -> str:
     """Return the table of rebalances of a static group."""
     protocols = ("eager", "cooperative", "consumer")
     rows = []
-    for says, events in _STATIC:
+    for sentence, events in _STATIC:
         document = {
             "topics": {"orders": 9, "refunds": 3},
             "events": [
@@ -87,7 +87,7 @@ def static() -> str:
         for protocol in protocols:
             records = run_scenario(parse_scenario(document), protocol).result.rounds
             counts.append(str(sum(record.round == 1 and record.at > _AFTER for record in records)))
-        rows.append((says, *counts))
+        rows.append((sentence, *counts))
     return _grid(("rebalances when", *protocols), rows)
 
 

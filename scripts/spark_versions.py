@@ -50,8 +50,8 @@ def environment(release: str) -> Path:
     # The wheel excludes untested releases.
     (folder / "override.txt").write_text(f"pyspark=={release}")
     which = "lowest-direct" if release == LOCKED else "highest"
-    asked = ("--resolution", which, "--requirement", "pyproject.toml", "--override", str(folder / "override.txt"))
-    for packages in (asked, TOOLS):
+    arguments = ("--resolution", which, "--requirement", "pyproject.toml", "--override", str(folder / "override.txt"))
+    for packages in (arguments, TOOLS):
         uv("pip", "install", "--quiet", "--no-config", "--python", str(python), *packages)
     made_of.write_text(now)
     return python

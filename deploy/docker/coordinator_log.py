@@ -20,10 +20,12 @@ LOOK_SECONDS = 5.0
 
 def partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
     """Return the partitions of the topic, once it exists, at the records of the last ten minutes."""
-    while not (found := consumer.list_topics(topic, timeout=LOOK_SECONDS).topics[topic].partitions):
+    while not (partitions := consumer.list_topics(topic, timeout=LOOK_SECONDS).topics[topic].partitions):
         time.sleep(LOOK_SECONDS)
     since = int(time.time() * 1000) - BACKLOG_MS
-    return list(consumer.offsets_for_times([TopicPartition(topic, number, since) for number in found], LOOK_SECONDS))
+    return list(
+        consumer.offsets_for_times([TopicPartition(topic, number, since) for number in partitions], LOOK_SECONDS)
+    )
 
 
 def main() -> None:

@@ -30,11 +30,11 @@ class Case:
     strike: Strike
     during: bool = True
 
-    def fault_of(self, told: Report) -> str:
+    def fault_of(self, report: Report) -> str:
         """Return the fault's name in the table, in the row of the component that reports it."""
-        if told.fault:
-            return told.fault
-        return self.fault if told.component == self.where else f"the {self.where}: {self.fault}"
+        if report.fault:
+            return report.fault
+        return self.fault if report.component == self.where else f"the {self.where}: {self.fault}"
 
     def __str__(self) -> str:
         words = re.findall(r"\w+", self.fault)
@@ -47,7 +47,7 @@ class Outcome:
 
     component: str
     fault: str
-    told: str
+    report: str
     within: float
     took: float | None
     back: float
@@ -59,8 +59,8 @@ def run(site: Site, case: Case) -> list[Outcome]:
     """Inject the fault, wait for the report, heal it, and wait until all diffs are complete."""
     site.stand()
     site.settle()
-    with case.strike(site) as builders:
-        took = site.await_all(builders)
+    with case.strike(site) as reports:
+        took = site.await_all(reports)
         if case.during:
             site.change()
     healed = time.monotonic()
@@ -70,6 +70,6 @@ def run(site: Site, case: Case) -> list[Outcome]:
         part.check()
     lost, doubled = site.account()
     return [
-        Outcome(told.component, case.fault_of(told), told.words, told.within, seconds, back, lost, doubled)
-        for told, seconds in zip(builders, took, strict=True)
+        Outcome(report.component, case.fault_of(report), report.words, report.within, seconds, back, lost, doubled)
+        for report, seconds in zip(reports, took, strict=True)
     ]

@@ -119,7 +119,7 @@ class Site(Monitor):
             self.begin(name)
         self.ports["serve"] = self.serve.port
 
-    def answers(self, name: str) -> bool:
+    def is_scraped(self, name: str) -> bool:
         """Return true if Prometheus could read the component's metrics."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name]}/metrics", timeout=2) as answer:
@@ -175,13 +175,13 @@ class Site(Monitor):
 
     def expected(self) -> list[str]:
         """Return the expected diffs, those of deleted membership topics included."""
-        return sorted({one for log in (*self.past, self.log()) for one in diff_ids(log)})
+        return sorted({diff_id for log in (*self.past, self.log()) for diff_id in diff_ids(log)})
 
     def topic_ids(self) -> list[str]:
         """Return the ids in the diff topic, repeats included."""
         return [
-            ce_attributes(one.headers()).get("id", "")
-            for one in read(self.servers, self.diffs, isolation="read_uncommitted")
+            ce_attributes(message.headers()).get("id", "")
+            for message in read(self.servers, self.diffs, isolation="read_uncommitted")
         ]
 
     def account(self) -> tuple[int, int]:
@@ -196,7 +196,7 @@ class Site(Monitor):
         wanted = {"ready": kind, "metrics": kind}
         return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.statuses() == wanted, within)
 
-    def log_says(self, name: str, *words: str, within: float = 15.0) -> Report:
+    def log_contains(self, name: str, *words: str, within: float = 15.0) -> Report:
         """Expect the report in a component's log, from now on."""
         part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
@@ -226,7 +226,7 @@ class Site(Monitor):
     def metrics_unavailable(self, name: str, within: float = 15.0) -> Report:
         """Expect that its metrics are unavailable: Prometheus' ``up`` is 0, for which there is an alert."""
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
-        return Report(name, words, lambda: not self.answers(name), within)
+        return Report(name, words, lambda: not self.is_scraped(name), within)
 
     def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Report:
         """Expect no report."""
@@ -242,41 +242,45 @@ class Site(Monitor):
 
     def _waits(self, name: str, *either: str) -> Report:
         """Return a report in a component's log with one of these texts, depending on its activity."""
-        part, mark = self.parts[name], len(self.parts[name].output())
-        words = " or ".join(f"“{one}”" for one in either)
-        return Report(name, f"log: {words}", lambda: any(one in part.output()[mark:] for one in either), 60)
+        part, mark = self.parts[name], len(self.parts[name].said())
+        words = " or ".join(f"“{phrase}”" for phrase in either)
+        return Report(name, f"log: {words}", lambda: any(phrase in part.said()[mark:] for phrase in either), 60)
 
-    def seen(self, told: Report, fault: str = "") -> Report:
+    def seen(self, report: Report, fault: str = "") -> Report:
         """Wait for the reports.
 
         Raises:
             AssertionError: it does not come in its time.
         """
-        (took,) = self.await_all([told])
-        return replace(told, fault=fault, took=took)
+        (took,) = self.await_all([report])
+        return replace(report, fault=fault, took=took)
 
-    def await_all(self, builders: Sequence[Report]) -> list[float | None]:
+    def await_all(self, reports: Sequence[Report]) -> list[float | None]:
         """Return the seconds after which each has reported; None for those without a report.
 
         Raises:
             AssertionError: one does not in its time.
         """
         begin = time.monotonic()
-        took = {number: told.took for number, told in enumerate(builders) if told.took is not None or told.seen is None}
+        took = {
+            number: report.took
+            for number, report in enumerate(reports)
+            if report.took is not None or report.seen is None
+        }
 
         def all_have() -> bool:
-            for number, told in enumerate(builders):
-                if number in took or told.seen is None:
+            for number, report in enumerate(reports):
+                if number in took or report.seen is None:
                     continue
                 now = time.monotonic() - begin
-                if told.seen():
+                if report.seen():
                     took[number] = now
-                elif now > told.within:
-                    said = "\n".join(f"{name}: {part.output()[-2000:]}" for name, part in self.parts.items())
+                elif now > report.within:
+                    logs = "\n".join(f"{name}: {part.said()[-2000:]}" for name, part in self.parts.items())
                     raise AssertionError(
-                        f"{told.component} does not tell “{told.words}” within {told.within:g} s\n{said}"
+                        f"{report.component} does not report “{report.words}” within {report.within:g} s\n{logs}"
                     )
-            return len(took) == len(builders)
+            return len(took) == len(reports)
 
-        eventually(all_have, timeout=max(told.within for told in builders) + PATIENCE, every=0.1)
-        return [took[number] for number in range(len(builders))]
+        eventually(all_have, timeout=max(report.within for report in reports) + PATIENCE, every=0.1)
+        return [took[number] for number in range(len(reports))]

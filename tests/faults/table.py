@@ -21,27 +21,27 @@ class _Share(NamedTuple):
     """Results of one process that began at a time (seconds since the epoch)."""
 
     began: float
-    found: dict[str, list[Outcome]]
+    outcomes: dict[str, list[Outcome]]
 
 
-def add(folder: Path, began: float, found: Mapping[str, list[Outcome]], cases: Iterable[str]) -> None:
+def add(folder: Path, began: float, outcomes: Mapping[str, list[Outcome]], cases: Iterable[str]) -> None:
     """Add the results of a process; the process that completes the run writes the table.
 
     Args:
         folder: of the run, for all its processes.
         began: when this process did (seconds since the epoch).
-        found: by case.
+        outcomes: by case.
         cases: all of a whole run.
     """
     with (folder / "outcomes").open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(msgspec.json.encode(_Share(began, dict(found))) + b"\n")
+        file.write(msgspec.json.encode(_Share(began, dict(outcomes))) + b"\n")
         file.seek(0)
         shares = [msgspec.json.decode(line, type=_Share) for line in file]
-    known = {case: rows for share in shares for case, rows in share.found.items()}
-    if known.keys() == {*cases}:
+    outcomes_by_case = {case: rows for share in shares for case, rows in share.outcomes.items()}
+    if outcomes_by_case.keys() == {*cases}:
         seconds = time.time() - min(share.began for share in shares)
-        _write((row for rows in known.values() for row in rows), len(known), seconds, len(shares))
+        _write((row for rows in outcomes_by_case.values() for row in rows), len(outcomes_by_case), seconds, len(shares))
 
 
 def _write(outcomes: Iterable[Outcome], cases: int, seconds: float, monitors: int) -> None:
@@ -50,7 +50,10 @@ def _write(outcomes: Iterable[Outcome], cases: int, seconds: float, monitors: in
     put("faults", f"{note}\n\n{table(_HEADER, sorted(map(_row, outcomes)))}", TRUST)
 
 
-def _row(one: Outcome) -> tuple[str, ...]:
-    told = ("–", "–") if one.took is None else (f"{one.within:.0f}", f"{one.took:.1f}")
-    known = re.sub(r"\bfaults-[0-9a-f]{8}\.", "", one.told)  # without the prefix of this run's topics
-    return (*(one.component, one.fault, known, *told), *(f"{one.back:.0f}", str(one.lost), str(one.doubled)))
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    seconds = ("–", "–") if outcome.took is None else (f"{outcome.within:.0f}", f"{outcome.took:.1f}")
+    report = re.sub(r"\bfaults-[0-9a-f]{8}\.", "", outcome.report)  # without the prefix of this run's topics
+    return (
+        *(outcome.component, outcome.fault, report, *seconds),
+        *(f"{outcome.back:.0f}", str(outcome.lost), str(outcome.doubled)),
+    )

@@ -1,9 +1,9 @@
-"""Every part of a running monitor through every fault: it is told in time, and nothing is lost or doubled by id.
+"""Every part of a running monitor under every fault: each is reported in time, and no id is lost or doubled.
 
-`make test-faults` (and `make test-long`) runs it; with `ARGS="-k serve-"` only what befalls one part. Each run ends
-with a comparison of the membership log with that of a collector to which nothing happened. A run of every case that
-went well writes the table of `docs/explanation/trust.md`. `make test` has some of it, with a page in a browser, in
-`tests/acceptance/test_faults.py`.
+`make test-faults` (and `make test-long`) runs it; with `ARGS="-k serve-"` only the faults of one part. Each run ends
+with a comparison of the membership log with that of an undisturbed collector. With `WRITE_TRUST` set, a run in which
+all cases pass writes the table of `docs/explanation/trust.md`. `make test` runs some of these faults, with a page in
+a browser, in `tests/acceptance/test_faults.py`.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def _hosts(folder: Path) -> dict[str, Host]:
 def test_fault_is_reported_in_time_and_no_diff_lost_or_doubled(
     site: Site, case: Case, outcomes: dict[str, list[Outcome]]
 ) -> None:
-    found = run(site, case)
-    assert [(one.lost, one.doubled) for one in found] == [(0, 0)] * len(found)
-    outcomes[str(case)] = found
+    results = run(site, case)
+    assert [(outcome.lost, outcome.doubled) for outcome in results] == [(0, 0)] * len(results)
+    outcomes[str(case)] = results
 
 
 def compare(site: Site) -> None:
@@ -90,8 +90,8 @@ def compare(site: Site) -> None:
     site.stand()
     site.change()
     site.complete()
-    known = [event for log in site.past for event in log if isinstance(event.data, GroupObserved)]
-    seen = {event.id: event for event in (*known, *snapshots(site.servers, site.membership))}
+    observed = [event for log in site.past for event in log if isinstance(event.data, GroupObserved)]
+    seen = {event.id: event for event in (*observed, *views(site.servers, site.membership))}
     undisturbed = {event.id: event for event in site.undisturbed_snapshots()}
     assert seen == undisturbed
     assert {*site.confirmed} <= generations(undisturbed.values())

@@ -21,20 +21,20 @@ _GRACE = 300
 
 def main() -> int:
     """Attack, list, or replay; return 1 if there is a finding."""
-    asked = argparse.ArgumentParser(prog="python -m tests.fuzz", description=main.__doc__)
-    asked.add_argument("--target", action="append", metavar="NAME", help="only this one; repeatable")
-    asked.add_argument("--seconds", type=float, default=60, help="for each target, its start included")
-    asked.add_argument("--seed", type=int, default=1)
-    asked.add_argument("--list", action="store_true", help="name the targets")
-    asked.add_argument("--case", type=Path, help="replay the case in this file; its folder names the target")
-    asked.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    options = asked.parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=main.__doc__)
+    parser.add_argument("--target", action="append", metavar="NAME", help="only this one; repeatable")
+    parser.add_argument("--seconds", type=float, default=60, help="for each target, its start included")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--list", action="store_true", help="name the targets")
+    parser.add_argument("--case", type=Path, help="replay the case in this file; its folder names the target")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
     if options.folder:
         engine.attack(options.target[0], options.seconds, options.seed, options.folder)
         return 0
     names = options.target or list(NAMES)
     if unknown := [name for name in names if name not in NAMES]:
-        asked.error(f"--target {unknown[0]}: there are {', '.join(NAMES)}")
+        parser.error(f"--target {unknown[0]}: there are {', '.join(NAMES)}")
     if options.list:
         _say("\n".join(names))
         return 0
@@ -64,16 +64,16 @@ def _attacked(name: str, seconds: float, seed: int) -> int:
                 timeout=seconds + _GRACE,
                 check=False,
             )
-            status, said = child.returncode, child.stderr.decode(errors="replace")
+            status, stderr = child.returncode, child.stderr.decode(errors="replace")
         except subprocess.TimeoutExpired as expired:
-            status, said = -1, f"hung for {_GRACE} s\n{(expired.stderr or b'').decode(errors='replace')}"
+            status, stderr = -1, f"hung for {_GRACE} s\n{(expired.stderr or b'').decode(errors='replace')}"
         took = time.monotonic() - began
         count = (folder / engine.COUNT).read_text() if (folder / engine.COUNT).exists() else "?"
         _say(f"{name:20} {count:>9} cases {took:6.0f} s  {'nothing found' if status == 0 else 'FOUND'}")
         if status == 0:
             return 0
         finding = folder / engine.FINDING
-        _report(name, seed, engine.text(folder), finding.read_text() if finding.exists() else said[-4000:])
+        _report(name, seed, engine.text(folder), finding.read_text() if finding.exists() else stderr[-4000:])
         return 1
 
 

@@ -64,6 +64,6 @@ def unpack(data: bytes) -> Case | None:
         return None
 
 
-def found(name: str) -> list[Path]:
+def finding_files(name: str) -> list[Path]:
     """Return the findings of a target so far."""
     return sorted((FOUND / name).glob("*.case"))

@@ -54,7 +54,7 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
         target = get(name)
     cases = _Cases(target, folder)
     (_guided if GUIDED else _unguided)(cases, ends, seed)
-    cases.told()
+    cases.store_count()
 
 
 class _Cases:
@@ -92,11 +92,11 @@ class _Cases:
             text = "".join(traceback.format_exception(error))
             (self._folder / CURRENT).write_bytes(pack(small))
             (self._folder / FINDING).write_text(text, errors="backslashreplace")
-            self.told()
+            self.store_count()
             sys.stderr.flush()
             os._exit(1)
 
-    def told(self) -> None:
+    def store_count(self) -> None:
         """Store the number of cases so far."""
         (self._folder / COUNT).write_text(str(self.count))
 
@@ -114,7 +114,7 @@ def _guided(cases: _Cases, ends: float, seed: int) -> None:
         if case is not None:
             cases.run(case)
         if time.monotonic() > ends and cases.count >= len(cases.seeds):
-            cases.told()
+            cases.store_count()
             sys.stderr.flush()
             os._exit(0)
 
@@ -173,8 +173,8 @@ def shrunk(target: Target, case: Case, error: BaseException) -> Case:
                 break
             try:
                 limited(target.check, attempt)
-            except BaseException as other:  # noqa: BLE001 - compared with the finding
-                if _mark(other) == wanted:
+            except BaseException as raised:  # noqa: BLE001 - compared with the finding
+                if _mark(raised) == wanted:
                     case, smaller = attempt, True
                     break
     return case

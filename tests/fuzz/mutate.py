@@ -62,10 +62,10 @@ class Mutator:
             case 2:
                 records.append(records.pop(at))
             case _:
-                other = self.seed(random)
-                start = random.randrange(0, len(other), width) if other else 0
-                end = start + width * random.choice((1, 1, 2, len(other)))
-                records[at:at] = [other[start:end]]
+                donor = self.seed(random)
+                start = random.randrange(0, len(donor), width) if donor else 0
+                end = start + width * random.choice((1, 1, 2, len(donor)))
+                records[at:at] = [donor[start:end]]
         return [part for record in records for part in record][: 64 * width]
 
     def _part(self, part: Part, at: int, random: Random) -> Part:
@@ -83,8 +83,8 @@ class Mutator:
 
     def _column(self, at: int, random: Random) -> Part:
         """Return the part at this position of a record in a seed."""
-        other = self.seed(random)
-        same = other[at % self._target.width :: self._target.width]
+        donor = self.seed(random)
+        same = donor[at % self._target.width :: self._target.width]
         return random.choice(same) if same else b""
 
     def _bytes(self, part: bytes, random: Random) -> bytes:
@@ -109,13 +109,13 @@ class Mutator:
             case 6:
                 new = random.choice(TEXTS).encode(errors="surrogatepass")
             case 7 if numbers := list(_NUMBER.finditer(part)):
-                found = random.choice(numbers)
+                number = random.choice(numbers)
                 edge = random.choice((*EDGES, 10**5000))
-                return part[: found.start()] + _digits(edge) + part[found.end() :]
+                return part[: number.start()] + _digits(edge) + part[number.end() :]
             case _:
-                other = self._column(random.randrange(self._target.width), random) or b""
-                start = random.randint(0, len(other))
-                new = other[start : start + width]
+                donor = self._column(random.randrange(self._target.width), random) or b""
+                start = random.randint(0, len(donor))
+                new = donor[start : start + width]
         return part[:at] + new + part[at + width :]
 
     def _json(self, value: Any, random: Random) -> bytes:
@@ -131,9 +131,9 @@ class Mutator:
             case 1:
                 holder.insert(key, holder[key])
             case 2:
-                other, there = random.choice(places)
+                target, there = random.choice(places)
                 try:
-                    holder[key] = json.loads(json.dumps(other[there]))
+                    holder[key] = json.loads(json.dumps(target[there]))
                 except (KeyError, IndexError):
                     holder[key] = None
             case 3 if isinstance(holder, list):

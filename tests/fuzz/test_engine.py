@@ -55,12 +55,12 @@ def is_json(part: bytes) -> bool:
 
 def test_shrunk_finding_is_still_the_same_finding() -> None:
     case: Case = [b"a", b"long" * 50 + b"}}" + b"tail" * 9, b"b", b"}", b"c", None]
-    with pytest.raises(KeyError) as found:
+    with pytest.raises(KeyError) as raised:
         reject_braces(case)
-    assert engine.shrunk(TARGET, case, found.value) == [b"", b"}}"]
+    assert engine.shrunk(TARGET, case, raised.value) == [b"", b"}}"]
 
 
 def test_slow_case_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_SECONDS", 0.05)
     with pytest.raises(limits.TooSlow):
-        limits.limited(lambda _: next(one for one in count() if one < 0), [])
+        limits.limited(lambda _: next(number for number in count() if number < 0), [])

@@ -31,8 +31,8 @@ def oracle() -> Iterator[Callable[[str], Oracle]]:
 @pytest.fixture(scope="session")
 def oracle_cases(request: pytest.FixtureRequest) -> int:
     """Return the number of random cases for a family and seed."""
-    asked = request.config.getoption("--oracle-cases", default=None)
-    return int(asked or os.environ.get("ORACLE_CASES") or DEFAULT_CASES)
+    cases = request.config.getoption("--oracle-cases", default=None)
+    return int(cases or os.environ.get("ORACLE_CASES") or DEFAULT_CASES)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

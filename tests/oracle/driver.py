@@ -53,7 +53,7 @@ class Oracle:
         for _ in lines:
             answer = self._jvm.stdout.readline()
             if not answer:
-                raise RuntimeError(f"the oracle's JVM ended: {self._said()}")
+                raise RuntimeError(f"the oracle's JVM ended: {self._error_output()}")
             answers.append(json.loads(answer))
         writer.join()
         return answers
@@ -68,7 +68,7 @@ class Oracle:
         except BrokenPipeError:
             return  # ask() notices the end of output and raises with Java's message
 
-    def _said(self) -> str:
+    def _error_output(self) -> str:
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")[-2000:]
 

@@ -196,7 +196,7 @@ def owns_beyond(case: Case) -> bool:
 
 
 def rounds(
-    groups: Groups, count: int, answers: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
+    groups: Groups, count: int, assign_batch: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
 ) -> int:
     """Run ``count`` cases, ``width`` sequences side by side, feeding answers back; return the number of cases.
 
@@ -206,11 +206,11 @@ def rounds(
     done = 0
     batch = [groups.fresh() for _ in range(min(width, count))]
     while done < count:
-        given = answers(batch)
+        results = assign_batch(batch)
         done += len(batch)
         following = [
             groups.fresh() if answer is None or groups.random.random() < 0.2 else groups.after(case, answer)
-            for case, answer in zip(batch, given, strict=True)
+            for case, answer in zip(batch, results, strict=True)
         ]
         batch = following[: count - done]
     return done

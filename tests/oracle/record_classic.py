@@ -26,12 +26,12 @@ def main() -> None:
 
             def record_batch(batch: list[Case], name: str = name, kept: list[str] = kept) -> list[Assignment | None]:
                 requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
-                given = [answer.get("assignment") for answer in oracle.ask(requests)]
-                for case, answer in zip(batch, given, strict=True):
+                assignments = [answer.get("assignment") for answer in oracle.ask(requests)]
+                for case, answer in zip(batch, assignments, strict=True):
                     line = json.dumps({"assignor": name, "case": case, "assignment": answer}, separators=(",", ":"))
                     if answer is not None and len(line) < LARGEST:
                         kept.append(line)
-                return given
+                return assignments
 
             rounds(Groups(SEED), 400, record_batch, width=40)
             lines += kept[:: max(1, len(kept) // CASES)][:CASES]

@@ -19,22 +19,22 @@ def main() -> None:
     """Write the results of the released classes."""
     rng = random.Random(SEED)
     keys = [b"", b"21", *(rng.randbytes(rng.randrange(40)) for _ in range(38))]
-    asked: list[dict[str, Any]] = [
+    requests: list[dict[str, Any]] = [
         {"family": "partitioner", "ask": "key", "key": base64.b64encode(k).decode(), "partitions": 50} for k in keys
     ]
     striped = [striped_case(rng) for _ in range(30)]
     with Oracle("current") as current:
-        _write(GOLDEN / "partitioner" / "oracle-4.3.1.jsonl", asked, current.ask(asked))
+        _write(GOLDEN / "partitioner" / "oracle-4.3.1.jsonl", requests, current.ask(requests))
         placed = current.ask(striped)
     admin = [admin_case(rng) for _ in range(30)]
     with Oracle("admin") as old:
         _write(GOLDEN / "placement" / "oracle.jsonl", admin + striped, old.ask(admin) + placed)
 
 
-def _write(path: Path, asked: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
+def _write(path: Path, requests: list[dict[str, Any]], responses: list[dict[str, Any]]) -> None:
     records = [
         {"request": request, "answer": {"error": True} if "error" in answer else answer}
-        for request, answer in zip(asked, answers, strict=True)
+        for request, answer in zip(requests, responses, strict=True)
     ]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 

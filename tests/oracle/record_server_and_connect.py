@@ -54,12 +54,12 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
     rows: list[dict[str, Any]] = []
 
     def record_batch(batch: list[Case]) -> list[Assignment | None]:
-        given = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in batch)
+        responses = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in batch)
         rows.extend(
             {"assignor": assignor, "case": case, "answer": answer["assignment"]}
-            for case, answer in zip(batch, given, strict=True)
+            for case, answer in zip(batch, responses, strict=True)
         )
-        return [answer["assignment"] for answer in given]
+        return [answer["assignment"] for answer in responses]
 
     rounds(ConsumerGroups(SEED, equal=equal), CASES, record_batch, width=8)
     return rows
@@ -70,22 +70,23 @@ def _zookeeper(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]
     cases = [
         case for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES) if not colliding(case, version)
     ]
-    given = jvm.ask({**case, "family": "zookeeper", "assignor": assignor} for case in cases)
+    responses = jvm.ask({**case, "family": "zookeeper", "assignor": assignor} for case in cases)
     return [
         {"assignor": assignor, "kafkaVersion": version, "case": case, "answer": answer.get("assignment")}
-        for case, answer in zip(cases, given, strict=True)
+        for case, answer in zip(cases, responses, strict=True)
     ]
 
 
 def _connect(jvm: Oracle) -> list[dict[str, Any]]:
     rng = random.Random(SEED)
-    lives = [leader_history(rng, rng.randint(3, 10)) for _ in range(CASES // 4)]
-    given = jvm.ask(
-        {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds} for one in lives
+    groups = [life(rng, rng.randint(3, 10)) for _ in range(CASES // 4)]
+    responses = jvm.ask(
+        {"family": "connect", "ask": "incremental", "maxDelay": group.max_delay_ms, "rounds": group.rounds}
+        for group in groups
     )
     return [
-        {"maxDelay": one.max_delay_ms, "rounds": one.rounds, "answers": record_batch}
-        for one, record_batch in zip(lives, given, strict=True)
+        {"maxDelay": group.max_delay_ms, "rounds": group.rounds, "answers": record_batch}
+        for group, record_batch in zip(groups, responses, strict=True)
     ]
 
 

@@ -54,17 +54,17 @@ def main() -> int:
         run.recorder.__exit__()
         run.traffic.__exit__()
         load["changes"] = len(run.traffic.acknowledged)
-        found = account(run)
-        grown = {name: one for name, one in slopes(run).items() if one.low > _FLAT and name not in _HEAPS}
-        found.wrong += run.wrong
-        found.wrong += [f"memory of {name} grows: {one} MB an hour" for name, one in grown.items()]
-        text = report(run, found, load)
+        result = account(run)
+        grown = {name: slope for name, slope in slopes(run).items() if slope.low > _FLAT and name not in _HEAPS}
+        result.wrong += run.wrong
+        result.wrong += [f"memory of {name} grows: {slope} MB an hour" for name, slope in grown.items()]
+        text = report(run, result, load)
         for part in (run.monitor.collect, run.monitor.stream, run.monitor.serve):
             part.check()
     show(text)
     if options.document:
         put("soak", text, TRUST)
-    return 1 if found.wrong else 0
+    return 1 if result.wrong else 0
 
 
 if __name__ == "__main__":

@@ -65,20 +65,20 @@ class Account:
         self.state = len(zlib.compress(packed, level=1))
         self.most_state += self.state
 
-    def same(self, where: str, found: set[Any], wanted: set[Any]) -> None:
+    def same(self, where: str, seen: set[Any], wanted: set[Any]) -> None:
         """Compare ids."""
-        for what, ids in (("missing", wanted - found), ("too many", found - wanted)):
+        for what, ids in (("missing", wanted - seen), ("too many", seen - wanted)):
             if ids:
                 self.wrong.append(f"{where}: {len(ids)} {what}, as {sorted(map(str, ids))[:3]}")
 
 
 def account(run: Soak) -> Account:
     """Wait for pending diffs, and compare ids."""
-    found = Account()
+    result = Account()
     run.say("waiting for the membership log")
-    found.replay(_whole_log(run, found))
-    wanted = {*found.diffs}
-    run.say(f"{len(wanted)} diffs follow from {found.events} events")
+    result.replay(_whole_log(run, result))
+    wanted = {*result.diffs}
+    run.say(f"{len(wanted)} diffs follow from {result.events} events")
 
     def arrived() -> bool:
         served = run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""]
@@ -87,29 +87,29 @@ def account(run: Soak) -> Account:
     try:
         eventually(arrived, timeout=PATIENCE, every=1)
     except AssertionError:
-        found.wrong.append("not every diff has arrived")
-    records = [one for one in read(run.monitor.servers, run.monitor.diffs) if one.error() is None]
+        result.wrong.append("not every diff has arrived")
+    records = [message for message in read(run.monitor.servers, run.monitor.diffs) if message.error() is None]
     written = [ce_attributes(record.headers()).get("id") for record in records]
-    found.rounds = int(run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""])
+    result.rounds = int(run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""])
     history = run.monitor.ids()
     last = run.crowd.end()
-    found.again, found.kept = len(written) - len({*written}), len(history)
-    found.same("topic", {*written}, wanted)
-    found.same("history", {*history} - wanted, set())
-    found.same("clients", {*last["all"]}, wanted)
+    result.again, result.kept = len(written) - len({*written}), len(history)
+    result.same("topic", {*written}, wanted)
+    result.same("history", {*history} - wanted, set())
+    result.same("clients", {*last["all"]}, wanted)
     checks = {
-        "a diff id twice in the log's replay": max(found.diffs.values()) - 1,
-        "rounds stored more or less than diffs": found.rounds - len(wanted),
+        "a diff id twice in the log's replay": max(result.diffs.values()) - 1,
+        "rounds stored more or less than diffs": result.rounds - len(wanted),
         "a round twice in the history": len(history) - len({*history}),
         "diffs missing at a client": len(wanted) - last["fewest"],
         "diffs twice at a client": last["twice"],
         "clients told that rounds are gone": last["resets"],
     }
-    found.wrong += [f"{what}: {number}" for what, number in checks.items() if number]
-    return found
+    result.wrong += [f"{what}: {number}" for what, number in checks.items() if number]
+    return result
 
 
-def _whole_log(run: Soak, found: Account) -> list[Event]:
+def _whole_log(run: Soak, account: Account) -> list[Event]:
     """Return the membership log once it has all confirmed changes, compared with another collector's."""
     servers, name = run.monitor.servers, run.monitor.membership
     confirmed = {*run.traffic.acknowledged}
@@ -123,11 +123,11 @@ def _whole_log(run: Soak, found: Account) -> list[Event]:
         eventually(whole, timeout=PATIENCE, every=5)
     except AssertionError:
         lacking = sorted(confirmed - generations(log))
-        found.wrong.append(f"{len(lacking)} confirmed generations not collected, as {lacking[:3]}")
+        account.wrong.append(f"{len(lacking)} confirmed generations not collected, as {lacking[:3]}")
     run.say("asking another collector")
     again = run.monitor.undisturbed_snapshots(PATIENCE)
-    seen = snapshots(servers, name)
-    found.same("views", {one.id for one in seen}, {one.id for one in again})
+    seen = views(servers, name)
+    account.same("views", {event.id for event in seen}, {event.id for event in again})
     if seen != again:
-        found.wrong.append("the membership log differs from what an undisturbed collector gives")
+        account.wrong.append("the membership log differs from what an undisturbed collector gives")
     return events(servers, name)

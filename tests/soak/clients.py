@@ -14,7 +14,7 @@ class Crowd(threading.Thread):
 
     def __init__(self, port: int, clients: int) -> None:
         super().__init__(daemon=True)
-        self.told: list[dict[str, Any]] = []
+        self.reports: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.soak.crowd", str(port), str(clients)],
             stdin=subprocess.PIPE,
@@ -25,11 +25,11 @@ class Crowd(threading.Thread):
     def run(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.told.append(json.loads(line))
+            self.reports.append(json.loads(line))
 
     @property
     def last(self) -> dict[str, Any]:
-        return self.told[-1] if self.told else {"fewest": 0, "newest": 0, "worst": 0.0, "twice": 0, "ids": 0}
+        return self.reports[-1] if self.reports else {"fewest": 0, "newest": 0, "worst": 0.0, "twice": 0, "ids": 0}
 
     def end(self) -> dict[str, Any]:
         """Return the final report with the ids."""

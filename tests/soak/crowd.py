@@ -31,8 +31,8 @@ class _Crowd:
     def _receiver_of(self, client: int) -> Any:
         had = self._had[client]
 
-        def take(one: bytes, sent: int, now: float) -> None:
-            number = self._numbers.setdefault(one, len(self._numbers))
+        def take(ce_id: bytes, sent: int, now: float) -> None:
+            number = self._numbers.setdefault(ce_id, len(self._numbers))
             if number >= len(had):
                 had.extend(bytes(number + 1000 - len(had)))
             if had[number]:

@@ -51,7 +51,7 @@ def slope(samples: Sequence[tuple[float, float]]) -> Slope:
     mean = fmean(value for _, value in samples) if samples else math.nan
     if len(points) < _LEAST_POINTS:
         return Slope(mean)
-    middle_x, middle_y = (fmean(one) for one in zip(*points, strict=True))
+    middle_x, middle_y = (fmean(column) for column in zip(*points, strict=True))
     spread = sum((x - middle_x) ** 2 for x, _ in points)
     rise = sum((x - middle_x) * (y - middle_y) for x, y in points) / spread
     rest = sum((y - middle_y - rise * (x - middle_x)) ** 2 for x, y in points)
@@ -63,9 +63,9 @@ def slope(samples: Sequence[tuple[float, float]]) -> Slope:
 def tree_bytes(folder: Path, pattern: str = "*") -> int:
     """Return the bytes of the files below a folder; a file that is deleted meanwhile counts 0."""
     total = 0
-    for one in folder.rglob(pattern):
+    for path in folder.rglob(pattern):
         try:
-            total += one.stat().st_size if one.is_file() else 0
+            total += path.stat().st_size if path.is_file() else 0
         except OSError:
             continue
     return total

@@ -26,7 +26,7 @@ _ANSWER_SECONDS = 20.0
 _AGAIN_SECONDS = 0.5
 _UNKNOWN_MEMBER = 25
 
-_SAID = subscription([TOPIC])
+_SUBSCRIPTION = subscription([TOPIC])
 _WHOLE = assignment({TOPIC: list(range(PARTITIONS))})
 _HALVES = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (0, 1)]
 
@@ -39,7 +39,7 @@ class _Group:
     resident: str = ""
     visitor: str = ""
     generation: int = 0
-    known: bool = False
+    has_assignment: bool = False
 
 
 @dataclass
@@ -121,7 +121,7 @@ class _Worker(threading.Thread):
             except (OSError, Refused) as error:
                 self._traffic.failures += 1
                 self._close()
-                group.known, group.visitor = False, ""
+                group.has_assignment, group.visitor = False, ""
                 if isinstance(error, Refused) and error.code == _UNKNOWN_MEMBER:
                     group.resident = ""
                 self._traffic.ending.wait(_AGAIN_SECONDS)
@@ -132,7 +132,7 @@ class _Worker(threading.Thread):
         if self._connections is None:
             self._connections = self._connect(), self._connect()
         first, second = self._connections
-        if group.known and not group.visitor:
+        if group.has_assignment and not group.visitor:
             self._visitor_joins(group, first, second)
             return
         if group.visitor:
@@ -169,12 +169,12 @@ class _Worker(threading.Thread):
 
     def _assign(self, leader: RawConnection, group: _Group, assignments: dict[str, bytes]) -> None:
         leader.sync(group.name, group.generation, group.resident, assignments)
-        group.known = True
+        group.has_assignment = True
         self._traffic.acknowledged.append((group.name, group.generation))
 
     def _join(self, connection: RawConnection, group: _Group, member_id: str) -> None:
         connection.send_join(
-            group.name, member_id, _SAID, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=_REBALANCE_MS
+            group.name, member_id, _SUBSCRIPTION, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=_REBALANCE_MS
         )
 
     def _connect(self) -> RawConnection:

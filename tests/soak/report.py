@@ -11,7 +11,7 @@ from tests.soak.figures import Slope, slope
 from tests.soak.run import KEEP_MIB, REST, Soak
 
 
-def report(run: Soak, found: Account, load: dict[str, float]) -> str:
+def report(run: Soak, account: Account, load: dict[str, float]) -> str:
     """Return the tables."""
     options = run.options
     lines = [
@@ -25,15 +25,15 @@ def report(run: Soak, found: Account, load: dict[str, float]) -> str:
             ["by id", "number"],
             [
                 ["membership changes that the coordinator confirmed", str(int(load["changes"]))],
-                ["events in the membership log", str(found.events)],
-                ["diffs that follow from it", str(len(found.diffs))],
-                ["records that the topic holds twice, with the same id", str(found.again)],
-                ["rounds that `serve` stored", str(found.rounds)],
-                [f"of these in the history at the end (`--keep-mib {KEEP_MIB}`)", str(found.kept)],
-                ["checks that failed", str(len(found.wrong))],
+                ["events in the membership log", str(account.events)],
+                ["diffs that follow from it", str(len(account.diffs))],
+                ["records that the topic holds twice, with the same id", str(account.again)],
+                ["rounds that `serve` stored", str(account.rounds)],
+                [f"of these in the history at the end (`--keep-mib {KEEP_MIB}`)", str(account.kept)],
+                ["checks that failed", str(len(account.wrong))],
             ],
         ),
-        *(["Not as promised:\n" + "\n".join(f"- {one}" for one in found.wrong)] if found.wrong else []),
+        *(["Not as promised:\n" + "\n".join(f"- {fault}" for fault in account.wrong)] if account.wrong else []),
         "Seconds from the end of the fault (of a kill: from the new start):",
         table(
             ["fault", "a new diff at the clients", "as fast as before"],
@@ -45,7 +45,7 @@ def report(run: Soak, found: Account, load: dict[str, float]) -> str:
         ),
         table(
             ["process", "MB", "MB an hour, 95 % interval"],
-            [[name, f"{one.mean:.0f}", str(one)] for name, one in slopes(run).items()],
+            [[name, f"{slope.mean:.0f}", str(slope)] for name, slope in slopes(run).items()],
         ),
         "Bytes on disk, MB, and their growth over the same time:",
         table(
@@ -55,19 +55,19 @@ def report(run: Soak, found: Account, load: dict[str, float]) -> str:
                 for name in ("checkpoint", "history")
             ],
         ),
-        _bound(run, found),
+        _bound(run, account),
     ]
     return "\n\n".join(lines)
 
 
-def _bound(run: Soak, found: Account) -> str:
+def _bound(run: Soak, account: Account) -> str:
     """Return the checkpoint's bound: the bytes that its groups remember."""
     at_the_end = run.recorder.samples["checkpoint"][-1][1]
     return (
-        f"The state of all groups takes {found.state / 2**20:.1f} MB at the end, compressed, "
-        f"{found.state / found.groups:.0f} bytes a group. With the same members it takes at most "
-        f"{found.most_state / 2**20:.1f} MB, once each group remembers {REMEMBERED} events, and the checkpoint "
-        f"about {at_the_end * found.most_state / found.state:.0f} MB: as many files, larger in proportion."
+        f"The state of all groups takes {account.state / 2**20:.1f} MB at the end, compressed, "
+        f"{account.state / account.groups:.0f} bytes a group. With the same members it takes at most "
+        f"{account.most_state / 2**20:.1f} MB, once each group remembers {REMEMBERED} events, and the checkpoint "
+        f"about {at_the_end * account.most_state / account.state:.0f} MB: as many files, larger in proportion."
     )
 
 

@@ -45,7 +45,7 @@ class Recovery:
     usual: float | None = None
 
     def __str__(self) -> str:
-        return " and ".join("?" if one is None else f"{one:.0f} s" for one in (self.new, self.usual))
+        return " and ".join("?" if seconds is None else f"{seconds:.0f} s" for seconds in (self.new, self.usual))
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Soak:
             if name == "disk" and self.disk is None:
                 continue
             self.until(share)
-            usual = max(3 * statistics.median(one["worst"] for one in self.crowd.told[-30:]), 5000.0)
+            usual = max(3 * statistics.median(report["worst"] for report in self.crowd.reports[-30:]), 5000.0)
             fault, act = faults[name]
             self.say(fault)
             act()

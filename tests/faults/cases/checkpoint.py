@@ -52,7 +52,7 @@ def _shown(kind: str) -> str:
 
 @contextmanager
 def files(
-    site: Site, fault: str, spoil: Callable[[Path], object], told: Mapping[str, LoggedReport]
+    site: Site, fault: str, spoil: Callable[[Path], object], reports: Mapping[str, LoggedReport]
 ) -> Iterator[list[Report]]:
     """Damage one file after the other while the job is stopped; each time the folder is restored from a copy."""
     site.end("stream")
@@ -60,8 +60,10 @@ def files(
     shutil.copytree(site.checkpoint, kept)
     seen: list[Report] = []
     try:
-        for kind, said in told.items():
-            builder = site.ends("stream", str(site.checkpoint), said.words, within=SPARK_SECONDS, status=said.status)
+        for kind, report in reports.items():
+            builder = site.ends(
+                "stream", str(site.checkpoint), report.words, within=SPARK_SECONDS, status=report.status
+            )
             spoil(_newest(site.checkpoint, kind))
             site.begin("stream")
             seen.append(site.seen(builder, f"{fault}: `{_shown(kind)}`"))
@@ -94,9 +96,9 @@ def recreatable_files_lost(site: Site) -> Iterator[list[Report]]:
 @contextmanager
 def folder_lost_while_running(site: Site) -> Iterator[list[Report]]:
     """Delete the whole folder while the job runs."""
-    told = site.ends("stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS)
+    report = site.ends("stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS)
     shutil.rmtree(site.checkpoint, ignore_errors=True)  # the job may write meanwhile
-    yield [told]
+    yield [report]
     shutil.rmtree(site.checkpoint, ignore_errors=True)  # as the message advises: remove it, and read everything again
     site.begin("stream")
 
@@ -114,11 +116,11 @@ def folder_lost_while_stopped(site: Site) -> Iterator[list[Report]]:
 def all_damaged(site: Site) -> Iterator[list[Report]]:
     """Damage every file while the job is stopped, then move the folder away, as the message advises."""
     site.end("stream")
-    told = site.ends("stream", str(site.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS)
+    report = site.ends("stream", str(site.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS)
     for file in site.checkpoint.rglob("*"):
         if file.is_file():
             flip_bits(file)
     site.begin("stream")
-    yield [told]
+    yield [report]
     shutil.rmtree(site.checkpoint)
     site.begin("stream")

@@ -26,12 +26,12 @@ def clock_a_day_ahead(site: Site, name: str) -> Iterator[list[Report]]:
     host = site.host(name)
     host.set_clock(_DAY)
     if name == "collect":
-        told = site.log_says(name, "is this host's clock right", within=30.0)
+        report = site.log_contains(name, "is this host's clock right", within=30.0)
     else:
-        told = site.ends(name, "is this host's clock right", within=SPARK_SECONDS)
+        report = site.ends(name, "is this host's clock right", within=SPARK_SECONDS)
     try:
         site.change()
-        yield [told]
+        yield [report]
     finally:
         host.set_clock(0)
     if name == "stream":

@@ -49,20 +49,20 @@ def disk(site: Site, name: str, spoil: DamageDisk, words: str) -> Iterator[list[
     """Break the disk of a component that ends with a message when it can't write."""
     within = SPARK_SECONDS if name == "stream" else 15.0
     place = site.checkpoint if name == "stream" else site.history
-    told = site.ends(name, str(place), words, within=within)
+    report = site.ends(name, str(place), words, within=within)
     with spoil(_disk(site, name)):
         site.change()
-        yield [told]
+        yield [report]
     site.begin(name)
 
 
 @contextmanager
 def broker_disk(site: Site, spoil: DamageDisk) -> Iterator[list[Report]]:
     """Break Kafka's disk; Kafka ends when it can't write, so the report is that the broker is unavailable."""
-    told = site.silence()
+    report = site.silence()
     with spoil(_disk(site, "broker")):
         _write_until_broker_fails(site)
-        yield told
+        yield report
         site.broker.kill()
     site.begin("broker")
 
@@ -89,9 +89,9 @@ def slow(site: Site, name: str) -> Iterator[list[Report]]:
 @contextmanager
 def history_lost(site: Site) -> Iterator[list[Report]]:
     """Delete the history while it is in use."""
-    told = site.ends("serve", str(site.history), "was removed or replaced while in use")
+    report = site.ends("serve", str(site.history), "was removed or replaced while in use")
     site.history.unlink()
-    yield [told]
+    yield [report]
     site.begin("serve")
 
 
@@ -99,10 +99,10 @@ def history_lost(site: Site) -> Iterator[list[Report]]:
 def history_damaged(site: Site) -> Iterator[list[Report]]:
     """Overwrite the history while it is not in use; the remedy is the one in the message."""
     site.end("serve")
-    told = site.ends("serve", str(site.history), "is damaged", "remove it to build it again")
+    report = site.ends("serve", str(site.history), "is damaged", "remove it to build it again")
     site.history.write_bytes(site.history.read_bytes()[:100] + os.urandom(site.history.stat().st_size - 100))
     site.serve.start(wait=False)
-    yield [told]
+    yield [report]
     site.history.unlink()
     site.begin("serve")
 
@@ -113,7 +113,7 @@ def no_files_to_lose(site: Site) -> Iterator[list[Report]]:
     log = site.collect.log
     descriptors = Path(f"/proc/{site.collect.pid}/fd").iterdir()
     written = {descriptor.readlink() for descriptor in descriptors if _is_written(descriptor)}
-    assert {one for one in written if one.is_file()} <= {log}
+    assert {path for path in written if path.is_file()} <= {log}
     yield [site.nothing("collect", "it keeps no file")]
 
 
@@ -148,17 +148,17 @@ def _damage_topic_files(site: Site, topic: str, spoil: Callable[[Path], object])
 def diffs_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
     """Lose the records of the file from the topic."""
     site.written |= {*site.topic_ids()}
-    told = site.log_says("serve", "ends at", "before", "read again", within=40.0)
+    report = site.log_contains("serve", "ends at", "before", "read again", within=40.0)
     _damage_topic_files(site, site.diffs, spoil)
     site.change()
-    yield [told]
+    yield [report]
 
 
 @contextmanager
 def membership_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
     """Lose records that `stream` had already read, then start it with an option that the message names."""
     site.past.append(site.log())
-    told = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)
+    report = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)
     _damage_topic_files(site, site.membership, spoil)
-    yield [told]
+    yield [report]
     site.begin_with_options("stream", "--on-data-loss", "restart")

@@ -42,9 +42,9 @@ def _disks_and_files() -> Iterable[Case]:
 
 
 def _checkpoint() -> Iterable[Case]:
-    lost = partial(checkpoint.files, fault="lost file", spoil=_LOST, told=checkpoint.LOST)
+    lost = partial(checkpoint.files, fault="lost file", spoil=_LOST, reports=checkpoint.LOST)
     yield Case("stream", "lost files", lost)
-    damaged = partial(checkpoint.files, fault="damaged file", spoil=_GARBLED, told=checkpoint.DAMAGED)
+    damaged = partial(checkpoint.files, fault="damaged file", spoil=_GARBLED, reports=checkpoint.DAMAGED)
     yield Case("stream", "damaged files", damaged)
     yield Case("stream", "lost files that Spark makes again", checkpoint.recreatable_files_lost)
     yield Case("stream", "checkpoint lost at work", checkpoint.folder_lost_while_running)

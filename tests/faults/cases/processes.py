@@ -22,10 +22,10 @@ def killed(site: Site, name: str) -> Iterator[list[Report]]:
 @contextmanager
 def jvm_killed(site: Site) -> Iterator[list[Report]]:
     """Send SIGKILL to Spark's JVM alone."""
-    told = site.ends("stream", "Spark's JVM is gone", within=SPARK_SECONDS)
+    report = site.ends("stream", "Spark's JVM is gone", within=SPARK_SECONDS)
     for pid in processes_of(site.stream.pid)["jvm"]:
         os.kill(pid, signal.SIGKILL)
-    yield [told]
+    yield [report]
     site.begin("stream")
 
 
@@ -33,11 +33,11 @@ def jvm_killed(site: Site) -> Iterator[list[Report]]:
 def stopped(site: Site, name: str) -> Iterator[list[Report]]:
     """Send SIGSTOP to all its processes until the stop is reported."""
     pids = site.pids(name)
-    told = site.silence() if name == "broker" else [site.metrics_unavailable(name)]
+    reports = site.silence() if name == "broker" else [site.metrics_unavailable(name)]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
-        yield told
+        yield reports
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
@@ -46,9 +46,9 @@ def stopped(site: Site, name: str) -> Iterator[list[Report]]:
 @contextmanager
 def broker_killed(site: Site) -> Iterator[list[Report]]:
     """Send SIGKILL to the broker, which stays down until that is reported."""
-    told = site.silence()
+    report = site.silence()
     site.broker.kill()
-    yield told
+    yield report
     site.begin("broker")
 
 

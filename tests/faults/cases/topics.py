@@ -29,12 +29,12 @@ def diffs_deleted(site: Site) -> Iterator[list[Report]]:
     site.broker.restart()
     site.settle()
     site.written |= {*site.topic_ids()}
-    told = [
+    reports = [
         site.ends("stream", f"topic {site.diffs} was deleted", within=_GONE_SECONDS),
         site.server_reports("topic-missing"),
     ]
     _delete(site, site.diffs)
-    yield told
+    yield reports
     site.begin("stream")
 
 
@@ -42,13 +42,13 @@ def diffs_deleted(site: Site) -> Iterator[list[Report]]:
 def diffs_made_again(site: Site) -> Iterator[list[Report]]:
     """Create the topic again at once, with the command for topics."""
     site.written |= {*site.topic_ids()}
-    told = [
+    reports = [
         site.ends("stream", f"topic {site.diffs} was deleted", within=_GONE_SECONDS),
-        site.log_says("serve", f"topic {site.diffs} was deleted", "read from its beginning"),
+        site.log_contains("serve", f"topic {site.diffs} was deleted", "read from its beginning"),
     ]
     _delete(site, site.diffs)
     ensure_topics(site.serve.settings)
-    yield told
+    yield reports
     site.begin("stream")
 
 
@@ -56,12 +56,12 @@ def diffs_made_again(site: Site) -> Iterator[list[Report]]:
 def membership_deleted(site: Site) -> Iterator[list[Report]]:
     """Change groups meanwhile; then create the topic again, and start `stream` with the option in the message."""
     site.past.append(site.log())
-    told = [
+    reports = [
         site.ends("stream", f"topic {site.membership} was deleted", within=_GONE_SECONDS),
-        site.log_says("collect", f"no topic {site.membership}: waiting", within=60.0),
+        site.log_contains("collect", f"no topic {site.membership}: waiting", within=60.0),
     ]
     _delete(site, site.membership)
     site.change()
-    yield told
+    yield reports
     ensure_topics(site.serve.settings)
     site.begin_with_options("stream", "--on-data-loss", "restart")

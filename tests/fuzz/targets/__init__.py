@@ -13,11 +13,11 @@ NAMES = {
     **dict.fromkeys(("http", "http-bytes"), "http"),
     **dict.fromkeys(("membership", "diffs", "assignments", "dead-letters"), "topics"),
     **dict.fromkeys(("state", "checkpoint", "history-file", "history-rows", "settings"), "files"),
-    **dict.fromkeys(("assign", "check", "partition", "place", "scenario"), "answers"),
+    **dict.fromkeys(("assign", "check", "partition", "place", "scenario"), "json_lines"),
 }
 
 
 def get(name: str) -> Target:
     """Return the target of this name; its module is imported only now, where coverage starts."""
-    found: dict[str, Target] = {target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
-    return found[name]
+    targets: dict[str, Target] = {target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
+    return targets[name]

@@ -40,26 +40,26 @@ assignments = st.builds(offsets_topic.assignment, _shares)
 
 def _embedded(case: Case) -> None:
     """Return the embedded bytes of a member's subscription and assignment."""
-    said, given = ((part or b"") for part in [*case, None, None][:2])
-    _consumer(said, given)
-    _connect(said, given)
-    _streams(said, given)
+    subscription, assignment = ((part or b"") for part in [*case, None, None][:2])
+    _consumer(subscription, assignment)
+    _connect(subscription, assignment)
+    _streams(subscription, assignment)
 
 
-def _consumer(subscription: bytes, given: bytes) -> None:
+def _consumer(subscription: bytes, assignment: bytes) -> None:
     """Assert that embedded bytes are rejected, or read as kafka-python reads them."""
     for protocol in ("range", "sticky", None):
         try:
-            said = read_subscription(subscription, protocol)
+            decoded = read_subscription(subscription, protocol)
         except MalformedRecord:
             continue
         again = offsets_topic.subscription(
-            list(said.topics), said.owned, generation=said.owned_generation, rack=said.rack_id
+            list(decoded.topics), decoded.owned, generation=decoded.owned_generation, rack=decoded.rack_id
         )
-        assert read_subscription(again, None) == said
-        assert _topics_by_kafka_python(subscription) in (None, said.topics)
+        assert read_subscription(again, None) == decoded
+        assert _topics_by_kafka_python(subscription) in (None, decoded.topics)
     try:
-        assigned, _ = read_assignment(given)
+        assigned, _ = read_assignment(assignment)
     except MalformedRecord:
         return
     assert read_assignment(offsets_topic.assignment(assigned))[0] == assigned
@@ -74,11 +74,11 @@ def _topics_by_kafka_python(subscription: bytes) -> tuple[str, ...] | None:
 
 
 def _consumer_seeds() -> Iterator[Case]:
-    given = offsets_topic.assignment({"t": [0, 1], "u": [3]})
+    assignment = offsets_topic.assignment({"t": [0, 1], "u": [3]})
     for rack in (None, "r1"):
-        yield [offsets_topic.subscription(["t", "u"], {"t": [0]}, generation=4, rack=rack), given]
+        yield [offsets_topic.subscription(["t", "u"], {"t": [0]}, generation=4, rack=rack), assignment]
     user_data = pack(">i", 1) + offsets_topic.string("t") + pack(">iii", 1, 0, 7)
-    yield [offsets_topic.subscription(["t"], {}, user_data=user_data), given]
+    yield [offsets_topic.subscription(["t"], {}, user_data=user_data), assignment]
 
 
 def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
@@ -87,17 +87,17 @@ def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
     for row in offsets_topic.captured_kind(kind):
         if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):
             continue
-        found = generation.read(row.value)
-        for member in found["members"]:
-            yield found["protocol"], member["subscription"], member["assignment"]
+        decoded = generation.read(row.value)
+        for member in decoded["members"]:
+            yield decoded["protocol"], member["subscription"], member["assignment"]
 
 
-def _connect(said: bytes, given: bytes) -> None:
+def _connect(subscription: bytes, worker_assignment: bytes) -> None:
     """Assert that a worker's bytes are rejected, or unchanged after reading and writing."""
     for protocol, version in connect.LAYOUTS.items():
         try:
-            worker = connect.read_worker(said, protocol)
-            assignment = connect.read_assignment(given, protocol)
+            worker = connect.read_worker(subscription, protocol)
+            assignment = connect.read_assignment(worker_assignment, protocol)
         except MalformedRecord:
             continue
         if version:
@@ -112,26 +112,26 @@ def _connect(said: bytes, given: bytes) -> None:
 
 
 def _connect_seeds() -> Iterator[Case]:
-    for _, said, given in _members("connect"):
-        yield [said, given]
+    for _, subscription, assignment in _members("connect"):
+        yield [subscription, assignment]
     yield [offsets_topic.worker(None), offsets_topic.work({"a": [-1, 0, 1], "b": [0]}, {"a": [2]}, 60_000)]
     yield [offsets_topic.worker({"a": [2, 3], "b": [-1]}), offsets_topic.work({"b": [0]}, {"a": [2]})]
 
 
-def _streams(said: bytes, given: bytes) -> None:
+def _streams(subscription: bytes, assignment: bytes) -> None:
     """Assert that bytes of Streams are rejected, ignored, or unchanged after reading and writing."""
-    instance = _read(streams_data.read_instance, said)
+    instance = _read(streams_data.read_instance, subscription)
     if instance is not None:
         endpoint = (instance.endpoint or "").encode()
         again = pack(">ii", 11, 11) + UUID(instance.process_id).bytes + sized(endpoint)
         assert streams_data.read_instance(again) == instance
-    found = _read(streams_data.read_assigned_tasks, given)
-    if found is None:
+    assigned_tasks = _read(streams_data.read_assigned_tasks, assignment)
+    if assigned_tasks is None:
         return
-    tasks = [_task(name, number) for name, numbers in found.standby.items() for number in numbers]
-    at = MAX_TIMESTAMP + 1 if found.next_rebalance_ms is UNSET else found.next_rebalance_ms
+    tasks = [_task(name, number) for name, numbers in assigned_tasks.standby.items() for number in numbers]
+    at = MAX_TIMESTAMP + 1 if assigned_tasks.next_rebalance_ms is UNSET else assigned_tasks.next_rebalance_ms
     again = pack(">iiii", 11, 11, 0, len(tasks)) + b"".join(tasks) + pack(">iiiiq", 0, 0, 0, 0, at)
-    assert streams_data.read_assigned_tasks(again) == found
+    assert streams_data.read_assigned_tasks(again) == assigned_tasks
 
 
 def _read(read: Callable[[bytes], T | None], data: bytes) -> T | None:
@@ -149,9 +149,9 @@ def _task(name: str, number: int) -> bytes:
 
 
 def _streams_seeds() -> Iterator[Case]:
-    for protocol, said, given in _members("streams-classic"):
-        user_data = read_subscription(said, protocol).user_data
-        yield [user_data, read_assignment(given)[1]]
+    for protocol, subscription, assignment in _members("streams-classic"):
+        user_data = read_subscription(subscription, protocol).user_data
+        yield [user_data, read_assignment(assignment)[1]]
     process, tasks = bytes(range(16)), pack(">iii", 1, 0, 3)
     standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
     yield [pack(">i", 1) + process + tasks + pack(">i", 0), pack(">i", 1) + tasks + standby]

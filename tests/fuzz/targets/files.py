@@ -97,8 +97,8 @@ def _blob_seeds() -> Iterator[Case]:
 
 
 def _state(state: GroupState) -> Case:
-    heard = {"c1": LastHeartbeat(1, 2_000, 1_000)}
-    groups = {"g": msgspec.Raw(msgspec.msgpack.encode((state, heard, 0)))}
+    heartbeats = {"c1": LastHeartbeat(1, 2_000, 1_000)}
+    groups = {"g": msgspec.Raw(msgspec.msgpack.encode((state, heartbeats, 0)))}
     return [MAGIC + bytes([VERSION]) + msgspec.msgpack.encode((groups, {"g": 2_000}))]
 
 
@@ -273,8 +273,8 @@ def _history_row_seeds() -> Iterator[Case]:
     path, _ = _real_history()
     with closing(sqlite3.connect(path)) as connection:
         summary, assignment = connection.execute("SELECT summary, assignment FROM groups WHERE id = 1").fetchone()
-        one = connection.execute("SELECT summary, body FROM rounds WHERE seq = 4").fetchone()
-    whole = [b"abcd1234", b"0", b"c", summary, assignment, b"orders", one[0], zlib.decompress(one[1]), one[1], b"9"]
+        row = connection.execute("SELECT summary, body FROM rounds WHERE seq = 4").fetchone()
+    whole = [b"abcd1234", b"0", b"c", summary, assignment, b"orders", row[0], zlib.decompress(row[1]), row[1], b"9"]
     yield [None] * len(_STORED)
     for at, value in enumerate(whole):
         yield [*[None] * at, value, *[None] * (len(_STORED) - at - 1)]
@@ -293,18 +293,18 @@ def _settings(case: Case) -> None:
     config = _folder() / "settings.toml"
     toml, *variables = (case + [None] * 4)[:4]
     config.write_bytes(toml or b"")
-    given = {
+    set_variables = {
         name: os.fsdecode(value)
         for name, value in zip(_VARIABLES, variables, strict=True)
         if value is not None and b"\0" not in value and len(value) < 100_000
     }
-    with mock.patch.dict(os.environ, given):
+    with mock.patch.dict(os.environ, set_variables):
         try:
-            found = load(config)
+            settings = load(config)
         except MonitorError as error:
             assert_one_line(error)
             return
-    shown = "\n".join(as_toml(found))
+    shown = "\n".join(as_toml(settings))
     if "***" in shown:
         return  # a password is masked
     config.write_text(shown)

@@ -50,14 +50,14 @@ _HEADERS = (
 
 
 def _rounds() -> list[TopicRecord]:
-    found: list[TopicRecord] = []
+    stored: list[TopicRecord] = []
     for number, name in enumerate(("orders", "a/b", "é\n", "%2F")):
         group = Group(name, {"t0": 6, "t1": 2}, number)
-        found += records(group.diffs(6), start=len(found))
+        stored += records(group.diffs(6), start=len(stored))
         latest = encode(group.latest())
-        found.append(TopicRecord(ASSIGNMENTS, 0, number, name.encode(), latest, None))
-    found += records(Group("team/checkout", {"t0": 6}, 9).diffs(2), start=len(found))
-    return [*found, *stories(checkout()), story(incident("orders")), story(incident("é\n"), offset=1)]
+        stored.append(TopicRecord(ASSIGNMENTS, 0, number, name.encode(), latest, None))
+    stored += records(Group("team/checkout", {"t0": 6}, 9).diffs(2), start=len(stored))
+    return [*stored, *stories(checkout()), story(incident("orders")), story(incident("é\n"), offset=1)]
 
 
 @cache
@@ -132,10 +132,10 @@ def _check_answer(scope: dict[str, Any], sent: list[dict[str, Any]]) -> None:
     if start["status"] >= 400 and scope["path"] != "/ready":
         assert headers["content-type"] == "application/problem+json", sent
     if "json" in headers.get("content-type", "") and "content-encoding" not in headers and body:
-        told = json.loads(body)
+        document = json.loads(body)
         if start["status"] >= 400 and scope["path"] != "/ready":
-            assert told["status"] == start["status"]
-            assert told["detail"]
+            assert document["status"] == start["status"]
+            assert document["detail"]
 
 
 def _asgi_seeds() -> Iterator[Case]:
@@ -161,10 +161,10 @@ class _LoggedErrors(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.heard: list[str] = []
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(self.format(record))
+        self.messages.append(self.format(record))
 
 
 @cache
@@ -210,7 +210,7 @@ def _bytes(case: Case) -> None:
     assert not answer or answer.startswith(b"HTTP/1.1 "), answer[:100]
     if answer:
         assert int(answer[9:12]) < 500, answer[:300]
-    assert not complaints.heard, complaints.heard.pop()
+    assert not complaints.messages, complaints.messages.pop()
 
 
 def _taken(client: socket.socket) -> bytes:
@@ -229,12 +229,12 @@ def _taken(client: socket.socket) -> bytes:
 def _byte_seeds() -> Iterator[Case]:
     for path in _PATHS:
         yield [b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()]
-    one = b"GET /api/v1/groups HTTP/1.1\r\nHost: localhost\r\n"
-    yield [one, b"Connection: close\r\n\r\n"]
-    yield [one + b"\r\n" + one + b"Last-Event-ID: x.1\r\n\r\n"]
-    yield [one + b"Content-Length: 5\r\n\r\nhello", one + b"\r\n"]
-    yield [one + b"Transfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n"]
-    yield [one + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n"]
+    head = b"GET /api/v1/groups HTTP/1.1\r\nHost: localhost\r\n"
+    yield [head, b"Connection: close\r\n\r\n"]
+    yield [head + b"\r\n" + head + b"Last-Event-ID: x.1\r\n\r\n"]
+    yield [head + b"Content-Length: 5\r\n\r\nhello", head + b"\r\n"]
+    yield [head + b"Transfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n"]
+    yield [head + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n"]
     yield [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
 
 

@@ -30,17 +30,17 @@ def _numbers(numbers: list[int]) -> bytes:
 def _shares(name: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     """Return a strategy for an array of structs, each a name and its partitions."""
     share = _joined(name, st.lists(_partition, max_size=4).map(_numbers), st.just(b"\0"))
-    return st.lists(share, max_size=3).map(lambda found: elements(*found))
+    return st.lists(share, max_size=3).map(lambda parts: elements(*parts))
 
 
 _number = _int32.map(lambda number: pack(">i", number))
-_texts = st.lists(_name.map(compact), max_size=3).map(lambda found: elements(*found))
+_texts = st.lists(_name.map(compact), max_size=3).map(lambda parts: elements(*parts))
 _by_topic = _shares(st.sampled_from([b"A" * 16, b"B" * 16, bytes(16)]))
 _tasks = _shares(_name.map(compact))
 _progress = _joined(_number, _number, st.integers(-1, 4).map(lambda state: pack(">b", state)))
 _client = _joined(_name.map(compact), _name.map(compact))
 _topic_info = _joined(_name.map(compact), _number, st.just(pack(">h", 1) + elements() + b"\0"))
-_topic_infos = st.lists(_topic_info, max_size=2).map(lambda found: elements(*found))
+_topic_infos = st.lists(_topic_info, max_size=2).map(lambda parts: elements(*parts))
 _subtopology = _joined(
     *(_name.map(compact), _texts, _texts, _topic_infos, _texts, _topic_infos), st.just(elements() + b"\0")
 )
@@ -71,7 +71,7 @@ _VALUES: dict[str, dict[int, st.SearchStrategy[bytes]]] = {
         20: _number,
         21: _joined(_tasks, _tasks, _tasks),
         22: _joined(_progress, _tasks, _tasks, _tasks, _tasks),
-        23: _joined(_number, st.lists(_subtopology, max_size=2).map(lambda found: elements(*found))),
+        23: _joined(_number, st.lists(_subtopology, max_size=2).map(lambda parts: elements(*parts))),
     },
 }
 _KEYED = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}

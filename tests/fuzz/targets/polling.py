@@ -86,26 +86,26 @@ _described = msgspec.json.Decoder(_GroupDescription)
 
 def _polling(case: Case) -> None:
     """Assert that an answer gives at most one event, which the stream accepts and another collector resumes from."""
-    known, bucket, ids = UNKNOWN, Bucket(), set[str]()
+    polled, bucket, ids = UNKNOWN, Bucket(), set[str]()
     for number, part in enumerate(case):
         try:
-            found = answer(_described.decode(part or b"").partition_as_in_the_client())
+            description = answer(_described.decode(part or b"").partition_as_in_the_client())
         except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the answer is unusable
             continue
         now = 1_700_000_000_000 + 1_000 * number
         if number % 3 == 2:  # the list contained its state before
-            is_news(known, found.state)
-            known = in_flux(known, found.state, now)
-        before = known.number
-        known, event = poll(known, found, now, _SOURCE)
+            is_news(polled, description.state)
+            polled = in_flux(polled, description.state, now)
+        before = polled.number
+        polled, event = poll(polled, description, now, _SOURCE)
         if event is None:
             continue
         assert event.id not in ids
         ids.add(event.id)
-        assert known is UNKNOWN or known.number >= before
+        assert polled is UNKNOWN or polled.number >= before
         _taken(bucket, number, event)
         again = resumed(event)
-        assert (again.view, again.id, again.number) == (known.view, known.id, known.number)
+        assert (again.view, again.id, again.number) == (polled.view, polled.id, polled.number)
 
 
 def _taken(bucket: Bucket, offset: int, event: Event) -> None:
@@ -161,27 +161,27 @@ def _replay(case: Case) -> None:
     with _cluster(case) as kafka:
         published, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
         assert read_published(SETTINGS, "/s").counts == published.counts
-        for group_id, known in groups.items():
-            _can_continue(group_id, known)
+        for group_id, polled in groups.items():
+            _can_continue(group_id, polled)
         for line in differences(SETTINGS):
             assert printable(line)
-        said = list(replayed_diffs(SETTINGS))
+        diffs = list(replayed_diffs(SETTINGS))
         for log in kafka.topics[SETTINGS.topics.diffs].logs:
             log.entries.clear()
-        for record in said:
+        for record in diffs:
             headers = [("ce_id", record.id.encode()), ("ce_type", b"rebalance.diff")]
             key = record.diff.group_id.encode()
             kafka.append(SETTINGS.topics.diffs, record.value, key=key, headers=headers)
         assert list(differences(SETTINGS)) == []
 
 
-def _can_continue(group_id: str, known: PolledGroup) -> None:
+def _can_continue(group_id: str, polled: PolledGroup) -> None:
     """Assert that the next change of the group can be published."""
-    assert known.view is None or known.view.group_id == group_id
+    assert polled.view is None or polled.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
         described = _GroupDescription("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
-        found = replace(answer(described.partition_as_in_the_client()), group_id=group_id)
-        event = poll(known, found, 1_700_000_000_000, _SOURCE)[1]
+        description = replace(answer(described.partition_as_in_the_client()), group_id=group_id)
+        event = poll(polled, description, 1_700_000_000_000, _SOURCE)[1]
         if event is not None:
             key, value, headers = codec.encode_event(event)
             assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event

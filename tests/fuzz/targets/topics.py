@@ -86,9 +86,9 @@ def check_written(write: Write) -> None:
 
 
 def _membership_records(case: Case) -> Iterator[Record]:
-    for offset, (key, value, *attributes, other) in enumerate(zip(*[iter(case)] * 6, strict=False)):
+    for offset, (key, value, *attributes, header) in enumerate(zip(*[iter(case)] * 6, strict=False)):
         headers = list(zip(codec.HEADER_NAMES[1:4], attributes, strict=True))
-        yield Record.of(0, offset, key, value, headers if other is None else [*headers, ("other", other)])
+        yield Record.of(0, offset, key, value, headers if header is None else [*headers, ("other", header)])
 
 
 def _check_event(record: Record) -> None:
@@ -119,12 +119,12 @@ def _membership(case: Case) -> None:
 def _membership_seeds() -> Iterator[Case]:
     for sort in SORTS:
         log = list(recorded(sort, 300))
-        groups = itertools.groupby(sorted(log, key=lambda one: one.key or b""), lambda one: one.key)
+        groups = itertools.groupby(sorted(log, key=lambda record: record.key or b""), lambda record: record.key)
         for _, group in groups:
             yield [
                 part
-                for one in itertools.islice(group, 8)
-                for part in (one.key, one.value, one.type, one.id, one.source, None)
+                for record in itertools.islice(group, 8)
+                for part in (record.key, record.value, record.type, record.id, record.source, None)
             ]
 
 
@@ -141,8 +141,8 @@ membership_shape = st.lists(
     lambda made: [
         # One group, every record with its own id.
         part
-        for number, one in enumerate(made)
-        for part in (b"g", _named(one[1] or b""), one[2], b"%d" % number, one[4], one[5])
+        for number, record in enumerate(made)
+        for part in (b"g", _named(record[1] or b""), record[2], b"%d" % number, record[4], record[5])
     ]
 )
 
@@ -177,12 +177,12 @@ def _diffs(case: Case) -> None:
         for line in [] if shown is None else diff_lines(shown.diff):
             Console(file=io.StringIO(), width=100).print(line)
         try:
-            found = records.round_of(TopicRecord("d", 0, offset, key, value, text))
+            round_ = records.round_of(TopicRecord("d", 0, offset, key, value, text))
         except UnusableRecord:
             continue
-        group = records.advance(group, offset + 1, found)
+        group = records.advance(group, offset + 1, round_)
         msgspec.json.decode(codec.encode(group), type=records.GroupSummary)
-        assert msgspec.json.decode(codec.encode(found), type=records.RoundSummary) == found
+        assert msgspec.json.decode(codec.encode(round_), type=records.RoundSummary) == round_
         codec.encode(records.changes(msgspec.json.decode(value or b"", type=diffs.Diff)))
 
 
@@ -203,9 +203,9 @@ def _dead_letters(case: Case) -> None:
     """List any record of the dead-letter topic, and publish none that is too long."""
     key, value, *headers = case or [None, None]
     names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
-    given = list(zip(names, headers, strict=False))
-    _shown(_listed(key, value, given))
-    made = dead_letter_headers(given, codec.MalformedEvent("x"), topic="t", partition=0, offset=0)
+    pairs = list(zip(names, headers, strict=False))
+    _shown(_listed(key, value, pairs))
+    made = dead_letter_headers(pairs, codec.MalformedEvent("x"), topic="t", partition=0, offset=0)
     for limit in (600, 5_000):
         fitted = fit(key, value, made, limit)
         assert codec.record_bytes(*fitted) <= max(limit, codec.record_bytes(None, None, fitted[2]))
@@ -235,7 +235,9 @@ TARGETS = (
         _assignments,
         lambda: _outputs(ASSIGNMENT_TYPE),
         3,
-        of(diffs.LatestAssignment).map(lambda one: [one.group_id.encode(errors="replace"), codec.encode(one), None]),
+        of(diffs.LatestAssignment).map(
+            lambda snapshot: [snapshot.group_id.encode(errors="replace"), codec.encode(snapshot), None]
+        ),
     ),
     Target("dead-letters", _dead_letters, _dead_letter_seeds, 8),
 )

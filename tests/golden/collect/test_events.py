@@ -17,13 +17,13 @@ NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 @pytest.mark.parametrize("logged", [False, True])
 def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms: int | None) -> None:
     log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
-    found = []
+    events = []
     for partition, rows in sorted(captured().items()):
         fold = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms)
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
             assert isinstance(item, CollectedEvent)
             key, value, headers = codec.encode_event(add_reasons(item.event, log, item.after))
-            found.append(
+            events.append(
                 {
                     "logged": logged,
                     "surelyAliveMs": surely_alive_ms,
@@ -36,4 +36,4 @@ def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms
             )
 
     recorded = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
-    assert found == [one for one in recorded if (one["logged"], one["surelyAliveMs"]) == (logged, surely_alive_ms)]
+    assert events == [case for case in recorded if (case["logged"], case["surelyAliveMs"]) == (logged, surely_alive_ms)]

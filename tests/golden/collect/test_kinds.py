@@ -17,9 +17,9 @@ ROUNDS = GOLDEN / "rounds-of-kinds-4.3.1.json"
 def rounds(kind: str) -> list[Diff]:
     """Return the diffs of a captured group, with topics by id."""
     fold = Fold("kafka://c/__consumer_offsets", 0, lambda topic_id: topic_id)
-    found = [item for row in captured_kind(kind) for item in fold.add(row)] + fold.settle()
-    assert all(isinstance(item, CollectedEvent) for item in found)
-    return diffs(play(item.event for item in found if isinstance(item, CollectedEvent))[1])
+    items = [item for row in captured_kind(kind) for item in fold.add(row)] + fold.settle()
+    assert all(isinstance(item, CollectedEvent) for item in items)
+    return diffs(play(item.event for item in items if isinstance(item, CollectedEvent))[1])
 
 
 def summary_of(diff: Diff) -> list[object]:
@@ -31,8 +31,8 @@ def summary_of(diff: Diff) -> list[object]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rounds_of_a_recorded_group(kind: str) -> None:
-    found = rounds(kind)
+    recorded = rounds(kind)
 
-    assert {diff.kind for diff in found} == {kind.removesuffix("-classic")}
-    assert not [diff.violations for diff in found if diff.violations]
-    assert [summary_of(diff) for diff in found] == json.loads(ROUNDS.read_text())[kind]
+    assert {diff.kind for diff in recorded} == {kind.removesuffix("-classic")}
+    assert not [diff.violations for diff in recorded if diff.violations]
+    assert [summary_of(diff) for diff in recorded] == json.loads(ROUNDS.read_text())[kind]

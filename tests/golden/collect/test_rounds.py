@@ -12,7 +12,7 @@ from tests.support.offsets_topic import GOLDEN, captured
 
 def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
     log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
-    found = []
+    rounds = []
     for number, rows in captured().items():
         fold = Fold("test", number, lambda topic_id: topic_id)
         items = [item for row in rows for item in fold.add(row)] + fold.settle()
@@ -21,8 +21,8 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
             for item in items
             if isinstance(item, CollectedEvent) and item.event.data.group_id == group_id
         ]
-        found += [add_reasons(event, log, after) for event, after in events]
-    return diffs(play(found)[1])
+        rounds += [add_reasons(event, log, after) for event, after in events]
+    return diffs(play(rounds)[1])
 
 
 @pytest.mark.parametrize("logged", [False, True])

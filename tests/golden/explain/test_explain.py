@@ -98,12 +98,12 @@ def test_clients_show_the_rounds_that_their_broker_logged(name: str) -> None:
     """The last round is an exception: no remaining member logs its number."""
 
     def numbers(*names: str) -> list[tuple[str, int]]:
-        rounds = [one for one in explained(*(LOGS / f"{one}.log" for one in names)) if one["type"] == "round"]
-        return [(one["groupId"], one.get("generation", one.get("groupEpoch"))) for one in rounds]
+        rounds = [name for name in explained(*(LOGS / f"{name}.log" for name in names)) if name["type"] == "round"]
+        return [(round_["groupId"], round_.get("generation", round_.get("groupEpoch"))) for round_ in rounds]
 
     clients, broker = numbers(name), numbers("broker-4.3-rdkafka")
     group = clients[0][0]
-    of_group = [one for one in broker if one[0] == group]
+    of_group = [entry for entry in broker if entry[0] == group]
     assert [*clients[:-1]] == of_group[: len(clients) - 1]
     assert numbers("broker-4.3-rdkafka", name) == broker
 

@@ -58,20 +58,20 @@ def record() -> Recording:
 
 def test_earlier_state_is_continued() -> None:
     """Later records give the same output as in a bucket that has read the whole log."""
-    found = recording()
-    bucket = Bucket(found.state)
+    recorded = recording()
+    bucket = Bucket(recorded.state)
     assert len(bucket) == GROUPS
-    whole = by_key(process(Bucket(), [*found.before, *found.later], 0, SINKS))
-    later = by_key(process(bucket, found.later, 0, SINKS))
+    whole = by_key(process(Bucket(), [*recorded.before, *recorded.later], 0, SINKS))
+    later = by_key(process(bucket, recorded.later, 0, SINKS))
     assert sum(topic == SINKS.diffs for topic, _ in later) == GROUPS
     assert {place: whole[place][-len(rows) :] for place, rows in later.items()} == later
 
 
 def test_its_log_has_the_same_diffs() -> None:
     """By id and in order: readers use the id to skip records that they have."""
-    found = recording()
-    again = process(Bucket(), found.before, 0, SINKS)
-    assert diff_ids(again) == diff_ids(found.written)
+    recorded = recording()
+    again = process(Bucket(), recorded.before, 0, SINKS)
+    assert diff_ids(again) == diff_ids(recorded.written)
 
 
 def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:

@@ -22,16 +22,16 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assi
     """Return up to five rebalances of one group, each assignment used as the next owned partitions."""
     groups = Groups(seed, topic_ids=protocol == "consumer")
     case: dict[str, Any] = groups.fresh()
-    found = []
+    cases = []
     for _ in range(5):
         question = parse_group(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
         try:
             assignment = registry.find(protocol, name).assign(question.topics, question.members)
         except InvalidGroup:  # a target that assigns a partition twice, which a coordinator never has
             break
-        found.append((question, assignment))
+        cases.append((question, assignment))
         case = groups.after(case, {m: {t: list(p) for t, p in s.items()} for m, s in assignment.items()})
-    return found
+    return cases
 
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)

@@ -19,10 +19,10 @@ def schema() -> Any:
     return _bare(Settings.model_json_schema())
 
 
-def _bare(found: Any) -> Any:
-    if isinstance(found, dict):
-        return {name: _bare(one) for name, one in found.items() if name not in ("description", "title")}
-    return [_bare(one) for one in found] if isinstance(found, list) else found
+def _bare(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: _bare(value) for name, value in schema.items() if name not in ("description", "title")}
+    return [_bare(value) for value in schema] if isinstance(schema, list) else schema
 
 
 def test_the_settings_are_the_recorded_ones() -> None:

@@ -94,7 +94,7 @@ def history(collecting: Collecting, group: str) -> GroupHistory:
         list(episodes.values()),
         assignments(outputs)[-1].assignment,
         live=log.group(None),
-        rounds={number: [by_id[ce_id] for ce_id in one.rounds] for number, one in episodes.items()},
+        rounds={number: [by_id[ce_id] for ce_id in episode.rounds] for number, episode in episodes.items()},
     )
 
 
@@ -122,13 +122,13 @@ def test_killed_members_against_members_that_leave(broker: Kafka, tmp_path: Path
     assert "missing-leave" not in followed
     assert "static-slot-held" not in {*faulty, *followed}
     assert scaled["static-slot-held"].evidence[0].figures["instanceIds"] == ["goes"]
-    found = faulty["missing-leave"]
-    assert found.severity == "warning"
-    assert found.evidence[0].figures["restarts"] == 3
-    assert found.evidence[0].text.startswith("3 restarts without LeaveGroup in episode 2 (pay-86c4d7b9f5-xzvw2, ")
-    assert found.saving is not None
-    assert found.saving.downtime_ms is not None
-    before, after = found.saving.downtime_ms
+    advice_item = faulty["missing-leave"]
+    assert advice_item.severity == "warning"
+    assert advice_item.evidence[0].figures["restarts"] == 3
+    assert advice_item.evidence[0].text.startswith("3 restarts without LeaveGroup in episode 2 (pay-86c4d7b9f5-xzvw2, ")
+    assert advice_item.saving is not None
+    assert advice_item.saving.downtime_ms is not None
+    before, after = advice_item.saving.downtime_ms
     # The forecast has no data on how early successors joined, or on the clients' short heartbeat intervals.
     assert before <= was
     assert now <= after

@@ -47,15 +47,15 @@ class Observed:
         self.collectors: dict[str, Collecting] = {}
         for way in ways or ("offsets",):
             pattern = "(classic|consumer)-.*"
-            one = Collecting(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
-            ensure_topics(one.settings)
-            self.stack.enter_context(one)
-            self.views[way] = self.stack.enter_context(LiveStream(one.settings))
-            self.collectors[way] = one
+            collecting = Collecting(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
+            ensure_topics(collecting.settings)
+            self.stack.enter_context(collecting)
+            self.views[way] = self.stack.enter_context(Following(collecting.settings))
+            self.collectors[way] = collecting
 
     @property
     def membership(self) -> list[str]:
-        return [one.settings.topics.membership for one in self.collectors.values()]
+        return [collector.settings.topics.membership for collector in self.collectors.values()]
 
     def join(self, *names: str) -> None:
         for group, members in self.groups.items():
@@ -71,8 +71,8 @@ class Observed:
             for view in self.views.values():
                 eventually(partial(self._shows_all_members, view, group), every=0.1)
 
-    def _shows_all_members(self, view: LiveStream, group: str) -> bool:
-        return view.shares(group) == {one.name: one.owned for one in self.groups[group]}
+    def _shows_all_members(self, view: Following, group: str) -> bool:
+        return view.shares(group) == {member.name: member.owned for member in self.groups[group]}
 
     def missing(self, way: str = "offsets") -> list[str]:
         """Return callbacks of consumers that are missing in the diffs."""
@@ -83,19 +83,22 @@ class Observed:
             for line in missing_callbacks(
                 view.rounds(group),
                 view.names,
-                {one.name: [told["owned"] for told in one.lines if told["event"] == "assigned"] for one in members},
+                {
+                    member.name: [report["owned"] for report in member.told if report["event"] == "assigned"]
+                    for member in members
+                },
             )
         ]
 
 
 @contextmanager
 def observed(cluster: KafkaCluster, folder: Path, *ways: str) -> Iterator[Observed]:
-    found = Observed(cluster, folder, *ways)
-    with found.stack:
-        found.join("a", "b")
-        found.settle()
-        start_all_brokers(cluster, *found.membership)
-        yield found
+    observed = Observed(cluster, folder, *ways)
+    with observed.stack:
+        observed.join("a", "b")
+        observed.settle()
+        start_all_brokers(cluster, *observed.membership)
+        yield observed
 
 
 def test_rolling_restart_of_all_brokers_loses_no_event(cluster: KafkaCluster, tmp_path: Path) -> None:
@@ -131,7 +134,7 @@ def test_polling_and_offsets_agree_after_a_broker_died(cluster: KafkaCluster, tm
 
 
 def set_config(cluster: KafkaCluster, topic: str, **values: str) -> None:
-    """Set configuration options of a topic; ``_`` stands for a dot."""
+    """Set configuration options of a topic; ``_`` in an option's name replaces a dot."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     entries = [
         ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
@@ -155,7 +158,10 @@ def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
 
 def _is_moved(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
     partitions = cluster.metadata(topic).topics[topic].partitions.values()
-    return all({*one.replicas} == {*one.isrs} == brokers and one.leader in brokers for one in partitions)
+    return all(
+        {*partition.replicas} == {*partition.isrs} == brokers and partition.leader in brokers
+        for partition in partitions
+    )
 
 
 @contextmanager
@@ -197,24 +203,24 @@ def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_pat
 def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
     """A history without its write-ahead log, and an older copy of one, get every diff again."""
     with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
-        found = made(2, 30)
-        serve.start_with(found[:20])
+        rounds_made = made(2, 30)
+        serve.start_with(rounds_made[:20])
         history = tmp_path / "history.sqlite"
         assert serve.stop() == 0
         shutil.copy(history, tmp_path / "older")
         serve.start().await_status("/ready", 200)
-        Publisher(serve).put(found[20:40])
-        eventually(lambda: sorted(serve.ids()) == ids(found[:40]))
+        Publisher(serve).put(rounds_made[20:40])
+        eventually(lambda: sorted(serve.ids()) == ids(rounds_made[:40]))
         serve.kill()
         for name in ("history.sqlite-wal", "history.sqlite-shm"):
             (tmp_path / name).unlink(missing_ok=True)
         serve.start().await_status("/ready", 200)
-        eventually(lambda: sorted(serve.ids()) == ids(found[:40]))
+        eventually(lambda: sorted(serve.ids()) == ids(rounds_made[:40]))
         assert serve.stop() == 0
         shutil.copy(tmp_path / "older", history)
-        Publisher(serve).put(found[40:])
+        Publisher(serve).put(rounds_made[40:])
         serve.start().await_status("/ready", 200)
-        eventually(lambda: sorted(serve.ids()) == ids(found))
+        eventually(lambda: sorted(serve.ids()) == ids(rounds_made))
 
 
 def drained(cluster: KafkaCluster, prefix: str, folder: Path) -> tuple[int, str]:
@@ -245,7 +251,7 @@ def test_an_older_checkpoint_is_reported(cluster: KafkaCluster, tmp_path: Path) 
             assert stream.stop() == 0
         shutil.rmtree(tmp_path / "checkpoint")
         shutil.move(tmp_path / "older", tmp_path / "checkpoint")
-        status, said = drained(cluster, prefix, tmp_path)
-        assert (status, "is older than the last heartbeat of the stream" in said) == (0, True), said
-        found = {message.value() for message in groups.collectors["offsets"].read(topic)}
-        assert len(found) == len(view.diffs)
+        status, stream_log = drained(cluster, prefix, tmp_path)
+        assert (status, "is older than the last heartbeat of the stream" in stream_log) == (0, True), stream_log
+        events = {message.value() for message in groups.collectors["offsets"].read(topic)}
+        assert len(events) == len(view.diffs)

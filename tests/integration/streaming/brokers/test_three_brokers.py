@@ -209,7 +209,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
             groups[group] += map(stack.enter_context, made)
 
         def agrees(group: str) -> bool:
-            return view.shares(group) == {one.name: one.owned for one in groups[group]}
+            return view.shares(group) == {member.name: member.owned for member in groups[group]}
 
         for group in groups:
             join(group, "a", "b")
@@ -232,11 +232,11 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         record_property("seconds from new leaders to settled groups", round(settled - led, 1))
         record_property("seconds from settled groups to their last event", round(time.monotonic() - settled, 1))
         for group, members in groups.items():
-            told = {
-                member.name: [line["owned"] for line in member.lines if line["event"] == "assigned"]
+            callbacks = {
+                member.name: [line["owned"] for line in member.told if line["event"] == "assigned"]
                 for member in members
             }
-            assert missing_callbacks(view.rounds(group), view.names, told) == []
+            assert missing_callbacks(view.rounds(group), view.names, callbacks) == []
         eventually(lambda: away_brokers(servers, membership).get(f"broker {down}") == {classic, consumer})
         start_all_brokers(cluster, membership)
         eventually(lambda: cluster_events(servers, membership)[-1].brokers == [*sorted(cluster.nodes)])
@@ -244,8 +244,8 @@ def test_collector_keeps_every_round_when_a_leader_dies(
 
 def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path: Path, record_property: Record) -> None:
     with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
-        found = made(2, 20)
-        serve.start_with(found[:20])
+        rounds_made = made(2, 20)
+        serve.start_with(rounds_made[:20])
         diffs = serve.settings.topics.diffs
         start_all_brokers(cluster, diffs)
         publisher = Publisher(serve)
@@ -253,8 +253,8 @@ def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path:
         cluster.nodes[down].kill()
         cluster.wait_for_leaders(diffs, other_than=down)
         began = time.monotonic()
-        publisher.put(found[20:])
-        eventually(lambda: sorted(serve.ids()) == ids(found), every=0.1)
+        publisher.put(rounds_made[20:])
+        eventually(lambda: sorted(serve.ids()) == ids(rounds_made), every=0.1)
         record_property("seconds from new leaders to the diffs in serve", round(time.monotonic() - began, 1))
         serve.await_status("/ready", 200)
         start_all_brokers(cluster, diffs)
@@ -263,8 +263,8 @@ def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path:
 @pytest.mark.full
 def test_serve_is_not_ready_while_two_of_three_brokers_are_down(quorum: KafkaCluster, tmp_path: Path) -> None:
     with Serve(quorum.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
-        found = made(2, 20)
-        serve.start_with(found[:20])
+        rounds_made = made(2, 20)
+        serve.start_with(rounds_made[:20])
         diffs = serve.settings.topics.diffs
         start_all_brokers(quorum, diffs)
         for number in (1, 2):  # no quorum: no leader is elected
@@ -272,8 +272,8 @@ def test_serve_is_not_ready_while_two_of_three_brokers_are_down(quorum: KafkaClu
         eventually(lambda: readiness(serve).get("stale"), every=0.1)
         assert readiness(serve)["stale"]["kind"] == "kafka-unreachable"
         start_all_brokers(quorum, diffs)
-        Publisher(serve).put(found[20:])
-        eventually(lambda: sorted(serve.ids()) == ids(found), every=0.1)
+        Publisher(serve).put(rounds_made[20:])
+        eventually(lambda: sorted(serve.ids()) == ids(rounds_made), every=0.1)
         serve.await_status("/ready", 200)
 
 
@@ -321,15 +321,15 @@ def test_events_flow_again_soon_after_new_leaders(
         def published(group: str) -> list[int]:
             """Return generations with members: a new leader has no connected members and empties the group."""
             views = (event.data for event in view.events if isinstance(event.data, GroupObserved))
-            return [one.generation or 0 for one in views if one.group_id == group and one.members]
+            return [view.generation or 0 for view in views if view.group_id == group and view.members]
 
         groups = list(records.groups.values())
         eventually(lambda: all(map(published, groups)), every=0.1)
         start_all_brokers(cluster, topic, _TRANSACTIONS)
         node = cluster.nodes[down]
         getattr(node, fault)()
-        for one in (OFFSETS_TOPIC, topic, _TRANSACTIONS):
-            cluster.wait_for_leaders(one, other_than=down)
+        for topic_name in (OFFSETS_TOPIC, topic, _TRANSACTIONS):
+            cluster.wait_for_leaders(topic_name, other_than=down)
         led, before = time.monotonic(), records.newest()
         eventually(
             lambda: all(published(group)[-1] > before[group] for group in groups), timeout=_FLOWING_SECONDS, every=0.1
@@ -341,6 +341,8 @@ def test_events_flow_again_soon_after_new_leaders(
         newest = records.newest()
         eventually(lambda: all(published(group)[-1] >= newest[group] for group in groups), every=0.1)
         for group in groups:
-            found = published(group)
-            assert found == sorted(set(found)), "a generation is published twice, or out of order"
-            assert {one for one in records.written[group] if one <= newest[group]} <= set(found)
+            generations = published(group)
+            assert generations == sorted(set(generations)), "a generation is published twice, or out of order"
+            assert {generation for generation in records.written[group] if generation <= newest[group]} <= set(
+                generations
+            )

@@ -44,9 +44,9 @@ def test_written_diffs_equal_the_replay(job: Job) -> None:
 
 def test_missing_changed_and_surplus_diffs_are_named(job: Job) -> None:
     missing, changed, *rest = replayed_diffs(job.settings)
-    other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
-    altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
-    extra = DiffRecord("extra", other, msgspec.json.encode(other), 0, 0)
+    altered_diff = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
+    altered = DiffRecord(changed.id, altered_diff, msgspec.json.encode(altered_diff), 0, 0)
+    extra = DiffRecord("extra", altered_diff, msgspec.json.encode(altered_diff), 0, 0)
     write(job, [altered, *rest, extra])
     lines = list(differences(job.settings))
     assert len(lines) == 3

@@ -40,8 +40,11 @@ class Collecting(Running):
         return read(self.settings.kafka.bootstrap_servers, topic or self.settings.topics.membership, **options)
 
     def events(self, group: str | None = None) -> list[Event]:
-        found = [codec.decode_event(one.key(), one.value(), codec.ce_attributes(one.headers())) for one in self.read()]
-        return [event for event in found if group in (None, event.data.group_id)]
+        events = [
+            codec.decode_event(message.key(), message.value(), codec.ce_attributes(message.headers()))
+            for message in self.read()
+        ]
+        return [event for event in events if group in (None, event.data.group_id)]
 
     def views(self, group: str) -> list[GroupObserved]:
         return [event.data for event in self.events(group) if isinstance(event.data, GroupObserved)]

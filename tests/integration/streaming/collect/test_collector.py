@@ -62,7 +62,7 @@ def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config:
                 eventually(lambda: spread([a, b, c], 6))
             else:
                 eventually(lambda: spread([a, c], 6))
-            final = {one.name: one.owned for one in ([a, b, c] if static else [a, c])}
+            final = {member.name: member.owned for member in ([a, b, c] if static else [a, c])}
             eventually(lambda: collecting.members(group) == final)
             views = collecting.views(group)
             if static:
@@ -70,8 +70,8 @@ def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config:
             c.close()
         assert collecting.stop() == 0
 
-    for one in (a, c):
-        assert in_order(distinct([owned_by(view, one.name) for view in views]), [{}, *one.reports])
+    for survivor in (a, c):
+        assert in_order(distinct([owned_by(view, survivor.name) for view in views]), [{}, *survivor.reports])
     ids = [event.id for event in collecting.events(group)]
     assert len(ids) == len(set(ids))
     if config is not CONSUMER:
@@ -98,9 +98,9 @@ def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str
         assert collecting.stop() == 0
 
     views = {view.generation: view for view in collecting.views(group)}
-    for one in (a, b):
-        seen = {number: owned_by(views[number], one.name) for number in one.generations}
-        assert seen == one.generations
+    for member in (a, b):
+        seen = {number: owned_by(views[number], member.name) for number in member.generations}
+        assert seen == member.generations
 
 
 def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, topic: str) -> None:

@@ -24,8 +24,8 @@ def await_commit(servers: str, group: str, member: Member) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
 
     def committed() -> dict[tuple[str, int], int]:
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        places = asked[group].result(PATIENCE).topic_partitions
+        futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        places = futures[group].result(PATIENCE).topic_partitions
         return {(place.topic, place.partition): place.offset for place in places}
 
     before = committed()
@@ -63,19 +63,19 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
     def causes(collecting: Collecting, group: str) -> dict[str, set[str | None]]:
         """Return client id → the kinds of evidence that name it."""
         clients: dict[str, str] = {}
-        found: dict[str, set[str | None]] = {}
+        subscriptions: dict[str, set[str | None]] = {}
         for view in collecting.views(group):
             clients |= {member.member_id: member.client_id or "" for member in view.members}
             for item in view.evidence:
                 for member_id in item.member_ids:
-                    found.setdefault(clients[member_id], set()).add(item.kind)
-        return found
+                    subscriptions.setdefault(clients[member_id], set()).add(item.kind)
+        return subscriptions
 
     for group in (classic, modern):
-        told = causes(logged, group)
-        assert {"member.joined", "member.left"} <= told["leave"]
-        assert {"member.joined", "member.fenced"} <= told["crash"]
-        assert "member.fenced" not in told["leave"]
+        causes_in_log = causes(logged, group)
+        assert {"member.joined", "member.left"} <= causes_in_log["leave"]
+        assert {"member.joined", "member.fenced"} <= causes_in_log["crash"]
+        assert "member.fenced" not in causes_in_log["leave"]
     assert causes(inferred, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
     # This broker allows sessions of 1 s, with heartbeats 15 s apart: commits prove nothing.
     assert causes(inferred, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
@@ -87,7 +87,7 @@ def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(broker: Kafka, 
         eventually(lambda: spread([a], 6))
         with Member(servers, group, "b", [topic], **CONSUMER) as b:
             eventually(lambda: spread([a, b], 6))
-            final = {one.name: one.owned for one in (a, b)}
+            final = {member.name: member.owned for member in (a, b)}
             log.write_text(broker.log_text())
             with Collecting(servers, group, "--coordinator-log", str(log)) as collecting:
                 eventually(lambda: collecting.members(group) == final)

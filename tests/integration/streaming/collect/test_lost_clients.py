@@ -101,7 +101,7 @@ def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
         client = publisher._producer.client
         commit = client.commit_transaction if committed else (lambda _: None)
         deaf = UnresponsiveClient(client, commit)
-        publisher._producer.client = deaf  # type: ignore[assignment]  # stands in for librdkafka's
+        publisher._producer.client = deaf  # type: ignore[assignment]  # replaces librdkafka's
         publish(2)
         assert publisher._producer.client is not deaf
         publish(3)
@@ -113,6 +113,9 @@ def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
         eventually(lambda: kept() == 3)
     finally:
         source.close()
-    ids = [dict(one.headers())["ce_id"] for one in read(settings.kafka.bootstrap_servers, settings.topics.membership)]
+    ids = [
+        dict(message.headers())["ce_id"]
+        for message in read(settings.kafka.bootstrap_servers, settings.topics.membership)
+    ]
     assert ids == [b"e1", b"e2", b"e3"]
     assert "the cluster answers others, but not this producer" in caplog.text

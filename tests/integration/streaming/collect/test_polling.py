@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
 
 def number(view: GroupObserved) -> int:
-    found = view.group_epoch if view.group_protocol == "consumer" else view.generation
-    assert found is not None
-    return found
+    number = view.group_epoch if view.group_protocol == "consumer" else view.generation
+    assert number is not None
+    return number
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_members_join_and_leave_and_restart_repeats_no_event(
         assert all(view.evidence[0].reason == LIMITS for view in views)
         assert all(step - last in (0, 1) for last, step in itertools.pairwise(numbers))
         # No event is published twice, even after a restart.
-        told = [(number(view), view.state, view.members) for view in views]
-        assert all(one != other for one, other in itertools.pairwise(told))
+        states = [(number(view), view.state, view.members) for view in views]
+        assert all(before != after for before, after in itertools.pairwise(states))
     if static:
         return  # their sessions end later
     with collecting:

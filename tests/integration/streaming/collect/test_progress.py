@@ -46,7 +46,7 @@ def test_a_group_is_sampled_until_it_has_caught_up(broker: Kafka) -> None:
     with Collecting(servers, group) as collecting:
         with hanging(servers, group, topic, enable_auto_commit=False) as member:
             consume(member, 10)
-            eventually(lambda: [offsets(one) for one in samples(collecting, group)][-1:] == [(None, 10)])
+            eventually(lambda: [offsets(sample) for sample in samples(collecting, group)][-1:] == [(None, 10)])
             member.consumer.commit(asynchronous=False)
             write(servers, topic, 5)
             eventually(lambda: offsets(samples(collecting, group)[-1]) == (10, 15))

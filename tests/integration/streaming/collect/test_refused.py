@@ -39,8 +39,8 @@ def test_truncated_value_is_dead_lettered_and_skipped() -> None:
         eventually(lambda: spread([a], 6) and collecting.members(group))
         # A broker lets a client write to an internal topic only under this client id.
         producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
-        for one in (b"\x00\x02\x00\x05other", key):  # no request is made for the other group
-            producer.produce("__consumer_offsets", key=one, value=value, partition=unused)
+        for group_key in (b"\x00\x02\x00\x05other", key):  # no request is made for the other group
+            producer.produce("__consumer_offsets", key=group_key, value=value, partition=unused)
         assert producer.flush(PATIENCE) == 0
         [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))
         b = stack.enter_context(Member(servers, group, "b", [topic], **EAGER))
@@ -74,17 +74,17 @@ def test_bad_leader_assignment_costs_only_its_record(broker: Kafka, topic: str) 
             eventually(lambda: spread([a], 6) and collecting.members(good))
             assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
             eventually(lambda: consecutive(collecting.views(bad)) == [2])
-            for one in (collecting, excluding):
-                eventually(lambda: one.members(good) == {"a": a.owned})  # noqa: B023 - called at once
-                assert one.stop() == 0
-                one.start()
+            for collector in (collecting, excluding):
+                eventually(lambda: collector.members(good) == {"a": a.owned})  # noqa: B023 - called at once
+                assert collector.stop() == 0
+                collector.start()
             assert leader.generation(subscription([topic]), b"\xff\xff") == 3
             assert leader.generation(subscription([topic]), assignment({topic: [2]})) == 4
             eventually(lambda: consecutive(collecting.views(bad)) == [2, 4])
             leader.end()
-        for one in (collecting, excluding):
-            eventually(lambda: one.members(good) == {})  # noqa: B023 - called at once
-            assert one.stop() == 0
+        for collector in (collecting, excluding):
+            eventually(lambda: collector.members(good) == {})  # noqa: B023 - called at once
+            assert collector.stop() == 0
 
     reasons = [dict(message.headers())["dlt_message"] for message in collecting.read(dead)]
     assert [reason.partition(b": ")[2] for reason in reasons] == [
@@ -105,11 +105,11 @@ def test_polling_bad_leader_assignment_costs_only_its_group(broker: Kafka, topic
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
     collecting = Collecting(servers, f"{bad}|{good}", "--by", "polling", log=tmp_path / "log")
     collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
-    told = f"group {bad}: its coordinator gives no answer of use"
+    warning = f"group {bad}: its coordinator gives no answer of use"
     with RawLeader(servers, bad, SESSION_MS) as leader, collecting:
         for number, nonsense in enumerate(NONSENSE, start=1):
             leader.generation(subscription([topic]), nonsense)
-            eventually(lambda: collecting.output().count(told) == number)  # noqa: B023 - called at once
+            eventually(lambda: collecting.said().count(warning) == number)  # noqa: B023 - called at once
             if number == 1:
                 with Member(servers, good, "a", [topic], **EAGER) as a:
                     eventually(lambda: a.owned and collecting.members(good) == {"a": a.owned})

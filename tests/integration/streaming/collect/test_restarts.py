@@ -57,8 +57,8 @@ def test_killed_collector_publishes_the_same_as_undisturbed_one(broker: Kafka, t
         wanted = [event for event in undisturbed.events(group) if isinstance(event.data, GroupObserved)]
         assert [event for event in collecting.events(group) if isinstance(event.data, GroupObserved)] == wanted
         assert len(wanted) > 4 * KILLS
-    told = [event.data for event in collecting.events() if isinstance(event.data, PartitionsChanged)]
-    assert sorted(data.group_id for data in told) == sorted(groups)
+    changes = [event.data for event in collecting.events() if isinstance(event.data, PartitionsChanged)]
+    assert sorted(data.group_id for data in changes) == sorted(groups)
     contents: dict[bytes, set[bytes]] = {}
     for message in collecting.read(isolation="read_uncommitted"):
         contents.setdefault(dict(message.headers())["ce_id"], set()).add(message.value())
@@ -101,7 +101,7 @@ def test_both_collectors_wait_for_a_restarting_broker() -> None:
             broker.kill()
             broker.start()
         see(1)
-        generations, counted = (consecutive(one.views(group)) for one in (collecting, polling))
+        generations, counted = (consecutive(collector.views(group)) for collector in (collecting, polling))
         kinds = {event.type for event in polling.events(group)}
         assert (collecting.stop(), polling.stop()) == (0, 0)
 

@@ -23,10 +23,10 @@ def rounds(collecting: Collecting, group: str) -> list[Diff]:
 
 
 def owned(collecting: Collecting, group: str) -> dict[str | None, Holding]:
-    found = rounds(collecting, group)
+    diffs = rounds(collecting, group)
     names = {member.member_id: member.client_id for view in collecting.views(group) for member in view.members}
-    present = found[-1].members if found else {}
-    return {names[one]: holds(found[-1])[one] for one, member in present.items() if member.present}
+    present = diffs[-1].members if diffs else {}
+    return {names[member_id]: holds(diffs[-1])[member_id] for member_id, member in present.items() if member.present}
 
 
 def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
             producer.produce(topic, b"v")
             producer.flush(PATIENCE)
             for name, member in members.items():
-                read[name] += sum(one.error() is None for one in member.poll(0.2))
+                read[name] += sum(message.error() is None for message in member.poll(0.2))
 
         def shows(expected: dict[str, Holding]) -> bool:
             work()
@@ -63,16 +63,16 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
         eventually(lambda: not owned(collecting, group))
         assert collecting.stop() == 0
 
-    found = rounds(collecting, group)
-    assert {(diff.kind, diff.protocol, tuple(diff.violations)) for diff in found} == {("share", "share", ())}
-    assert found[-1].unassigned == {}
+    diffs = rounds(collecting, group)
+    assert {(diff.kind, diff.protocol, tuple(diff.violations)) for diff in diffs} == {("share", "share", ())}
+    assert diffs[-1].unassigned == {}
 
     log = tmp_path / "server.log"
     log.write_text(broker.log_text())
     with Collecting(servers, group, "--coordinator-log", str(log)) as logged:
-        eventually(lambda: len(rounds(logged, group)) == len(found))
+        eventually(lambda: len(rounds(logged, group)) == len(diffs))
         assert logged.stop() == 0
-    told = rounds(logged, group)
-    assert [diff.members for diff in told] == [diff.members for diff in found]
-    ends = [diff.cause for diff in told if diff.cause.kind == "member.left"]
+    logged_diffs = rounds(logged, group)
+    assert [diff.members for diff in logged_diffs] == [diff.members for diff in diffs]
+    ends = [diff.cause for diff in logged_diffs if diff.cause.kind == "member.left"]
     assert [[item.source for item in cause.evidence] for cause in ends] == [["coordinator-log"]] * 2

@@ -34,12 +34,12 @@ def is_polled(event: Event) -> bool:
 
 
 def at_rest(events: Iterable[Event]) -> list[View]:
-    found: list[View] = []
+    views: list[View] = []
     for event in events:
         data = event.data
         if isinstance(data, GroupObserved) and (data.state or "Stable") in ("Stable", "Empty"):
-            found += [view(data)] if found[-1:] != [view(data)] else []
-    return found
+            views += [view(data)] if views[-1:] != [view(data)] else []
+    return views
 
 
 def polled_up_to(collecting: Collecting) -> int:
@@ -64,12 +64,12 @@ def test_offsets_and_polling_collectors_together_agree(
     def agree(*members: Member) -> None:
         eventually(lambda: spread([*members], 6))
         owned = {member.name: member.owned for member in members}
-        for one in (offsets, alone):
-            eventually(lambda: one.members(group) == owned)  # noqa: B023 - called at once
+        for collector in (offsets, alone):
+            eventually(lambda: collector.members(group) == owned)  # noqa: B023 - called at once
 
     with ExitStack() as stack:
-        for one in (offsets, alone):
-            stack.enter_context(one)
+        for collector in (offsets, alone):
+            stack.enter_context(collector)
         with Member(servers, group, "a", [topic], **config) as a:
             agree(a)
             # Both may publish a group that is new to both; polling stops once it reads the other's event.
@@ -80,15 +80,15 @@ def test_offsets_and_polling_collectors_together_agree(
             agree(a)
             with Member(servers, group, "c", [topic], **config) as c:
                 agree(a, c)
-        for one in (offsets, alone):
-            eventually(lambda: one.members(group) == {})  # noqa: B023 - called at once
+        for collector in (offsets, alone):
+            eventually(lambda: collector.members(group) == {})  # noqa: B023 - called at once
         last = offsets.views(group)[-1].timestamp
         eventually(lambda: polled_up_to(offsets) > last)
-        assert [one.stop() for one in (offsets, beside, alone)] == [0, 0, 0]
+        assert [collector.stop() for collector in (offsets, beside, alone)] == [0, 0, 0]
 
-    told, seen = offsets.events(group), alone.events(group)
-    assert [event for event in told if is_polled(event)] == [], beside.output()
+    events, seen = offsets.events(group), alone.events(group)
+    assert [event for event in events if is_polled(event)] == [], beside.said()
     # Polling alone publishes only real states, in order, and states what it can't observe.
-    states = iter(at_rest(told))
+    states = iter(at_rest(events))
     assert all(state in states for state in at_rest(seen))
     assert all(e.data.evidence[0].reason == LIMITS for e in seen if isinstance(e.data, GroupObserved))

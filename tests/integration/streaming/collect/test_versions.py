@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
         *((version, [COOPERATIVE]) for version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1")),
         *((version, [COOPERATIVE, CONSUMER]) for version in ("4.0.2", "4.1.1", "4.2.0")),
     ],
-    ids=lambda given: given if isinstance(given, str) else "",
+    ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
 def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:
     groups = [unique("group") for _ in configs]
@@ -48,23 +48,23 @@ def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[di
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
         log.write_text(broker.log_path.read_text())
         logged = stack.enter_context(Collecting(servers, pattern, "--coordinator-log", str(log)))
-        for one in (logged, polling):
+        for collector in (logged, polling):
             for group in groups:
-                eventually(lambda: [*(one.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
-        assert [one.stop() for one in (logged, polling)] == [0, 0]
-        found = {group: (logged.views(group), polling.views(group)) for group in groups}
+                eventually(lambda: [*(collector.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
+        assert [collector.stop() for collector in (logged, polling)] == [0, 0]
+        views_by_group = {group: (logged.views(group), polling.views(group)) for group in groups}
 
-    for group, (views, polled) in found.items():
-        said: dict[str, set[str | None]] = {}
+    for group, (views, polled) in views_by_group.items():
+        reasons: dict[str, set[str | None]] = {}
         clients: dict[str, str | None] = {}
         for view in views:
             clients |= {member.member_id: member.client_id for member in view.members}
             for item in view.evidence:
                 for member_id in item.member_ids:
-                    said.setdefault(clients[member_id] or "", set()).add(item.kind)
-        assert {"member.joined", "member.left"} <= said["leave"], group
-        assert {"member.joined", "member.fenced"} <= said["crash"], group
-        assert "member.fenced" not in said["leave"], group
+                    reasons.setdefault(clients[member_id] or "", set()).add(item.kind)
+        assert {"member.joined", "member.left"} <= reasons["leave"], group
+        assert {"member.joined", "member.fenced"} <= reasons["crash"], group
+        assert "member.fenced" not in reasons["leave"], group
         shares = [{member.client_id: member.assigned for member in view.members} for view in views]
         rests = [
             {member.client_id: member.assigned for member in view.members}

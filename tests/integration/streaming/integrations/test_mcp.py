@@ -38,8 +38,8 @@ def fill(source: MemorySource) -> None:
     for episode in updated(builder):
         rounds = [f"{GROUP}/{ce_id}" for ce_id in episode.rounds]
         source.put(story(msgspec.structs.replace(episode, rounds=rounds), offset=len(source.log)))
-    for one in FLAPPY_INCIDENTS:
-        source.put(story(one, offset=len(source.log)))
+    for incident in FLAPPY_INCIDENTS:
+        source.put(story(incident, offset=len(source.log)))
     put(ASSIGNMENTS, encode(latest(builder)), None)
 
 
@@ -120,8 +120,10 @@ def test_tools_are_the_gets_of_the_api(feed: Running) -> None:
 
 def test_golden_questions_are_answered(feed: Running) -> None:
     _, answers = ask(feed, *((tool, arguments) for _, tool, arguments, _, _ in QUESTIONS))
-    found = {question[0]: question[3](answered(result)) for question, result in zip(QUESTIONS, answers, strict=True)}
-    assert found == {question[0]: question[4] for question in QUESTIONS}
+    answers_by_question = {
+        question[0]: question[3](answered(result)) for question, result in zip(QUESTIONS, answers, strict=True)
+    }
+    assert answers_by_question == {question[0]: question[4] for question in QUESTIONS}
 
 
 def test_wrong_questions_get_a_sentence(feed: Running) -> None:

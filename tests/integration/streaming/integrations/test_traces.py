@@ -59,10 +59,10 @@ def points(reader: InMemoryMetricReader) -> dict[tuple[str, str], tuple[int, flo
 
 
 def test_an_episode_is_one_span_with_its_rounds() -> None:
-    episode, told = restart()
+    episode, diffs = restart()
     receiver, reader = Receiver(), InMemoryMetricReader()
     traces = EpisodeTraces(receiver, MeterProvider([reader]))
-    rounds = [diff for ce_id, diff in told if ce_id in episode.rounds]
+    rounds = [diff for ce_id, diff in diffs if ce_id in episode.rounds]
     receiver.refusals = 1
     assert not traces.export(episode, rounds)
     assert points(reader) == {}
@@ -129,12 +129,14 @@ def rounds_of(receiver: Receiver, group_id: str) -> list[int]:
 def test_closed_episodes_are_exported_also_over_a_restart(broker: Kafka) -> None:
     settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('otlp')}.")
     ensure_topics(settings, settings.topics.made)
-    episode, told = restart()
+    episode, diffs = restart()
     receiver = Receiver()
 
     def put(*episodes: Episode) -> None:
         topic = settings.topics.episodes
-        write(settings, *((topic, key(one.group_id, one.episode), encode(one), "e") for one in episodes))
+        write(
+            settings, *((topic, key(episode.group_id, episode.episode), encode(episode), "e") for episode in episodes)
+        )
 
     with exporting(settings, receiver) as follower:
         number = 10
@@ -146,8 +148,8 @@ def test_closed_episodes_are_exported_also_over_a_restart(broker: Kafka) -> None
             return bool(receiver.get_finished_spans())
 
         eventually(is_followed, every=0.5)
-        write(settings, *((settings.topics.diffs, b"shop", encode(diff), ce_id) for ce_id, diff in told))
-        eventually(lambda: len(follower._rounds) == len(told))
+        write(settings, *((settings.topics.diffs, b"shop", encode(diff), ce_id) for ce_id, diff in diffs))
+        eventually(lambda: len(follower._rounds) == len(diffs))
         write(settings, (settings.topics.episodes, b"shop/1", b"{", "bad"))
         # Settled for now: further rounds within the quiet time belong to it.
         put(msgspec.structs.replace(episode, closed_at=None), episode)

@@ -133,7 +133,7 @@ def dlt(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 
 RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
-    one.__name__: one for one in (collect, stream, serve, watch, groups, group, why, forecast, migrate, dlt)
+    command.__name__: command for command in (collect, stream, serve, watch, groups, group, why, forecast, migrate, dlt)
 }
 
 
@@ -147,12 +147,12 @@ def test_all_is_enough_and_each_is_needed(cluster: Cluster, tmp_path: Path, comp
         allow(cluster.secure, principal, Permission("Describe", cluster.topic))
     RUN[component](cluster, settings, tmp_path)
     assert list(missing(settings, component)) == []
-    for one in wanted:
-        forbid(cluster.secure, principal, one)
+    for permission in wanted:
+        forbid(cluster.secure, principal, permission)
         assert refused(lambda: RUN[component](cluster, settings, tmp_path)).startswith(
-            denied(settings.kafka, one, "")[: -len("; ")].partition(", ;")[0]
-        ), one
-        allow(cluster.secure, principal, one)
+            denied(settings.kafka, permission, "")[: -len("; ")].partition(", ;")[0]
+        ), permission
+        allow(cluster.secure, principal, permission)
 
 
 def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -168,8 +168,8 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
             writer.write(up_to=None)
             return tracker.freshness(time.monotonic()).parts
 
-        def is_reported(one: Permission) -> bool:
-            line = denied(settings.kafka, one, "").partition(", ;")[0]
+        def is_reported(permission: Permission) -> bool:
+            line = denied(settings.kafka, permission, "").partition(", ;")[0]
             return parts() == () and any(line in message for message in caplog.messages)
 
         eventually(lambda: is_reported(write) and is_reported(read_))
@@ -198,7 +198,7 @@ def test_by_polling_all_is_enough_and_each_is_needed(cluster: Cluster, consumers
     allow(cluster.secure, principal, *wanted)
 
     def groups() -> set[bytes]:
-        return {one.key() for one in read(cluster.secure.clear, settings.topics.membership)}
+        return {message.key() for message in read(cluster.secure.clear, settings.topics.membership)}
 
     stop = threading.Event()
     collecting = threading.Thread(target=PollingCollector(settings, stop).run)
@@ -209,12 +209,12 @@ def test_by_polling_all_is_enough_and_each_is_needed(cluster: Cluster, consumers
         stop.set()
         collecting.join()
     assert list(missing(settings, "collect")) == []
-    for one in wanted:
-        forbid(cluster.secure, principal, one)
-        shown = one._replace(name="*") if one == on_topic else one
+    for permission in wanted:
+        forbid(cluster.secure, principal, permission)
+        shown = permission._replace(name="*") if permission == on_topic else permission
         line = refused(PollingCollector(settings, threading.Event()).run)
-        assert line.startswith(denied(settings.kafka, shown, "").partition(", ;")[0]), one
-        allow(cluster.secure, principal, one)
+        assert line.startswith(denied(settings.kafka, shown, "").partition(", ;")[0]), permission
+        allow(cluster.secure, principal, permission)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -223,7 +223,7 @@ def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, numbe
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
     principal, wanted = cluster.secure.principal("monitor"), needs("topics", settings)
-    allow(cluster.secure, principal, *(one for one in wanted if one != wanted[number]))
+    allow(cluster.secure, principal, *(permission for permission in wanted if permission != wanted[number]))
     assert denied(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
     allow(cluster.secure, principal, wanted[number])
     eventually(lambda: made(settings))

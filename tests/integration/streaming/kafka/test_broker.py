@@ -76,11 +76,11 @@ def test_the_command_ends_with_0(end: signal.Signals) -> None:
 def test_the_broker_ends_with_a_command_that_is_killed() -> None:
     with subprocess.Popen([*COMMAND, "--json"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        pid = int(re.search(r'"pid":(\d+)', said)[1])
+        first_line = process.stdout.readline()
+        pid = int(re.search(r'"pid":(\d+)', first_line)[1])
         process.kill()
         eventually(lambda: not alive(pid))
-    shutil.rmtree(Path(re.search(r'"log":"([^"]+)"', said)[1]).parent)
+    shutil.rmtree(Path(re.search(r'"log":"([^"]+)"', first_line)[1]).parent)
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,16 @@ class Pipeline:
         return self.secure.principal(name, self.mechanism)
 
     def rounds(self) -> int:
-        for one in self.running.values():
-            one.check()
+        for component in self.running.values():
+            component.check()
         return len(self.page.ids())
 
     @contextmanager
     def started(self) -> Iterator[None]:
         with ExitStack() as stack:
-            for name, one in self.running.items():
+            for name, component in self.running.items():
                 allow(self.secure, self.principal(name), *self.permissions(name))
-                stack.enter_context(one.start())
+                stack.enter_context(component.start())
             self.page.process = self.running["serve"].process
             self.page.await_status("/ready", 200)
             yield
@@ -98,14 +98,14 @@ class Pipeline:
 
     def renew(self) -> None:
         """Give every component a new password, or the certificate of a user with all their permissions."""
-        for name, one in self.running.items():
+        for name, component in self.running.items():
             if self.mechanism == "certificate":
                 self._new_certificate(name)
             else:
                 password = f"{PASSWORDS[name]}-of-today"
                 give_passwords(self.secure.clear, {name: password})
                 self._own(name, "sasl_password_file").write_text(password)
-            eventually(partial(self._is_renewed, one))
+            eventually(partial(self._is_renewed, component))
 
     def _new_certificate(self, name: str) -> None:
         pem = self.secure.certificate("monitor")
@@ -114,9 +114,9 @@ class Pipeline:
             shutil.copy(file, self._own(name, setting))
 
     @staticmethod
-    def _is_renewed(one: Running) -> bool:
-        one.check()
-        return "connecting again with them" in one.output()
+    def _is_renewed(component: Running) -> bool:
+        component.check()
+        return "connecting again with them" in component.said()
 
     def forget(self) -> None:
         """Revoke all permissions of the original users."""
@@ -158,6 +158,6 @@ def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp
             assert f"may not write topic {written.name}" in stream.output()
             assert f"--operation Write --topic '{written.name}'" in stream.output()
             assert {name: pipeline.running[name].stop() for name in ("collect", "serve")} == {"collect": 0, "serve": 0}
-        said = "".join(pipeline.running[name].output() for name in COMPONENTS)
-        assert "Traceback" not in said
-        assert not any(secret in said for secret in PASSWORDS.values())
+        logs = "".join(pipeline.running[name].said() for name in COMPONENTS)
+        assert "Traceback" not in logs
+        assert not any(secret in logs for secret in PASSWORDS.values())

@@ -64,14 +64,14 @@ def test_partitions_match_java_client_and_librdkafka(settings: Settings) -> None
     ours = {key.decode(): number for number, key, _, _ in records(settings, len(KEYS))}
 
     librdkafka: dict[str, int] = {}
-    other = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "partitioner": "murmur2_random"})
+    plain_producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "partitioner": "murmur2_random"})
     for key in KEYS:
-        other.produce(
+        plain_producer.produce(
             settings.topics.dead_letters,
             key=key.encode(),
             on_delivery=lambda _, message: librdkafka.update({message.key().decode(): message.partition()}),
         )
-    assert other.flush(30) == 0
+    assert plain_producer.flush(30) == 0
 
     assert ours == librdkafka == dict(zip(KEYS, java_partitions(settings), strict=True))
 
@@ -130,5 +130,5 @@ def test_snapshot_may_be_as_long_as_its_topic_allows(broker: Kafka) -> None:
     value = random.Random(SEED).randbytes(limit - codec.record_bytes(b"g", b"", []))
     with EventProducer(chosen) as producer:
         producer.send_record(topic, b"g", value)
-    ((_, key, found, _),) = records(chosen, 1)
-    assert (key, found == value) == (b"g", True)
+    ((_, key, written, _),) = records(chosen, 1)
+    assert (key, written == value) == (b"g", True)

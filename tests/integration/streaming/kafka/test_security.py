@@ -96,7 +96,7 @@ TRIED = {
 def test_a_refusal_is_one_line_in_time_without_the_secret(
     secure: Secure, tmp_path: Path, *, component: str, case: str, record_property: Callable[[str, object], None]
 ) -> None:
-    changes, says, names = REFUSALS[case]
+    changes, message, names = REFUSALS[case]
     values = secure.values() | {key: text.format(other=secure.other_authority) for key, text in changes.items()}
     begin = time.monotonic()
     answer = run(component, values, "none.", tmp_path)
@@ -106,11 +106,11 @@ def test_a_refusal_is_one_line_in_time_without_the_secret(
     assert answer.returncode == 3
     lines = [line for line in answer.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
-    assert says in lines[0]
+    assert message in lines[0]
     assert names in lines[0]
-    said = answer.stderr + answer.stdout
-    assert "Traceback" not in said
-    assert not any(secret in said for secret in (*PASSWORDS.values(), "not-the-password"))
+    output = answer.stderr + answer.stdout
+    assert "Traceback" not in output
+    assert not any(secret in output for secret in (*PASSWORDS.values(), "not-the-password"))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "changes", "says"),
+    ("mechanism", "changes", "message"),
     [
         ("OAUTHBEARER", {}, "ok: cluster "),
         ("OAUTHBEARER", {"sasl_oauthbearer_client_secret": "not-the-secret"}, "refuses client 'monitor'"),
@@ -191,20 +191,20 @@ def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) ->
     ],
 )
 def test_tokens_and_certificates_are_accepted_or_refused(
-    secure: Secure, tmp_path: Path, mechanism: str, changes: dict[str, str], says: str
+    secure: Secure, tmp_path: Path, mechanism: str, changes: dict[str, str], message: str
 ) -> None:
-    given = {name: text.format(folder=secure.folder) for name, text in changes.items()}
-    answer = run("config", secure.values("monitor", mechanism) | given, "", tmp_path, "check")
+    environment = {name: text.format(folder=secure.folder) for name, text in changes.items()}
+    answer = run("config", secure.values("monitor", mechanism) | environment, "", tmp_path, "check")
     assert answer.returncode == (3 if changes else 0)
-    assert says in answer.stdout + answer.stderr
+    assert message in answer.stdout + answer.stderr
     assert not any(secret in answer.stderr for secret in (*PASSWORDS.values(), "not-the-secret"))
 
 
 def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Path) -> None:
     answer = run("doctor", secure.values("stranger"), prefix, tmp_path, "--json", "--checkpoint", str(tmp_path))
-    found = [json.loads(line) for line in answer.stdout.splitlines()]
+    checks = [json.loads(line) for line in answer.stdout.splitlines()]
     assert answer.returncode == 3
-    by_check = {one["check"]: one for one in found}
+    by_check = {check["check"]: check for check in checks}
     assert [by_check[name]["ok"] for name in ("java", "jars", "broker", "permissions", "checkpoint")] == [
         True,
         True,
@@ -212,7 +212,7 @@ def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Pat
         False,
         True,
     ]
-    assert any("may not write topic" in one["text"] for one in found)
+    assert any("may not write topic" in check["text"] for check in checks)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -35,8 +35,8 @@ class Topic:
 
     @property
     def partitions(self) -> int | None:
-        found = identify(self.settings, [self.name])[self.name]
-        return None if found is None else found.partitions
+        identity = identify(self.settings, [self.name])[self.name]
+        return None if identity is None else identity.partitions
 
     def make(self, partitions: int) -> None:
         new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
@@ -68,20 +68,20 @@ def topic(broker: Kafka) -> Topic:
 
 def values(reader: TopicReader, until: Callable[[], bool], seconds: float = 30) -> list[str]:
     by = time.monotonic() + seconds
-    found = []
+    values = []
     while not until():
-        assert time.monotonic() < by, found
-        found += [(message.value() or b"").decode() for message in reader.poll(0.05, 100)]
-    return found
+        assert time.monotonic() < by, values
+        values += [(message.value() or b"").decode() for message in reader.poll(0.05, 100)]
+    return values
 
 
 def some(reader: TopicReader, count: int) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     by = time.monotonic() + 60
-    while len(found) < count:
-        assert time.monotonic() < by, found
-        found += values(reader, iter([False, True]).__next__)
-    return sorted(found)
+    while len(texts) < count:
+        assert time.monotonic() < by, texts
+        texts += values(reader, iter([False, True]).__next__)
+    return sorted(texts)
 
 
 def test_reader_reads_to_the_end_and_continues(topic: Topic) -> None:
@@ -168,9 +168,9 @@ def test_recreated_topic_is_read_after_broker_restart() -> None:
 def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
     """Record the topics that were created in the block."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    before, found = admin.list_topics(timeout=10).topics.keys(), set[str]()
-    yield found
-    found |= admin.list_topics(timeout=10).topics.keys() - before
+    before, names = admin.list_topics(timeout=10).topics.keys(), set[str]()
+    yield names
+    names |= admin.list_topics(timeout=10).topics.keys() - before
 
 
 def test_our_clients_never_auto_create_topics(caplog: pytest.LogCaptureFixture) -> None:

@@ -69,7 +69,7 @@ def first_start(settings: Settings, received: Receiver) -> None:
 
         eventually(is_followed, every=0.5)
         eventually(lambda: f"ready/incident/{number}/1/open" in received.ids())
-    assert not any(one.startswith("old/") for one in received.ids())
+    assert not any(ce_id.startswith("old/") for ce_id in received.ids())
     received.accepted.clear()
 
 

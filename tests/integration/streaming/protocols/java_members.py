@@ -18,9 +18,13 @@ _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 
 
 class MemberCallback(NamedTuple):
-    """A callback of a consumer; ``at``: ms since the epoch; ``owned``: its partitions from then on.
+    """A rebalance callback of a consumer.
 
-    ``generation``: the consumer's generation or member epoch; below 0: it has none. ``member``: its member id then.
+    Attributes:
+        at: time, ms since the epoch.
+        owned: the consumer's partitions from then on.
+        generation: the consumer's generation or member epoch; below 0: it has none.
+        member: its member id then.
     """
 
     name: str

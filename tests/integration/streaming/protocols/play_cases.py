@@ -47,8 +47,8 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
 
     def chosen() -> list[str]:
         # Python clients subscribe to all topics: their own assignors differ from Java's on unequal subscriptions.
-        known = sorted(topics)
-        return known if client != "java" else random.sample(known, random.randint(1, len(known)))
+        names = sorted(topics)
+        return names if client != "java" else random.sample(names, random.randint(1, len(names)))
 
     def join(name: str) -> None:
         # A classic leader that lacks metadata of other members' topics fetches it first, possibly too late.
@@ -83,13 +83,13 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             happens(partitions={name: topics[name]})
         else:
             name = random.choice(others if led else list(live))
-            other = [
-                one
-                for one in (sorted(topics), sorted(topics)[:1], sorted(topics)[1:])
-                if one and one != sorted(live[name])
+            subscriptions = [
+                names
+                for names in (sorted(topics), sorted(topics)[:1], sorted(topics)[1:])
+                if names and names != sorted(live[name])
             ]
-            if other:
-                live[name] = random.choice(other)
+            if subscriptions:
+                live[name] = random.choice(subscriptions)
                 happens(subscribe=name, topics=live[name])
     return Group(protocol, assignor, clients), {
         "topics": _at_first(topics, events),

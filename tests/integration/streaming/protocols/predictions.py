@@ -25,10 +25,10 @@ class Predictions:
         self._wanted: dict[str, Share] | None = None
         self.kept = self.open = 0
 
-    def before(self, one: ScenarioEvent) -> None:
+    def before(self, event: ScenarioEvent) -> None:
         """Predict the result of the event if ``what-if`` supports such a change."""
         self._wanted = None
-        changes = self._changes(one)
+        changes = self._changes(event)
         if changes is None:
             self.open += 1
             return
@@ -37,9 +37,9 @@ class Predictions:
         own = change.own
         assert own is not None
         came = [member for member in change.after.members if member.member_id in change.new]
-        like = all(sorted(member.topics) == sorted(one.topics or ()) for member in came)
-        found = outlook(change, own)
-        if found.inexact or group.unknown or not like:
+        like = all(sorted(member.topics) == sorted(event.topics or ()) for member in came)
+        result = outlook(change, own)
+        if result.inexact or group.unknown or not like:
             self.open += 1
             return
         names = {
@@ -48,27 +48,27 @@ class Predictions:
         }
         self._wanted = {
             names[member]: {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
-            for member, share in found.assignment.items()
+            for member, share in result.assignment.items()
         }
 
-    def after(self, one: ScenarioEvent) -> None:
+    def after(self, event: ScenarioEvent) -> None:
         """Compare the prediction once the group has settled."""
         if self._wanted is not None:
-            assert self._play.log.newest == self._wanted, f"{one} of {self._play.group}"
+            assert self._play.log.newest == self._wanted, f"{event} of {self._play.group}"
             self.kept += 1
 
-    def _changes(self, one: ScenarioEvent) -> GroupChange | None:
+    def _changes(self, event: ScenarioEvent) -> GroupChange | None:
         if not self._play.live:
             return None
         static = bool(self._play.instances)
-        name = f"i-{one.member}" if static else one.member
-        match one.kind:
-            case "join" if one.group_protocol is None and one.member not in self._play.starts:
+        name = f"i-{event.member}" if static else event.member
+        match event.kind:
+            case "join" if event.group_protocol is None and event.member not in self._play.starts:
                 return GroupChange(add=(name,))
             case "leave" | "crash":
                 return GroupChange(remove=(name,))
             case "partitions":
-                return GroupChange(partitions=one.partitions)
+                return GroupChange(partitions=event.partitions)
             case _:
                 return None
 
@@ -80,11 +80,11 @@ class Predictions:
             log.feed(event)
         if not events:
             return None
-        found = log.group(None)
-        reached = found.number == self._play.real()[-1][0] and len(found.members) == len(self._play.live)
-        known = all(
-            topic in found.topics and found.topics[topic].partitions == self._play.counts[topic]
+        group = log.group(None)
+        reached = group.number == self._play.real()[-1][0] and len(group.members) == len(self._play.live)
+        is_complete = all(
+            topic in group.topics and group.topics[topic].partitions == self._play.counts[topic]
             for topics in self._play.live.values()
             for topic in topics
         )
-        return found if reached and known else None
+        return group if reached and is_complete else None

@@ -46,10 +46,10 @@ class Group:
 class Watcher(Protocol):
     """Observer of a group that goes through a scenario."""
 
-    def before(self, one: ScenarioEvent) -> None:
+    def before(self, event: ScenarioEvent) -> None:
         """Called before an event, while the group is stable."""
 
-    def after(self, one: ScenarioEvent) -> None:
+    def after(self, event: ScenarioEvent) -> None:
         """Called after an event, once the group is stable again."""
 
 
@@ -78,16 +78,16 @@ class Play:
         settings = KafkaSettings(bootstrap_servers=self.kafka.bootstrap_servers)
 
         def identified() -> dict[str, str]:
-            found = {name: one.topic_id for name, one in identify(settings, scenario.topics).items() if one}
-            return found if found.keys() == scenario.topics.keys() else {}  # some broker may not know the topic yet
+            ids = {name: topic.topic_id for name, topic in identify(settings, scenario.topics).items() if topic}
+            return ids if ids.keys() == scenario.topics.keys() else {}  # some broker may not know the topic yet
 
-        given: Any = eventually(identified)
+        topic_ids: Any = eventually(identified)
         # As in the coordinator's records: base64 for addresses, unpadded.
-        ids = {name: one.rstrip("=").replace("+", "-").replace("/", "_") for name, one in given.items()}
+        ids = {name: topic_id.rstrip("=").replace("+", "-").replace("/", "_") for name, topic_id in topic_ids.items()}
         self.topic_names: dict[str, str] = {ids[name]: name for name in ids}
         return replace(
             scenario,
-            topics={name: Topic(name, one.partitions, None, ids[name]) for name, one in scenario.topics.items()},
+            topics={name: Topic(name, topic.partitions, None, ids[name]) for name, topic in scenario.topics.items()},
         )
 
     def _reader(self, **more: str) -> Consumer:
@@ -132,34 +132,34 @@ class Play:
     def run(self, *watchers: Watcher) -> None:
         """Run every event, each after the group has settled."""
         for happening in self.scenario.events:
-            for one in watchers:
-                one.before(happening)
+            for watcher in watchers:
+                watcher.before(happening)
             getattr(self, f"_{happening.kind}")(happening)
             self.settle(str(happening))
-            for one in watchers:
-                one.after(happening)
+            for watcher in watchers:
+                watcher.after(happening)
 
-    def _join(self, one: ScenarioEvent) -> None:
-        topics = one.topics or tuple(self.scenario.topics)
-        if one.instance_id:
-            self.instances[one.member] = one.instance_id
-        self.live[one.member] = topics
-        self.starts[one.member] += 1
+    def _join(self, event: ScenarioEvent) -> None:
+        topics = event.topics or tuple(self.scenario.topics)
+        if event.instance_id:
+            self.instances[event.member] = event.instance_id
+        self.live[event.member] = topics
+        self.starts[event.member] += 1
         usual = "consumer" if self.group.protocol == "consumer" else "classic"
-        self.speaks[one.member] = one.group_protocol or self.speaks.get(one.member, usual)
-        if self.group.clients[one.member] == "java":
-            self.java.start(one.member, self._java_config(one.member), list(topics))
+        self.speaks[event.member] = event.group_protocol or self.speaks.get(event.member, usual)
+        if self.group.clients[event.member] == "java":
+            self.java.start(event.member, self._java_config(event.member), list(topics))
         else:
-            self.python[one.member] = Member(
+            self.python[event.member] = Member(
                 self.kafka.bootstrap_servers,
                 self.group_id,
-                one.member,
+                event.member,
                 topics,
-                client=self.group.clients[one.member],
+                client=self.group.clients[event.member],
                 protocol=self.group.protocol,
                 session_timeout_ms=SESSION_MS,
                 assignor=None if self.group.protocol == "consumer" else self.group.assignor,
-                instance_id=self.instances.get(one.member),
+                instance_id=self.instances.get(event.member),
             )
 
     def _java_config(self, name: str) -> dict[str, Any]:
@@ -191,29 +191,29 @@ class Play:
         else:
             self.java.close(name, how)
 
-    def _leave(self, one: ScenarioEvent) -> None:
-        self._end(one.member, "LEAVE_GROUP", crash=False)
-        del self.live[one.member]
+    def _leave(self, event: ScenarioEvent) -> None:
+        self._end(event.member, "LEAVE_GROUP", crash=False)
+        del self.live[event.member]
 
-    def _crash(self, one: ScenarioEvent) -> None:
-        self._end(one.member, "REMAIN_IN_GROUP", crash=True)
-        del self.live[one.member]
+    def _crash(self, event: ScenarioEvent) -> None:
+        self._end(event.member, "REMAIN_IN_GROUP", crash=True)
+        del self.live[event.member]
 
-    def _bounce(self, one: ScenarioEvent) -> None:
-        topics = self.live.pop(one.member)
-        static = one.member in self.instances
-        self._end(one.member, "DEFAULT", crash=False)
+    def _bounce(self, event: ScenarioEvent) -> None:
+        topics = self.live.pop(event.member)
+        static = event.member in self.instances
+        self._end(event.member, "DEFAULT", crash=False)
         if not static:
-            self.settle(f"{one}: down")
-        self._join(replace(one, topics=one.topics or topics))
+            self.settle(f"{event}: down")
+        self._join(replace(event, topics=event.topics or topics))
 
-    def _subscribe(self, one: ScenarioEvent) -> None:
-        assert one.topics
-        self.live[one.member] = one.topics
-        self.java.subscribe(one.member, list(one.topics))
+    def _subscribe(self, event: ScenarioEvent) -> None:
+        assert event.topics
+        self.live[event.member] = event.topics
+        self.java.subscribe(event.member, list(event.topics))
 
-    def _partitions(self, one: ScenarioEvent) -> None:
-        for name, count in one.partitions.items():
+    def _partitions(self, event: ScenarioEvent) -> None:
+        for name, count in event.partitions.items():
             self.admin.create_partitions([NewPartitions(name, count)])[name].result(30)
             self.counts[name] = count
 
@@ -239,24 +239,26 @@ class Play:
             if seen is None or seen.state != "Stable" or len(seen.members) != len(self.live):
                 return False
         now = self.log.newest
-        wanted = sorted((t, p) for t in {t for one in self.live.values() for t in one} for p in range(self.counts[t]))
-        given = sorted((t, p) for share in now.values() for t, known in share.items() for p in known)
+        wanted = sorted(
+            (t, p) for t in {t for topics in self.live.values() for t in topics} for p in range(self.counts[t])
+        )
+        assigned = sorted((t, p) for share in now.values() for t, numbers in share.items() for p in numbers)
         return (
             sorted(now) == sorted(self.live)
-            and {name: sorted(topics) for name, topics in self.live.items()} == self.log.said
-            and given == wanted
+            and {name: sorted(topics) for name, topics in self.live.items()} == self.log.subscriptions
+            and assigned == wanted
             and self.owned() == {name: share for name, share in now.items() if share}
         )
 
     def owned(self) -> dict[str, Share]:
         """Return the clients' partitions by their callbacks."""
-        found = {name: self.java.owned.get(name) for name in self.live if name not in self.python}
-        found |= {name: member.owned for name, member in self.python.items()}
-        return {name: dict(sorted(share.items())) for name, share in found.items() if share}
+        owned = {name: self.java.owned.get(name) for name in self.live if name not in self.python}
+        owned |= {name: member.owned for name, member in self.python.items()}
+        return {name: dict(sorted(share.items())) for name, share in owned.items() if share}
 
     def _state(self) -> str:
         return (
-            f"log {self.log.newest}, said {self.log.said}, clients {self.owned()}, live {self.live}, "
+            f"log {self.log.newest}, subscriptions {self.log.subscriptions}, clients {self.owned()}, live {self.live}, "
             f"failures {self.java.failures}"
         )
 
@@ -281,9 +283,9 @@ class Play:
 
         timing = Timing(session_timeout_ms=SESSION_MS, heartbeat_ms=200, initial_rebalance_delay_ms=0)
         setup = Setup(timing, self.group.assignor, member_id)
-        found = run_scenario(self.scenario, self.group.protocol, self.group.assignor, setup=setup)
+        result = run_scenario(self.scenario, self.group.protocol, self.group.assignor, setup=setup)
         rounds: dict[int, dict[str, Share]] = {}
-        for record in found.result.rounds:
+        for record in result.result.rounds:
             rounds[record.number] = {
                 name: {topic: list(share[topic]) for topic in sorted(share)} for name, share in record.after.items()
             }

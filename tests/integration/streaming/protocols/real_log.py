@@ -21,7 +21,7 @@ class Log:
 
     Attributes:
         generations: what each generation assigned, and each target epoch.
-        said: the subscription of each current member.
+        subscriptions: of each current member.
         ids: the member ids that each client had, in order.
         seen: the current state of the group.
         last: the time of its last record.
@@ -31,7 +31,7 @@ class Log:
     consumer: Consumer
     topic_names: dict[str, str]
     generations: dict[int, dict[str, Share]] = field(default_factory=dict)
-    said: dict[str, list[str]] = field(default_factory=dict)
+    subscriptions: dict[str, list[str]] = field(default_factory=dict)
     ids: dict[str, list[str]] = field(default_factory=dict)
     seen: GroupObserved | None = None
     last: float = 0.0
@@ -53,11 +53,11 @@ class Log:
         self.seen = self._group.snapshot(self.group_id, 0, self.topic_names.__getitem__)
         if self.seen is None:
             return
-        self.said = {str(member.client_id): sorted(member.topics) for member in self.seen.members}
+        self.subscriptions = {str(member.client_id): sorted(member.topics) for member in self.seen.members}
         for member in self.seen.members:
-            known = self.ids.setdefault(str(member.client_id), [])
-            if member.member_id not in known:
-                known.append(member.member_id)
+            member_ids = self.ids.setdefault(str(member.client_id), [])
+            if member.member_id not in member_ids:
+                member_ids.append(member.member_id)
         number = self.seen.generation
         # A consumer group that is converted to a classic one writes its last epoch again.
         if number is not None and number not in self._epochs:

@@ -31,9 +31,9 @@ class ReversedRange(RangePartitionAssignor):
 
     @classmethod
     def assign(cls, cluster: Any, members: Any) -> Any:
-        given = super().assign(cluster, members)
-        ids = sorted(given)
-        return {one: given[other] for one, other in zip(ids, reversed(ids), strict=True)}
+        assignment = super().assign(cluster, members)
+        ids = sorted(assignment)
+        return {member_id: assignment[swapped_id] for member_id, swapped_id in zip(ids, reversed(ids), strict=True)}
 
 
 class Mine(ReversedRange):
@@ -70,15 +70,15 @@ def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
     admin.create_topics([NewTopic(group, PARTITIONS, 1)])[group].result(30)
 
     def seen() -> Diff | None:
-        found = diffs(play(collector.events(group))[1])
-        return next((one for one in found if len(one.members) == 2 and len(found) > 1), None)
+        rounds = diffs(play(collector.events(group))[1])
+        return next((diff for diff in rounds if len(diff.members) == 2 and len(rounds) > 1), None)
 
     with Collecting(broker.bootstrap_servers, group) as collector, ExitStack() as members:
         members.enter_context(consuming(broker.bootstrap_servers, group, "one", assignor))
         eventually(lambda: diffs(play(collector.events(group))[1]))
         members.enter_context(consuming(broker.bootstrap_servers, group, "two", assignor))
-        found: Diff = eventually(seen)
-        return found
+        diff: Diff = eventually(seen)
+        return diff
 
 
 def test_even_shares_by_another_rule_are_a_tie(broker: Kafka) -> None:

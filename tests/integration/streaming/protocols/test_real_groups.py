@@ -75,20 +75,20 @@ def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *
         judged = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))
     finally:
         play.close()
-    told = Counter("none" if one is UNSET else one.verdict for one in judged)
-    _log.info("%s; predictions: %d kept, %d open", dict(told), predictions.kept, predictions.open)
-    for one in judged[1:]:
-        if one is not UNSET:
-            assert one.verdict in possible_verdicts(group), f"{one} {group} {document}"
+    verdicts = Counter("none" if judgement is UNSET else judgement.verdict for judgement in judged)
+    _log.info("%s; predictions: %d kept, %d open", dict(verdicts), predictions.kept, predictions.open)
+    for judgement in judged[1:]:
+        if judgement is not UNSET:
+            assert judgement.verdict in possible_verdicts(group), f"{judgement} {group} {document}"
     return True
 
 
 def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected | UnsetType]:
-    found = [diff for diff in diffs(play_events(collector.events(group_id))[1]) if diff.members]
-    last = found[-1] if found else None
+    rounds = [diff for diff in diffs(play_events(collector.events(group_id))[1]) if diff.members]
+    last = rounds[-1] if rounds else None
     if last is None or (last.generation or last.group_epoch or 0) < number:
         return []
-    return [one.expected for one in found]
+    return [diff.expected for diff in rounds]
 
 
 def possible_verdicts(group: Group) -> set[str]:

@@ -19,7 +19,7 @@ from tests.support.wait import PATIENCE
 pytestmark = pytest.mark.broker
 
 #: Seconds within which a stopped component is reported.
-TOLD_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 #: Longer than a component may be silent.
 QUIET_SECONDS = 22.0
 
@@ -37,15 +37,15 @@ class Cluster:
         self.polling = Running("collect", *common, *group, "--by", "polling", log=folder / "polling.log")
         self.polling.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "poller"}
 
-    def faces(self, group: str) -> dict[str, str | None]:
+    def statuses(self, group: str) -> dict[str, str | None]:
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
-        told = {
+        answers = {
             "ready": ready,
             "groups": self.serve.ask("/api/v1/groups")[1],
             "group": self.serve.ask(f"/api/v1/groups/{group}")[1]["standing"],
         }
-        kinds = {name: one.get("stale", {}).get("kind") for name, one in told.items()}
+        kinds = {name: answer.get("stale", {}).get("kind") for name, answer in answers.items()}
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
         samples = [sample for family in families for sample in family.samples]
         causes = [sample.labels["cause"] for sample in samples if sample.name.endswith("feed_stale") and sample.value]
@@ -57,10 +57,10 @@ class Cluster:
         parts = self.serve.ask("/api/v1/groups")[1].get("parts", ())
         return {part["id"].removeprefix(self.prefix): part["state"] for part in parts}
 
-    def says(self, group: str, kind: str | None) -> None:
+    def await_status(self, group: str, kind: str | None) -> None:
         """Wait until all interfaces show this status; a stopped component within the promised time."""
         wanted = dict.fromkeys(("ready", "groups", "group", "metrics"), kind)
-        eventually(lambda: self.faces(group) == wanted, timeout=TOLD_SECONDS if kind else PATIENCE)
+        eventually(lambda: self.statuses(group) == wanted, timeout=REPORT_SECONDS if kind else PATIENCE)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def cluster(broker: Kafka, tmp_path: Path) -> Iterator[Cluster]:
 def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
     offsets, polling = "rebalance-monitor-collector", "poller"
     cluster.serve.start_with(Group("orders", {"t": 6}, 1).diffs(5))
-    assert cluster.faces("orders") == dict.fromkeys(("ready", "groups", "group", "metrics"))
+    assert cluster.statuses("orders") == dict.fromkeys(("ready", "groups", "group", "metrics"))
     assert cluster.states() == {}  # no status is reported for components that never ran
     cluster.watch.start()
     cluster.offsets.start()
@@ -81,31 +81,31 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
     eventually(lambda: cluster.states() == {offsets: "alive", polling: "alive"})
     by = time.monotonic() + QUIET_SECONDS
     while time.monotonic() < by:  # no events, and no reports
-        assert set(cluster.faces("orders").values()) == {None}
+        assert set(cluster.statuses("orders").values()) == {None}
         time.sleep(0.5)  # the tested condition: some time without events
     cluster.watch.check()
     assert "No heartbeat" not in cluster.watch.output()
 
     cluster.offsets.kill()
-    cluster.says("orders", "collector-silent")
+    cluster.await_status("orders", "collector-silent")
     assert cluster.states() == {offsets: "silent", polling: "alive"}
     line = f"No heartbeat from collector {cluster.prefix}{offsets} since "
-    eventually(lambda: line in cluster.watch.output(), timeout=TOLD_SECONDS)
+    eventually(lambda: line in cluster.watch.said(), timeout=REPORT_SECONDS)
     cluster.offsets.start()
-    cluster.says("orders", None)
-    eventually(lambda: "send heartbeats again" in cluster.watch.output())
+    cluster.await_status("orders", None)
+    eventually(lambda: "send heartbeats again" in cluster.watch.said())
 
     assert cluster.polling.stop() == 0
-    cluster.says("orders", "collector-stopped")
+    cluster.await_status("orders", "collector-stopped")
     assert cluster.states() == {offsets: "alive", polling: "stopped"}
     line = f"Collector {cluster.prefix}{polling} has been stopped since "
-    eventually(lambda: line in cluster.watch.output(), timeout=TOLD_SECONDS)
+    eventually(lambda: line in cluster.watch.said(), timeout=REPORT_SECONDS)
 
     cluster.serve.stop()
     cluster.serve.start()
-    cluster.says("orders", "collector-stopped")  # including a client that connects later
+    cluster.await_status("orders", "collector-stopped")  # including a client that connects later
     forgotten(cluster)
-    cluster.says("orders", None)
+    cluster.await_status("orders", None)
     eventually(lambda: cluster.states() == {offsets: "alive"})
     assert cluster.offsets.stop() == 0
     for part in (cluster.serve, cluster.watch, cluster.offsets, cluster.polling):

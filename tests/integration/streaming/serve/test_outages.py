@@ -109,13 +109,13 @@ def test_partitions_that_are_added_are_read(serve: Serve) -> None:
 
 def test_the_second_server_on_a_history_is_refused_in_one_line(serve: Serve, tmp_path: Path) -> None:
     serve.start_with(made(1, 3))
-    other = Serve(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
-    other.log = tmp_path / "other.log"
-    with other:
-        other.start(wait=False)
-        assert other.process is not None
-        assert other.process.wait(30) == 3
-    lines = [line for line in other.log.read_text().splitlines() if line.startswith("error:")]
+    second_server = Serve(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
+    second_server.log = tmp_path / "other.log"
+    with second_server:
+        second_server.start(wait=False)
+        assert second_server.process is not None
+        assert second_server.process.wait(30) == 3
+    lines = [line for line in second_server.log.read_text().splitlines() if line.startswith("error:")]
     assert len(lines) == 1
     assert "another `serve` uses it" in lines[0]
     assert len(serve.ids()) == 3
@@ -129,7 +129,7 @@ def test_the_file_of_another_program_stays_and_ends_it_with_two(serve: Serve, tm
     assert serve.process is not None
     assert serve.process.wait(30) == 2
     assert notes.read_text() == "my notes\n"
-    assert {one.name for one in tmp_path.iterdir()} == {"history.sqlite", "serve.log"}
+    assert {path.name for path in tmp_path.iterdir()} == {"history.sqlite", "serve.log"}
 
 
 def test_removed_history_exits_3_and_is_rebuilt(serve: Serve, tmp_path: Path) -> None:
@@ -148,14 +148,14 @@ def test_lock_of_another_program_is_reported_and_awaited(serve: Serve, tmp_path:
     publisher = Publisher(serve)
     publisher.put(made(1, 3))
     serve.start().await_status("/ready", 200)
-    other = sqlite3.connect(tmp_path / "history.sqlite", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(tmp_path / "history.sqlite", isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     wanted = made(1, 30)
     publisher.put(wanted)
     eventually(lambda: stale(serve, "history-blocked"))
     assert serve.ask("/api/v1/rounds")[0] == 200
-    other.execute("ROLLBACK")
-    other.close()
+    connection.execute("ROLLBACK")
+    connection.close()
     eventually(lambda: sorted(serve.ids()) == ids(wanted))
     serve.await_status("/ready", 200)
 

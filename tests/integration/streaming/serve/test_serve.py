@@ -27,12 +27,12 @@ def serve(broker: Kafka, tmp_path: Path):
 
 
 def made(groups: int, each: int) -> list[Diff]:
-    found = [Group(f"g{index}", {"t": 8}, index).diffs(each) for index in range(groups)]
-    return [diff for turn in zip(*found, strict=True) for diff in turn]
+    group_diffs = [Group(f"g{index}", {"t": 8}, index).diffs(each) for index in range(groups)]
+    return [diff for turn in zip(*group_diffs, strict=True) for diff in turn]
 
 
-def ids(found: list[Diff]) -> list[str]:
-    return sorted(diff_id(diff) for diff in found)
+def ids(rounds: list[Diff]) -> list[str]:
+    return sorted(diff_id(diff) for diff in rounds)
 
 
 def test_random_kills_lose_and_repeat_no_diff(serve: Serve) -> None:

@@ -102,9 +102,9 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     for future in admin.create_topics([NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]).values():
         future.result(30)
     ids = _topic_ids(kafka, [restart.group for restart in restarts])
-    for one in restarts:
-        for name in one.names:
-            java.start(name, one.config(kafka.bootstrap_servers, name), [one.group])
+    for restart in restarts:
+        for name in restart.names:
+            java.start(name, restart.config(kafka.bootstrap_servers, name), [restart.group])
     _rest(java, restarts)
     before = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     starts = {name: dict(java.owned[name] or {}) for restart in restarts for name in restart.names}
@@ -112,16 +112,19 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     since = len(java.callbacks)
     _restart(kafka, java, restarts)
     _rest(java, restarts)
-    told = java.callbacks[since:]
+    callbacks = java.callbacks[since:]
     after = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
-    for one in restarts:
-        for name in one.names:
+    for restart in restarts:
+        for name in restart.names:
             java.begin_close(name, "LEAVE_GROUP")
     eventually(lambda: all(java.owned[name] is None for restart in restarts for name in restart.names))
     assert not java.failures, java.failures
     return [
-        (said, _outcome_of(one, starts, told, *_rounds(before[one.group], after[one.group], told)))
-        for one, said in zip(restarts, forecasts, strict=True)
+        (
+            expected,
+            _outcome_of(restart, starts, callbacks, *_rounds(before[restart.group], after[restart.group], callbacks)),
+        )
+        for restart, expected in zip(restarts, forecasts, strict=True)
     ]
 
 
@@ -129,27 +132,29 @@ def _topic_ids(kafka: Kafka, names: Sequence[str]) -> dict[str, str]:
     settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
 
     def topic_ids() -> dict[str, str]:
-        found = {name: one.topic_id for name, one in identify(settings, names).items() if one}
-        return found if len(found) == len(names) else {}
+        ids = {name: topic.topic_id for name, topic in identify(settings, names).items() if topic}
+        return ids if len(ids) == len(names) else {}
 
-    given: Any = eventually(topic_ids)
-    return {name: one.rstrip("=").replace("+", "-").replace("/", "_") for name, one in given.items()}
+    base64_ids: Any = eventually(topic_ids)
+    return {name: topic_id.rstrip("=").replace("+", "-").replace("/", "_") for name, topic_id in base64_ids.items()}
 
 
 def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
     """Wait until every group consumes all of its topic, and has had no new record for a while."""
 
-    def spread(one: Restart) -> bool:
-        owned = [java.owned[name] or {} for name in one.names]
-        return all(owned) and sorted(p for share in owned for p in share.get(one.group, [])) == list(range(PARTITIONS))
+    def spread(restart: Restart) -> bool:
+        owned = [java.owned[name] or {} for name in restart.names]
+        return all(owned) and sorted(p for share in owned for p in share.get(restart.group, [])) == list(
+            range(PARTITIONS)
+        )
 
-    said, since = len(java.callbacks), monotonic()
+    seen, since = len(java.callbacks), monotonic()
 
     def quiet() -> bool:
-        nonlocal said, since
+        nonlocal seen, since
         assert not java.failures, java.failures
-        if len(java.callbacks) != said or not all(spread(restart) for restart in restarts):
-            said, since = len(java.callbacks), monotonic()
+        if len(java.callbacks) != seen or not all(spread(restart) for restart in restarts):
+            seen, since = len(java.callbacks), monotonic()
         return monotonic() - since > _QUIET_SECONDS
 
     eventually(quiet)
@@ -182,25 +187,25 @@ def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
     return log
 
 
-def _forecast(one: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
+def _forecast(restart: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
     """Return the forecast of the group's own protocol."""
     assert log.seen is not None
-    membership = MembershipLog(one.group)
-    metadata = TopicMetadata(partitions=PARTITIONS, topic_id=ids[one.group])
+    membership = MembershipLog(restart.group)
+    metadata = TopicMetadata(partitions=PARTITIONS, topic_id=ids[restart.group])
     for number, data in enumerate(
-        (PartitionsChanged(group_id=one.group, timestamp=0, topics={one.group: metadata}), log.seen)
+        (PartitionsChanged(group_id=restart.group, timestamp=0, topics={restart.group: metadata}), log.seen)
     ):
         membership.feed(Event("test", str(number), data))
     begun = baseline_of(membership.group(None))
-    assert begun.way == one.kind
+    assert begun.way == restart.kind
     times = {
-        "heartbeat_ms": one.heartbeat_ms,
+        "heartbeat_ms": restart.heartbeat_ms,
         "consumer_heartbeat_ms": int(PROPERTIES["group.consumer.heartbeat.interval.ms"]),
         "processing_ms": 20,  # the time for which its members poll
     }
-    asked = request_change(begun, times, Deploy({"events": one.events}))
-    way = next(way for way in forecast.ways(begun.protocol, begun.assignor) if way.name == one.kind)
-    cost = forecast.simulate_cost(parse_scenario(asked.document), way)
+    change = request_change(begun, times, Deploy({"events": restart.events}))
+    way = next(way for way in forecast.ways(begun.protocol, begun.assignor) if way.name == restart.kind)
+    cost = forecast.simulate_cost(parse_scenario(change.document), way)
     result = cost.simulation.result
     return Outcome(result.round_count, result.moved, cost.total_ms, cost.worst_ms)
 
@@ -209,9 +214,9 @@ def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> No
     """Stop and start members, each at its time."""
     actions = sorted(
         (event["at"] - BEGIN_MS + later, number, event["bounce"], what)
-        for number, one in enumerate(restarts)
-        for event in one.events
-        for what, later in (("stop", 0), ("start", one.down_ms))
+        for number, restart in enumerate(restarts)
+        for event in restart.events
+        for what, later in (("stop", 0), ("start", restart.down_ms))
     )
     begun = monotonic()
     for at, number, name, what in actions:
@@ -220,11 +225,11 @@ def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> No
             java.begin_close(name, "DEFAULT")
         else:
             eventually(lambda name=name: java.owned[name] is None)
-            one = restarts[number]
-            java.start(name, one.config(kafka.bootstrap_servers, name), [one.group])
+            restart = restarts[number]
+            java.start(name, restart.config(kafka.bootstrap_servers, name), [restart.group])
 
 
-def _rounds(before: Log, after: Log, told: Sequence[MemberCallback]) -> tuple[int, int]:
+def _rounds(before: Log, after: Log, callbacks: Sequence[MemberCallback]) -> tuple[int, int]:
     """Return rounds since then, and those that a member never received.
 
     A generation is a round; an epoch's target is two where a member gives up what another gets.
@@ -233,9 +238,9 @@ def _rounds(before: Log, after: Log, told: Sequence[MemberCallback]) -> tuple[in
     last = max(before.generations)
     since = [number for number in numbers if number > last]
     if after.seen is not None and after.seen.generation is not None:
-        heard = Counter(one.name for one in told if one.event == "assigned")
+        received = Counter(callback.name for callback in callbacks if callback.event == "assigned")
         was_in = Counter(name for number in since for name in after.generations[number])
-        return len(since), sum((was_in - heard).values())
+        return len(since), sum((was_in - received).values())
     return sum(
         1 + _moves_between_members(after.generations[earlier], after.generations[number])
         for earlier, number in pairwise(numbers)
@@ -244,9 +249,11 @@ def _rounds(before: Log, after: Log, told: Sequence[MemberCallback]) -> tuple[in
 
 
 def _moves_between_members(before: Mapping[str, Share], after: Mapping[str, Share]) -> bool:
-    owner = {one: name for name, share in before.items() for one in _each(share)}
+    owner = {partition: name for name, share in before.items() for partition in _each(share)}
     return any(
-        owner.get(one, name) != name and owner[one] in after for name, share in after.items() for one in _each(share)
+        owner.get(partition, name) != name and owner[partition] in after
+        for name, share in after.items()
+        for partition in _each(share)
     )
 
 
@@ -255,18 +262,22 @@ def _each(share: Share) -> Iterator[tuple[str, int]]:
 
 
 def _outcome_of(
-    one: Restart, starts: Mapping[str, Share], told: Sequence[MemberCallback], rounds: int, undelivered_rounds: int
+    restart: Restart,
+    starts: Mapping[str, Share],
+    callbacks: Sequence[MemberCallback],
+    rounds: int,
+    undelivered_rounds: int,
 ) -> Outcome:
     """Return the outcome by the members' callbacks."""
-    shares = {name: set(starts[name].get(one.group, [])) for name in one.names}
+    shares = {name: set(starts[name].get(restart.group, [])) for name in restart.names}
     last = {partition: name for name, share in shares.items() for partition in share}
     stopped: dict[int, int] = {}
     downtime = dict.fromkeys(range(PARTITIONS), 0)
     moved = 0
-    for name, at, _, owned, *_ in told:
+    for name, at, _, owned, *_ in callbacks:
         if name not in shares:
             continue
-        now = set(owned.get(one.group, []))
+        now = set(owned.get(restart.group, []))
         for partition in shares[name] - now:
             stopped[partition] = at
         for partition in now - shares[name]:

@@ -58,15 +58,15 @@ def batches() -> list[list[Restart]]:
 @pytest.mark.timeout(1800)
 def test_rolling_restarts_are_as_forecast(broker: Kafka, java: JavaMembers) -> None:
     """One in ten may differ more: a forecast does not include heartbeats that a busy machine delays."""
-    found: list[tuple[Restart, Outcome, Outcome]] = []
+    outcomes: list[tuple[Restart, Outcome, Outcome]] = []
     for restarts in batches():
-        for one, (forecast, happened) in zip(restarts, play(broker, java, restarts), strict=True):
-            found.append((one, forecast, happened))
+        for restart, (forecast, happened) in zip(restarts, play(broker, java, restarts), strict=True):
+            outcomes.append((restart, forecast, happened))
             _log.info(
                 "%s, down %d ms, between %d ms: %s; %s; %s, in all %+.0f %%",
-                *(one.kind, one.down_ms, one.between_ms, forecast, happened),
+                *(restart.kind, restart.down_ms, restart.between_ms, forecast, happened),
                 *("near" if near(forecast, happened) else "far", 100 * total_error(forecast, happened)),
             )
-    assert [one for one in found if not matches_forecast(*one[1:])] == []
-    far = [one for one in found if not near(*one[1:])]
-    assert len(far) <= max(len(found) // 10, 1), far
+    assert [entry for entry in outcomes if not matches_forecast(*entry[1:])] == []
+    far = [entry for entry in outcomes if not near(*entry[1:])]
+    assert len(far) <= max(len(outcomes) // 10, 1), far

@@ -59,8 +59,8 @@ def of(job: Job, folder: Path) -> Path:
 
 def assert_damage_reported(status: int, errors: str, checkpoint: Path) -> None:
     (line,) = problems(errors)
-    said = f"error: --checkpoint {checkpoint}: a file of its state is damaged or missing ("
-    assert (status, line.startswith(said), "Restore the folder" in line) == (3, True, True), errors
+    message = f"error: --checkpoint {checkpoint}: a file of its state is damaged or missing ("
+    assert (status, line.startswith(message), "Restore the folder" in line) == (3, True, True), errors
 
 
 def shown(checkpoint: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -68,13 +68,13 @@ def shown(checkpoint: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_command_leaves_no_files_in_its_working_directory(done: Job) -> None:
-    assert [one.name for one in done.folder.iterdir()] == ["checkpoint"]
+    assert [path.name for path in done.folder.iterdir()] == ["checkpoint"]
 
 
 def test_groups_are_shown_by_their_latest_assignments(done: Job) -> None:
     assert_damage_reported = shown(done.folder / "checkpoint", "--json")
     assert (assert_damage_reported.returncode, assert_damage_reported.stderr) == (0, "")
-    found = {one["groupId"]: one for one in map(json.loads, assert_damage_reported.stdout.splitlines())}
+    groups = {group["groupId"]: group for group in map(json.loads, assert_damage_reported.stdout.splitlines())}
     latest = compacted(done.rows(done.settings.topics.assignments))
     held = {
         key.decode(): json.loads(rows[0][0])["members"]
@@ -82,12 +82,12 @@ def test_groups_are_shown_by_their_latest_assignments(done: Job) -> None:
         if key is not None and rows[0][0] is not None
     }
     state = {
-        name: {member["memberId"]: member["owned"] for member in one["state"]["members"]}
-        for name, one in found.items()
-        if one["state"]["members"]
+        name: {member["memberId"]: member["owned"] for member in group["state"]["members"]}
+        for name, group in groups.items()
+        if group["state"]["members"]
     }
     assert state == {name: members for name, members in held.items() if members} != {}
-    assert all(one["bytes"] > 0 for one in found.values())
+    assert all(group["bytes"] > 0 for group in groups.values())
 
 
 def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> No
         check=False,
     )
     assert read.returncode == 0, read.stderr
-    found = {
+    groups = {
         (group["bucket"], group["groupId"])
         for group in map(json.loads, shown(checkpoint, "--json").stdout.splitlines())
     }
-    assert {(int(line.split()[0]), line.split()[1]) for line in read.stdout.splitlines()} == found != set()
+    assert {(int(line.split()[0]), line.split()[1]) for line in read.stdout.splitlines()} == groups != set()
 
 
 #: Code that makes every Python process of a command another release with another state version.
@@ -152,8 +152,8 @@ def test_lost_or_damaged_file_is_reported_or_created_again(
     done: Job, tmp_path: Path, file: str, harm: Callable[[Path], object]
 ) -> None:
     checkpoint = of(done, tmp_path)
-    found = sorted(checkpoint.glob(f"{file}/[0-9]*" if file in ("offsets", "commits") else file))
-    harm(found[-1])
+    files = sorted(checkpoint.glob(f"{file}/[0-9]*" if file in ("offsets", "commits") else file))
+    harm(files[-1])
     ended = done.start("--available-now", "--buckets", "4")
     wanted = expected(done, LOG)[done.settings.topics.diffs]
     if ended.returncode == 0 and (harm is Path.unlink or file not in ("offsets", "state/0/0/*.delta")):

@@ -40,8 +40,8 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cluster(commands: Path, tmp_path: Path) -> Iterator[Cluster]:
-    with standalone(commands / "python", tmp_path / "spark") as found:
-        yield found
+    with standalone(commands / "python", tmp_path / "spark") as cluster:
+        yield cluster
 
 
 def on_cluster(broker: Kafka, commands: Path, cluster: Cluster, folder: Path, **variables: str) -> Job:
@@ -59,13 +59,13 @@ def test_the_bytes_are_those_of_local_mode(broker: Kafka, commands: Path, cluste
     for job in (remote, local):
         job.feed(log)
         job.drain("--max-offsets-per-trigger", str(EVENTS // 7))
-    wanted, topics, other = expected(remote, log), remote.settings.topics, local.settings.topics
-    assert remote.rows(topics.diffs) == local.rows(other.diffs) == wanted[topics.diffs]
+    wanted, topics, local_topics = expected(remote, log), remote.settings.topics, local.settings.topics
+    assert remote.rows(topics.diffs) == local.rows(local_topics.diffs) == wanted[topics.diffs]
     latest = compacted(remote.rows(topics.assignments))
-    assert latest == compacted(local.rows(other.assignments)) == compacted(wanted[topics.assignments])
+    assert latest == compacted(local.rows(local_topics.assignments)) == compacted(wanted[topics.assignments])
     # Records name their topic, and the two jobs have topics of their own.
     assert remote.rows(topics.dead_letters) == wanted[topics.dead_letters]
-    assert local.rows(other.dead_letters) == expected(local, log)[other.dead_letters]
+    assert local.rows(local_topics.dead_letters) == expected(local, log)[local_topics.dead_letters]
     logger.info("%d diffs", remote.count(topics.diffs))
 
 
@@ -77,8 +77,8 @@ def test_executors_with_a_bare_python_run_from_the_archive(
     bare, archive = tmp_path / "bare/bin/python", tmp_path / "monitor.tar.gz"
     for lacking, interpreter in (("streaming", bare), ("pandas", bare), ("rebalance_kernel", commands / "python")):
         ask = [interpreter, "-c", f"import {lacking}"]
-        found = subprocess.run(ask, cwd=tmp_path, capture_output=True, check=False)
-        assert found.returncode == 1, lacking
+        done = subprocess.run(ask, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 1, lacking
     job = on_cluster(broker, commands, cluster, tmp_path / "job", PYSPARK_PYTHON=str(bare))
     written = subprocess.run(
         [*job.program, "stream", "archive", "--output", archive], env=job.environment, cwd=tmp_path, check=False
@@ -118,7 +118,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     load = threading.Thread(target=write_in_pieces, args=(job, log, calm))
     load.start()
     try:
-        with (tmp_path / "driver.log").open("w") as told, job.running(*bound, log=told) as driver:
+        with (tmp_path / "driver.log").open("w") as driver_log, job.running(*bound, log=driver_log) as driver:
             for number in range(KILLS):
                 await_progress_of_job(driver)
                 written, victim = job.count(diffs), rng.choice(cluster.executors)
@@ -143,8 +143,8 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     job.environment = environment(commands, SPARK_LOCAL_IP="127.0.0.1", TMPDIR=str(tmp_path / "elsewhere"))
     job.drain()
     wanted, topics, rows = expected(job, log), job.settings.topics, job.rows(diffs)
-    found = without_repeats(rows)  # fails if an id has two contents
-    repeated = sum(map(len, rows.values())) - sum(map(len, found.values()))
-    logger.info("%d diffs, %d written twice", sum(map(len, found.values())), repeated)
-    assert found == wanted[diffs]
+    contents = once(rows)  # fails if an id has two contents
+    repeated = sum(map(len, rows.values())) - sum(map(len, contents.values()))
+    logger.info("%d diffs, %d written twice", sum(map(len, contents.values())), repeated)
+    assert contents == wanted[diffs]
     assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]

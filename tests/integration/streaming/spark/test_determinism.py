@@ -76,7 +76,7 @@ def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: 
             )
             query.awaitTermination()
             buckets_of = [reports.of_batch(batch) for batch in range(query.lastProgress["batchId"] + 1)]
-            told = [report for batch in buckets_of for report in batch.values()]
+            batch_reports = [report for batch in buckets_of for report in batch.values()]
             batches = len([batch for batch in query.recentProgress if batch.numInputRows])
             topics = job.settings.topics
             variant = f"{bound or 'all'} events a batch, {buckets} buckets, {partitions} partitions"
@@ -87,6 +87,6 @@ def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: 
             assert compacted(job.rows(topics.episodes)) == wanted[names.episodes], variant
             assert compacted(job.rows(topics.incidents)) == wanted[names.incidents], variant
             assert job.rows(topics.dead_letters) == wanted[names.dead_letters], variant
-            assert sum(report.diffs for report in told) == job.count(topics.diffs), variant
-            assert sum(report.dead_letters for report in told) == job.count(topics.dead_letters), variant
-            assert all(report.oldest for report in told), variant
+            assert sum(report.diffs for report in batch_reports) == job.count(topics.diffs), variant
+            assert sum(report.dead_letters for report in batch_reports) == job.count(topics.dead_letters), variant
+            assert all(report.oldest for report in batch_reports), variant

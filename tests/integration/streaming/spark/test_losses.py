@@ -27,8 +27,8 @@ def job(broker: Kafka, tmp_path: Path) -> Job:
     job.drain()
     job.feed([rows[20:] for rows in LOG])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    asked = [TopicPartition(job.settings.topics.membership, 0, 25)]
-    for deleted in admin.delete_records(asked).values():
+    offsets = [TopicPartition(job.settings.topics.membership, 0, 25)]
+    for deleted in admin.delete_records(offsets).values():
         deleted.result(30)
     return job
 

@@ -54,8 +54,8 @@ def test_resizing_in_the_middle_of_a_log_changes_no_byte(broker: Kafka, tmp_path
         if number:
             done = run(*resize(job, buckets, partitions), "--json", timeout=300)
             assert done.returncode == 0, done.stderr
-            told = json.loads(done.stdout)
-            assert told["after"] == {"buckets": buckets, "shufflePartitions": partitions}
+            report = json.loads(done.stdout)
+            assert report["after"] == {"buckets": buckets, "shufflePartitions": partitions}
             logger.info("%s", done.stdout)
         job.drain(*(() if bound is None else ("--max-offsets-per-trigger", str(bound * EVENTS // 3000))))
         assert numbers(job) == (buckets, partitions)
@@ -88,10 +88,10 @@ def test_a_killed_resize_leaves_the_old_or_the_new_checkpoint(broker: Kafka, tmp
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-        found = numbers(job)
-        logger.info("%d: %s to %s, now %s", number + 1, was, wanted, found)
-        assert found in (was, wanted)
-        was = found
+        after = numbers(job)
+        logger.info("%d: %s to %s, now %s", number + 1, was, wanted, after)
+        assert after in (was, wanted)
+        was = after
     logger.info("%d of %d came to their end", finished, KILLS)
     job.feed([rows[len(rows) // 2 :] for rows in log])
     job.drain()

@@ -32,9 +32,9 @@ def reporting(job: Job, member_id: str) -> Iterator[Callable[[], None]]:
     def run() -> None:
         with EventProducer(job.settings) as producer:
             for number in count():
-                told = {"group_id": "g", "timestamp": int(time() * 1000), "member_id": member_id}
+                fields = {"group_id": "g", "timestamp": int(time() * 1000), "member_id": member_id}
                 join = {"topics": ["t"], "session_timeout_ms": SESSION_TIMEOUT_MS}
-                data = MemberHeartbeat(**told) if number else MemberJoined(**told, **join)
+                data = MemberHeartbeat(**fields) if number else MemberJoined(**fields, **join)
                 producer.send(Event(f"/app/{member_id}", str(number), data))
                 producer.flush()
                 if killed.wait(0.3):

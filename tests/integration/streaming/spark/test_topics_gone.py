@@ -53,9 +53,9 @@ def test_a_topic_that_is_written_is_deleted(foreign: Kafka, tmp_path: Path) -> N
         begin = time.monotonic()
         assert child.wait(60) == 3
         taken = time.monotonic() - begin
-    told = errors.read_text()
-    (line,) = problems(told)
-    assert line.startswith(f"error: topic {diffs} was deleted while the job ran"), told
+    job_log = errors.read_text()
+    (line,) = problems(job_log)
+    assert line.startswith(f"error: topic {diffs} was deleted while the job ran"), job_log
     assert taken < TOLD_SECONDS
     job.feed(after)
     assert identify(job.settings.kafka, [diffs]) == {diffs: None}
@@ -82,9 +82,9 @@ def test_a_topic_is_deleted_while_it_is_written(foreign: Kafka, tmp_path: Path) 
             assert time.monotonic() - begin < 60
             job.feed(as_topic(islice(events, 20), 4))
         taken = time.monotonic() - begin
-    told = errors.read_text()
-    assert (child.returncode, len(problems(told))) == (3, 1), told
+    log = errors.read_text()
+    assert (child.returncode, len(problems(log))) == (3, 1), log
     assert taken < TOLD_SECONDS
     there = identify(job.settings.kafka, [name])[name]
-    says = "was deleted while" if there is None else "It has 1 in place of 4 partitions"
-    assert says in told
+    reason = "was deleted while" if there is None else "It has 1 in place of 4 partitions"
+    assert reason in log

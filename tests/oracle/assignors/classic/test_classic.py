@@ -40,19 +40,19 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
 
     def compare_batch(batch: list[Case]) -> list[Assignment | None]:
         nonlocal compared
-        given: list[Assignment | None] = []
+        assignments: list[Assignment | None] = []
         for case, answer in answered(java, name, batch):
             ours = readable(assignor.assign(*group_of(case)))
             assert readable(assignor.python(*group_of(case))) == ours, f"seed {seed}: {json.dumps(case)}"
             if "error" in answer:
                 assert name in {"sticky", "cooperative-sticky"}
                 assert answer["error"]["type"] in NO_ANSWER, answer
-                given.append(None)
+                assignments.append(None)
                 continue
             assert ours == answer["assignment"], f"seed {seed}: {json.dumps(case)}"
             compared += 1
-            given.append(answer["assignment"])
-        return given
+            assignments.append(answer["assignment"])
+        return assignments
 
     done = rounds(Groups(seed), oracle_cases, compare_batch)
     assert compared >= done * 0.99
@@ -71,11 +71,11 @@ def test_topics_recreated_with_fewer_partitions(
 
     def compare_batch(batch: list[Case]) -> list[Assignment | None]:
         nonlocal beyond
-        given: list[Assignment | None] = []
+        assignments: list[Assignment | None] = []
         for case, answer in answered(java, name, batch):
             beyond += owns_beyond(case)
             theirs = answer.get("assignment")
-            given.append(theirs)
+            assignments.append(theirs)
             if theirs is None and answer["error"]["type"] in NO_ANSWER:
                 continue
             topics, members = group_of(case)
@@ -86,8 +86,8 @@ def test_topics_recreated_with_fewer_partitions(
                 continue
             assert readable(ours) == theirs, f"seed {seed}: {json.dumps(case)}"
             explained = explain("classic", name, topics, members, ours)
-            assert all(one.decisions or not (one.owned or one.assigned) for one in explained.values())
-        return given
+            assert all(member.decisions or not (member.owned or member.assigned) for member in explained.values())
+        return assignments
 
     rounds(Groups(seed, shrinking=True), oracle_cases, compare_batch)
     assert beyond > oracle_cases / 40

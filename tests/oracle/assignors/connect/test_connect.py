@@ -38,16 +38,17 @@ def test_eager(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) ->
 @pytest.mark.parametrize("seed", SEEDS)
 def test_incremental(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
-    lives, count = [], 0
+    groups, count = [], 0
     while count < oracle_cases:
-        lives.append(leader_history(rng, rng.randint(1, 15)))
-        count += len(lives[-1].rounds)
+        groups.append(life(rng, rng.randint(1, 15)))
+        count += len(groups[-1].rounds)
     answers = oracle("current").ask(
-        {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds} for one in lives
+        {"family": "connect", "ask": "incremental", "maxDelay": group.max_delay_ms, "rounds": group.rounds}
+        for group in groups
     )
-    for one, theirs in zip(lives, answers, strict=True):
-        for position, (ours, answer) in enumerate(zip(one.results, theirs, strict=True)):
-            assert comparable(ours) == comparable_oracle(answer), (one.max_delay_ms, one.rounds[: position + 1])
+    for group, theirs in zip(groups, answers, strict=True):
+        for position, (ours, answer) in enumerate(zip(group.answers, theirs, strict=True)):
+            assert comparable(ours) == comparable_oracle(answer), (group.max_delay_ms, group.rounds[: position + 1])
 
 
 def test_the_order_of_the_wire(oracle: Callable[[str], Oracle]) -> None:

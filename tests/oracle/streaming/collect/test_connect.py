@@ -35,8 +35,8 @@ def whole(rng: random.Random, what: str, protocol: str) -> bytes:
 def ours(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
     try:
         if what == "subscription":
-            said = read_worker(data, protocol)
-            return {"url": said.url, "owned": said.owned}
+            state = read_worker(data, protocol)
+            return {"url": state.url, "owned": state.owned}
         assignment = read_assignment(data, protocol)
     except MalformedRecord as error:
         return str(error)
@@ -44,10 +44,10 @@ def ours(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
 
 
 def merged(pairs: list[tuple[str, int]]) -> Holding:
-    found: dict[str, set[int]] = {}
+    shares: dict[str, set[int]] = {}
     for name, number in pairs:
-        found.setdefault(name, set()).add(number)
-    return {name: sorted(numbers) for name, numbers in sorted(found.items())}
+        shares.setdefault(name, set()).add(number)
+    return {name: sorted(numbers) for name, numbers in sorted(shares.items())}
 
 
 @pytest.mark.parametrize("what", ["subscription", "assignment"])
@@ -67,13 +67,13 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
 
     read = 0
     for (protocol, data), java in zip(cases, answers, strict=True):
-        found = ours(what, data, protocol)
-        if isinstance(found, str):
+        decoded = ours(what, data, protocol)
+        if isinstance(decoded, str):
             # No such task or connector exists in Kafka.
-            assert "error" in java or "is no task" in found or "not UTF-8" in found, (protocol, data.hex(), found)
+            assert "error" in java or "is no task" in decoded or "not UTF-8" in decoded, (protocol, data.hex(), decoded)
             continue
-        assert "error" not in java, (protocol, data.hex(), found, java)
+        assert "error" not in java, (protocol, data.hex(), decoded, java)
         read += 1
-        expected = {name: merged(said) if isinstance(said, list) else said for name, said in java.items()}
-        assert found == expected, (protocol, data.hex())
+        expected = {name: merged(value) if isinstance(value, list) else value for name, value in java.items()}
+        assert decoded == expected, (protocol, data.hex())
     assert oracle_cases < read < len(cases)  # both outcomes occur

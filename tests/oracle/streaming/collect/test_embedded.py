@@ -46,18 +46,18 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str:
     try:
         if what == "assignment":
             return {"assigned": read_assignment(data)[0]}
-        said = read_subscription(data, "range")
+        decoded = read_subscription(data, "range")
     except MalformedRecord as error:
         return str(error)
-    generation = max(said.owned_generation, -1)
-    return {"topics": list(said.topics), "owned": said.owned, "generation": generation, "rack": said.rack_id}
+    generation = max(decoded.owned_generation, -1)
+    return {"topics": list(decoded.topics), "owned": decoded.owned, "generation": generation, "rack": decoded.rack_id}
 
 
 def merged(pairs: list[tuple[str, int]]) -> dict[str, list[int]]:
-    found: dict[str, set[int]] = {}
+    shares: dict[str, set[int]] = {}
     for topic, partition in pairs:
-        found.setdefault(topic, set()).add(partition)
-    return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
+        shares.setdefault(topic, set()).add(partition)
+    return {topic: sorted(numbers) for topic, numbers in sorted(shares.items())}
 
 
 @pytest.mark.parametrize("what", ["subscription", "assignment"])
@@ -72,14 +72,14 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
 
     read = 0
     for data, java in zip(cases, answers, strict=True):
-        found = ours(what, data)
-        if isinstance(found, str):
+        decoded = ours(what, data)
+        if isinstance(decoded, str):
             # No such partition or topic exists in Kafka.
-            assert "error" in java or "is no partition" in found or "not UTF-8" in found, (data.hex(), found)
+            assert "error" in java or "is no partition" in decoded or "not UTF-8" in decoded, (data.hex(), decoded)
         elif "error" in java:
             # A client that writes version 1 without its field: a Java leader fails there.
-            assert (what, found["owned"]) == ("subscription", {}), (data.hex(), java)
-            assert ours(what, pack(">h", 0) + data[2:]) == found
+            assert (what, decoded["owned"]) == ("subscription", {}), (data.hex(), java)
+            assert ours(what, pack(">h", 0) + data[2:]) == decoded
             assert (
                 "error"
                 not in oracle("current").ask(
@@ -89,5 +89,5 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
         else:
             read += 1
             pairs = "assigned" if what == "assignment" else "owned"
-            assert found == java | {pairs: merged(java[pairs])}, data.hex()
+            assert decoded == java | {pairs: merged(java[pairs])}, data.hex()
     assert oracle_cases < read < 9 * oracle_cases  # both outcomes occur

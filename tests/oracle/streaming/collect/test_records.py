@@ -30,16 +30,16 @@ def partitions(rng: random.Random) -> list[int]:
 
 
 def by_id(rng: random.Random) -> list[dict[str, Any]]:
-    return [{"topicId": one, "partitions": partitions(rng)} for one in rng.sample(IDS, rng.randrange(3))]
+    return [{"topicId": topic_id, "partitions": partitions(rng)} for topic_id in rng.sample(IDS, rng.randrange(3))]
 
 
 def tasks(rng: random.Random, *, epochs: bool = False) -> list[dict[str, Any]]:
-    found = []
+    members = []
     for name in rng.sample("012", rng.randrange(3)):
         numbers = partitions(rng)
         more = {"assignmentEpochs": [4] * len(numbers)} if epochs and rng.random() < 0.5 else {}
-        found.append({"subtopologyId": name, "partitions": numbers, **more})
-    return found
+        members.append({"subtopologyId": name, "partitions": numbers, **more})
+    return members
 
 
 def ids(entries: list[dict[str, Any]]) -> dict[str, tuple[int, ...]]:
@@ -242,9 +242,9 @@ def test_coordinator_records_are_decoded_or_refused(
     made = [MAKES[number](rng) for _ in range(oracle_cases // 3)]
     base = {"family": "records", "type": number, "key": key(number), "version": 0}
     written = oracle("current").ask(base | {"value": value} for value, _ in made)
-    assert not [one for one in written if "error" in one]
-    keys = [b64decode(one["keyBytes"]) for one in written]
-    values = [b64decode(one["valueBytes"]) for one in written]
+    assert not [record for record in written if "error" in record]
+    keys = [b64decode(record["keyBytes"]) for record in written]
+    values = [b64decode(record["valueBytes"]) for record in written]
 
     for (_, expected), key_bytes, value in zip(made, keys, values, strict=True):
         record = decode(key_bytes, value)
@@ -261,9 +261,9 @@ def test_coordinator_records_are_decoded_or_refused(
     # No such partition or name exists in Kafka, and a tagged field ends where its size says.
     beyond = ("is no partition", "not UTF-8", "tagged field", "validatedTopologyEpoch", "classicMemberMetadata")
     for data, java in zip(wrong, answers, strict=True):
-        said = refused[data]
-        if said is not None and not any(part in said for part in beyond):
-            assert "error" in java, (data.hex(), said)
+        error = refused[data]
+        if error is not None and not any(part in error for part in beyond):
+            assert "error" in java, (data.hex(), error)
     assert any(refused.values())
 
 

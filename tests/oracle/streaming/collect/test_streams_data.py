@@ -22,23 +22,25 @@ _VERSIONS = range(1, 12)
 
 def tasks(rng: random.Random, version: int) -> list[list[Any]]:
     names = ("", "", "tö") if version >= 10 else ("",)
-    found = {(rng.choice(names), rng.randrange(3), rng.randrange(4)) for _ in range(rng.randrange(5))}
-    return [list(one) for one in sorted(found)]
+    task_ids = {(rng.choice(names), rng.randrange(3), rng.randrange(4)) for _ in range(rng.randrange(5))}
+    return [list(task_id) for task_id in sorted(task_ids)]
 
 
 def request(rng: random.Random, what: str, version: int) -> dict[str, Any]:
-    asked: dict[str, Any] = {"family": "instance", "what": what, "version": version, "tasks": tasks(rng, version)}
+    request: dict[str, Any] = {"family": "instance", "what": what, "version": version, "tasks": tasks(rng, version)}
     if what == "subscription":
         process = UUID(int=rng.getrandbits(128))
-        return asked | {"processId": str(process), "endpoint": rng.choice(("", "host:80"))}
-    return asked | {"active": tasks(rng, version), "next": rng.choice((0, 5, 1_700_000_000_000, _NEVER))}
+        return request | {"processId": str(process), "endpoint": rng.choice(("", "host:80"))}
+    return request | {"active": tasks(rng, version), "next": rng.choice((0, 5, 1_700_000_000_000, _NEVER))}
 
 
 def ours(what: str, data: bytes) -> dict[str, Any] | str | None:
     try:
         if what == "subscription":
-            said = read_instance(data)
-            return None if said is None else {"processId": said.process_id, "endpoint": said.endpoint or None}
+            instance = read_instance(data)
+            return (
+                None if instance is None else {"processId": instance.process_id, "endpoint": instance.endpoint or None}
+            )
         assigned = read_assigned_tasks(data)
     except MalformedRecord as error:
         return str(error)
@@ -54,10 +56,10 @@ def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:
     standby: dict[str, set[int]] = {}
     for name, subtopology, partition in java["standby"]:
         standby.setdefault(f"{name}__{subtopology}" if name else str(subtopology), set()).add(partition)
-    told = version >= 7 and java["next"] != _NEVER
+    has_next = version >= 7 and java["next"] != _NEVER
     return {
         "standby": {name: sorted(numbers) for name, numbers in sorted(standby.items())},
-        "next": java["next"] if told else None,
+        "next": java["next"] if has_next else None,
     }
 
 
@@ -66,7 +68,7 @@ def test_every_version_and_damaged_bytes(oracle: Callable[[str], Oracle], oracle
     rng = random.Random(441)
     versions = [rng.choice(_VERSIONS) for _ in range(oracle_cases)]
     written = oracle("current").ask(request(rng, what, version) for version in versions)
-    whole = [b64decode(one["data"]) for one in written]
+    whole = [b64decode(response["data"]) for response in written]
     cases = whole + [damaged(rng, data, head=4) for data in whole]
     answers = oracle("current").ask(
         {"family": "instance", "what": what, "data": b64encode(data).decode()} for data in cases
@@ -74,17 +76,17 @@ def test_every_version_and_damaged_bytes(oracle: Callable[[str], Oracle], oracle
 
     refused = 0
     for at, (data, java) in enumerate(zip(cases, answers, strict=True)):
-        found, version = ours(what, data), versions[at % len(versions)]
+        decoded, version = ours(what, data), versions[at % len(versions)]
         if at < len(whole):
-            assert found == theirs(what, version, java), (version, data.hex())
-        elif isinstance(found, str):
+            assert decoded == theirs(what, version, java), (version, data.hex())
+        elif isinstance(decoded, str):
             refused += 1
-        elif "error" not in java and isinstance(found, dict):
+        elif "error" not in java and isinstance(decoded, dict):
             expected = theirs(what, version, java)
             # A time outside the calendar counts as missing.
-            if what == "assignment" and found["next"] is None:
+            if what == "assignment" and decoded["next"] is None:
                 expected["next"] = None
-            assert found == expected, (version, data.hex())
+            assert decoded == expected, (version, data.hex())
     assert refused
 
 

@@ -57,7 +57,7 @@ def document(rng: Random) -> dict[str, Any]:
 class Calls:
     def __init__(self) -> None:
         self.terms: list[list[dict[str, Any]]] = []
-        self.answers: list[Answer] = []
+        self.results: list[Answer] = []
         self.running: list[dict[str, Work]] = []
         self._ask = incremental.assign
 
@@ -74,18 +74,18 @@ class Calls:
                 "configured": dict(configured),
             }
         )
-        self.answers.append(answer)
+        self.results.append(answer)
         self.running.append(dict(running))
         return answer
 
 
 def by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPartitions]]:
     """Return assignments with each worker's process; one still counted after a crash has a name with ``~``."""
-    found = [
+    owners = [
         (name.partition("~")[0], {topic: list(numbers) for topic, numbers in sorted(share.items())})
         for name, share in shares.items()
     ]
-    return sorted(found, key=repr)
+    return sorted(owners, key=repr)
 
 
 @pytest.mark.parametrize("seed", [61, 62, 63])
@@ -94,8 +94,8 @@ def test_every_round(
 ) -> None:
     rng = Random(seed)
     for _ in range(max(oracle_cases // 10, 5)):
-        told = document(rng)
-        plan = parse_scenario(told)
+        scenario = document(rng)
+        plan = parse_scenario(scenario)
         calls = Calls()
         monkeypatch.setattr(incremental, "assign", calls)
         rounds = [record for record in run_scenario(plan, "connect").result.rounds if record.after]
@@ -113,14 +113,16 @@ def test_every_round(
             )
             for answer in term
         ]
-        assert [comparable(answer) for answer in calls.answers] == [comparable_oracle(one) for one in theirs], told
+        assert [comparable(answer) for answer in calls.results] == [
+            comparable_oracle(response) for response in theirs
+        ], scenario
         expected = {
-            asked["generation"]: by_process(
+            request["generation"]: by_process(
                 {name: incremental.work_after(running[name], change).share() for name, change in answer.changes.items()}
             )
-            for asked, running, answer in zip(
-                [one for term in calls.terms for one in term], calls.running, calls.answers, strict=True
+            for request, running, answer in zip(
+                [call for term in calls.terms for call in term], calls.running, calls.results, strict=True
             )
         }
         for record in rounds:
-            assert by_process(record.after) == expected[record.number], told
+            assert by_process(record.after) == expected[record.number], scenario

@@ -45,8 +45,8 @@ def _ordered(answer: Assignment) -> list[tuple[str, dict[str, list[int]]]]:
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @given(seed=st.integers(0, 2**32), shrinking=st.booleans())
 def test_sequences(assignor: str, seed: int, *, shrinking: bool) -> None:
-    asked = Groups(seed, shrinking=shrinking)
-    case = asked.fresh()
+    groups = Groups(seed, shrinking=shrinking)
+    case = groups.fresh()
     for _ in range(4):
         topics, members = group_of(case)
         answer = same(assignor, topics, members)
@@ -55,7 +55,7 @@ def test_sequences(assignor: str, seed: int, *, shrinking: bool) -> None:
                 answer = find("classic", assignor).python(topics, members)
             except MonitorError:
                 return
-        case = asked.after(case, readable(answer))
+        case = groups.after(case, readable(answer))
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)

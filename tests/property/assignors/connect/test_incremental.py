@@ -63,13 +63,17 @@ def test_order_of_workers_and_connectors_changes_nothing(seed: int) -> None:
     state, running = LeaderMemory(), {name: Work() for name in names}
     for now in range(3):
         answer = incremental.assign(state, running, configured, now)
-        other = incremental.assign(
+        reversed_assignment = incremental.assign(
             state,
             dict(rng.sample(list(running.items()), len(running))),
             dict(rng.sample(list(configured.items()), len(configured))),
             now,
         )
-        assert (other.state, other.changes, other.delay_ms) == (answer.state, answer.changes, answer.delay_ms)
+        assert (reversed_assignment.state, reversed_assignment.changes, reversed_assignment.delay_ms) == (
+            answer.state,
+            answer.changes,
+            answer.delay_ms,
+        )
         state = answer.state
         running = {name: incremental.work_after(work, answer.changes[name]) for name, work in running.items()}
         running.pop(rng.choice(names), None)

@@ -84,12 +84,12 @@ def test_decoding_only_raises_its_own_error(row: RawRecord) -> None:
 
 
 @given(st.lists(rows(), max_size=12))
-def test_every_record_is_used_or_reported_and_events_are_valid(given: list[RawRecord]) -> None:
+def test_every_record_is_used_or_reported_and_events_are_valid(rows: list[RawRecord]) -> None:
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id)
-    out = [item for row in given for item in fold.add(row)] + fold.settle()
+    out = [item for row in rows for item in fold.add(row)] + fold.settle()
 
     for item in out:
-        assert item.record in given
+        assert item.record in rows
         if isinstance(item, RejectedRecord):
             assert isinstance(item.error, MalformedRecord)
         elif isinstance(item, CollectedEvent):

@@ -93,7 +93,7 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
         assert is_within(len(partition.delayed), bounds.delayed)
         assert is_within(max(delays, default=0), bounds.worst)
         if bounds.caught_up_at is not None and outage.resumed_before is not None and not had_lag(kept, outage):
-            assert all(partition.consumed[one] <= bounds.caught_up_at for one in partition.delayed)
+            assert all(partition.consumed[offset] <= bounds.caught_up_at for offset in partition.delayed)
     lags = [partition.end(at) - partition.committed(at) for at in range(samples[0].at, samples[-2].at + 1, 50)]
     assert progress.peak[1] is not None
     assert progress.peak[0] <= progress.peak[1]
@@ -107,4 +107,6 @@ def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
 
 def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
     """Return true if a sample shows the lag of before, which a partition may reach before it has caught up."""
-    return any((one.committed or 0) < one.end for one in samples if one.at <= (outage.stopped_after or 40_000))
+    return any(
+        (sample.committed or 0) < sample.end for sample in samples if sample.at <= (outage.stopped_after or 40_000)
+    )

@@ -38,15 +38,15 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
         process(bucket, [Record.of(0, offset, *encode_event(event))], 0, QUIET)
     episode = bucket.get("g").episode
     assert episode is not None
-    each = {} if episode.outages is None else {number: stops_of(one) for _, number, one in episode.outages.each()}
-    found = downtime(episode.outages)
-    return each, NO_STOPS if found is None else Stops(found.stops, found.total_ms, found.longest_ms)
+    each = {} if episode.outages is None else {number: stops_of(outage) for _, number, outage in episode.outages.each()}
+    total = downtime(episode.outages)
+    return each, NO_STOPS if total is None else Stops(total.stops, total.total_ms, total.longest_ms)
 
 
 def check(stops: Stops, truth: list[Gap], end: int) -> None:
     """Check that each figure is inside its bounds. A gap whose consumption was proved late may count or not."""
     lengths = [(gap.end or end) - gap.start for gap in truth]
-    sure = [length for length, one in zip(lengths, truth, strict=True) if one.is_sure]
+    sure = [length for length, outage in zip(lengths, truth, strict=True) if outage.is_sure]
     is_open = any(gap.end is None and gap.is_sure for gap in truth)
     for bound, least, most in (
         (stops.count, len(sure), len(lengths)),
@@ -68,6 +68,6 @@ def test_bounds_contain_the_true_downtime(
     truth = {partition: gaps(line, partition) for partition in range(line.partitions)}
     line.chance = Random(seed)
     each, together = bounds(events_of(line, reported=reported, logged=logged, restarts=restarts))
-    for partition, found in truth.items():
-        check(each.get(partition, NO_STOPS), found, line.now)
-    check(together, [one for found in truth.values() for one in found], line.now)
+    for partition, outages in truth.items():
+        check(each.get(partition, NO_STOPS), outages, line.now)
+    check(together, [outage for outages in truth.values() for outage in outages], line.now)

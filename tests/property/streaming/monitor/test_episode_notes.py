@@ -27,18 +27,18 @@ from tests.support.histories import as_topic
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log
 
-Told = list[tuple[str, Diff] | BounceNote | WaitNote | QuietNote]
+Notes = list[tuple[str, Diff] | BounceNote | WaitNote | QuietNote]
 
 
 class Groups:
     def __init__(self, count: int, seed: int) -> None:
         self.random, self.witness = Random(seed), Random(seed + 1)
         self.bucket = Bucket()
-        self.told: defaultdict[str, Told] = defaultdict(list)
+        self.notes: defaultdict[str, Notes] = defaultdict(list)
         self.late: defaultdict[str, int] = defaultdict(int)
         plain = list(membership_log(count, 9, seed))
-        self.observed = {one.data.group_id for one in plain if isinstance(one.data, GroupObserved)}
-        self.log = [event for one in plain for event in self.happened(one)]
+        self.observed = {event.data.group_id for event in plain if isinstance(event.data, GroupObserved)}
+        self.log = [event for source_event in plain for event in self.happened(source_event)]
 
     def happened(self, event: Event) -> Iterator[Event]:
         """Return the event, delayed if its group had a pause, and possibly a timer's event after it."""
@@ -60,7 +60,7 @@ class Groups:
         if state is not None and self.random.random() < 0.3:
             after = self.random.choice((state.mark, state.mark, "stale"))
             data = GroupQuiet(group_id=group_id, timestamp=moved + 120_000, after=after)
-            self.told[group_id].append(QuietNote(after))
+            self.notes[group_id].append(QuietNote(after))
             quiet = Event("timer", f"{event.id}/quiet", data)
             process(self.bucket, [Record.of(0, 0, *encode_event(quiet))], 0, SINKS)
             yield quiet
@@ -110,22 +110,25 @@ class Groups:
             return
         if after is not tracked.state:
             notes = notes_of(tracked.state, after, event, outputs, first=tracked.episode is None)
-            self.told[group_id] += [note for note in notes if isinstance(note, BounceNote)]
-            self.told[group_id] += [(output.id, output.diff) for output in outputs if isinstance(output, DiffOutput)]
-            self.told[group_id] += [note for note in notes if isinstance(note, WaitNote)]
+            self.notes[group_id] += [note for note in notes if isinstance(note, BounceNote)]
+            self.notes[group_id] += [(output.id, output.diff) for output in outputs if isinstance(output, DiffOutput)]
+            self.notes[group_id] += [note for note in notes if isinstance(note, WaitNote)]
         process(self.bucket, [Record.of(0, 0, *encode_event(event))], 0, SINKS)
 
 
 def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str, list[Episode]]:
     """Return the episodes of each group as a reader of the compacted topic receives them."""
-    found: defaultdict[str, list[Episode]] = defaultdict(list)
+    episodes_by_group: defaultdict[str, list[Episode]] = defaultdict(list)
     for (topic, _), rows in by_key(run(as_topic(log, 4), batch=batch, buckets=buckets)).items():
         if topic == "e":
             ((value, _),) = rows
             assert value is not None
-            one = decode_episode(value)
-            found[one.group_id].append(one)
-    return {group_id: sorted(told, key=lambda one: one.episode) for group_id, told in found.items()}
+            episode = decode_episode(value)
+            episodes_by_group[episode.group_id].append(episode)
+    return {
+        group_id: sorted(group_episodes, key=lambda episode: episode.episode)
+        for group_id, group_episodes in episodes_by_group.items()
+    }
 
 
 @given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4, 16)))
@@ -136,8 +139,10 @@ def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int)
 
 
 def test_these_logs_bound_downtime() -> None:
-    known = [one.downtime for told in written(Groups(150, 1).log).values() for one in told]
-    assert any(one is not None and one.bounded_ms for one in known)
+    downtimes = [
+        episode.downtime for group_episodes in written(Groups(150, 1).log).values() for episode in group_episodes
+    ]
+    assert any(episode_downtime is not None and episode_downtime.bounded_ms for episode_downtime in downtimes)
 
 
 @given(seed=st.integers(0, 10**9))
@@ -147,15 +152,15 @@ def test_condition_has_at_most_one_open_incident(seed: int) -> None:
     bucket, newest = Bucket(), dict[tuple[str, int], Incident]()
     for at, event in enumerate(groups.log):
         writes = process(bucket, [Record.of(0, at, *encode_event(event))], 0, SINKS)
-        for one in (decode_incident(write.value or b"") for write in writes if write.topic == "i"):
-            known = newest.get((one.group_id, one.incident))
-            assert known is None or (known.kind, known.opened_at) == (one.kind, one.opened_at)
-            assert (one.status == "open") == (one.closed_at is None)
-            newest[one.group_id, one.incident] = one
-        told = [one for one in newest.values() if one.group_id == event.data.group_id]
-        lasting = [one.kind for one in told if one.status == "open"]
+        for incident in (decode_incident(write.value or b"") for write in writes if write.topic == "i"):
+            earlier = newest.get((incident.group_id, incident.incident))
+            assert earlier is None or (earlier.kind, earlier.opened_at) == (incident.kind, incident.opened_at)
+            assert (incident.status == "open") == (incident.closed_at is None)
+            newest[incident.group_id, incident.incident] = incident
+        incidents = [incident for incident in newest.values() if incident.group_id == event.data.group_id]
+        lasting = [incident.kind for incident in incidents if incident.status == "open"]
         assert len(lasting) == len(set(lasting))
-        assert sorted(one.incident for one in told) == list(range(1, len(told) + 1))
+        assert sorted(incident.incident for incident in incidents) == list(range(1, len(incidents) + 1))
     assert newest
 
 
@@ -163,13 +168,13 @@ def test_condition_has_at_most_one_open_incident(seed: int) -> None:
 @settings(max_examples=5)
 def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
     groups = Groups(250, seed)
-    found = written(groups.log)
-    assert any(len(told) > 1 for told in found.values())
-    for group_id, told in found.items():
-        read = episodes(group_id, groups.told[group_id], derived=group_id not in groups.observed)
-        assert list(map(_still, read)) == list(map(_still, told))
+    by_group = written(groups.log)
+    assert any(len(group_episodes) > 1 for group_episodes in by_group.values())
+    for group_id, group_episodes in by_group.items():
+        read = episodes(group_id, groups.notes[group_id], derived=group_id not in groups.observed)
+        assert list(map(_still, read)) == list(map(_still, group_episodes))
 
 
-def _still(one: Episode) -> Episode:
+def _still(episode: Episode) -> Episode:
     """Return the episode without moves and downtime: diffs do not show who owned a recreated topic."""
-    return structs.replace(one, moved=0, moved_again=0, downtime=None, story="")
+    return structs.replace(episode, moved=0, moved_again=0, downtime=None, story="")

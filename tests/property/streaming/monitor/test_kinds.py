@@ -56,10 +56,10 @@ def history(name: str, random: Random, length: int = 12) -> list[Event]:
 @given(name=st.sampled_from(list(KINDS)), seed=st.integers(0, 10**9))
 @settings(max_examples=30)
 def test_every_diff_satisfies_the_algebra(name: str, seed: int) -> None:
-    found = diffs(play(history(name, Random(seed)))[1])
+    rounds = diffs(play(history(name, Random(seed)))[1])
 
-    assert found
-    for diff in found:
+    assert rounds
+    for diff in rounds:
         assert diff.kind == KINDS[name]["kind"]
         if name != "share":
             check_algebra(diff)

@@ -33,15 +33,17 @@ def _began(state: GroupState | None, data: EventData, held: Shares, *, round_fol
         coming = [data]
     else:
         return held
-    known = {member.member_id: member.instance_id for member in state.members} if state is not None else {}
-    held = {name: held.get(name, {}) for name in known}
-    instances = {one.group_instance_id: one.member_id for one in coming if one.group_instance_id is not None}
-    present = {one.member_id for one in coming}
-    renamed = {name: instances[by] for name, by in known.items() if by in instances and name not in present}
+    instance_ids = {member.member_id: member.instance_id for member in state.members} if state is not None else {}
+    held = {name: held.get(name, {}) for name in instance_ids}
+    instances = {
+        member.group_instance_id: member.member_id for member in coming if member.group_instance_id is not None
+    }
+    present = {member.member_id for member in coming}
+    renamed = {name: instances[by] for name, by in instance_ids.items() if by in instances and name not in present}
     held = {renamed.get(name, name): share for name, share in held.items()}
-    for one in coming if round_follows else ():
-        if one.member_id not in held:
-            held[one.member_id] = _free(one.owned, held)
+    for member in coming if round_follows else ():
+        if member.member_id not in held:
+            held[member.member_id] = _free(member.owned, held)
     return held
 
 
@@ -53,8 +55,8 @@ def _free(claim: Partitions, held: Shares) -> Partitions:
 
 def _missed(outputs: Iterable[Output]) -> list[str]:
     """Return the members that did not receive the previous generation."""
-    found = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
-    return [name for undelivered in found if undelivered for name in undelivered.evidence.member_ids]
+    undelivered = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
+    return [name for undelivered in undelivered if undelivered for name in undelivered.evidence.member_ids]
 
 
 def _check(log: Iterable[Event]) -> int:

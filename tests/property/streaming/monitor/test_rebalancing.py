@@ -43,8 +43,8 @@ def with_rebalances(count: int, seed: int) -> Iterator[Event]:
             samples = GroupProgress(group_id=group_id, timestamp=at, partitions={"topic-0": offsets}, starts=starts)
             yield Event("collector", f"{event.id}/progress", samples)
         elif draw < 0.65:
-            said = IncidentAcknowledged(group_id=group_id, timestamp=at, incident=random.randrange(3))
-            yield Event("cli", f"{event.id}/ack", said)
+            acknowledgement = IncidentAcknowledged(group_id=group_id, timestamp=at, incident=random.randrange(3))
+            yield Event("cli", f"{event.id}/ack", acknowledgement)
 
 
 @given(seed=st.integers(0, 10**9), batch=st.integers(1, 60), buckets=st.integers(1, 6))
@@ -59,9 +59,9 @@ def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int)
 def test_status_agrees_with_the_rebalance(seed: int) -> None:
     log = list(with_rebalances(150, seed))
     writes = run(as_topic(log, 4), batch=1, buckets=1)
-    refused = [dict(one.headers).get("ce_type") for one in writes if one.topic == SINKS.dead_letters]
+    refused = [dict(write.headers).get("ce_type") for write in writes if write.topic == SINKS.dead_letters]
     assert not {b"group.rebalancing", b"group.progress", b"incident.acknowledged"}.intersection(refused)
-    for one in (decode_episode(write.value or b"") for write in writes if write.topic == "e"):
-        assert (one.rebalancing is not None) == (one.status == "rebalancing")
-        assert one.closed_at is None or one.rebalancing is None
-        assert one.status != "settling" or one.waiting_for
+    for episode in (decode_episode(write.value or b"") for write in writes if write.topic == "e"):
+        assert (episode.rebalancing is not None) == (episode.status == "rebalancing")
+        assert episode.closed_at is None or episode.rebalancing is None
+        assert episode.status != "settling" or episode.waiting_for

@@ -18,15 +18,15 @@ from tests.support.recorded import membership_log
 def repeated(log: list[Event], seed: int) -> list[Event]:
     """Return the log with some events repeated, and the group deleted in between."""
     rng = random.Random(seed)
-    found: list[Event] = []
+    events: list[Event] = []
     own: dict[str, Log] = defaultdict(Log)
     for event in log:
-        found += [event] * rng.choice((1, 1, 2, 3))
+        events += [event] * rng.choice((1, 1, 2, 3))
         if rng.random() < 0.1:
             forgotten = own[event.data.group_id].delete(forget=True)
             group = structs.replace(forgotten.data, group_id=event.data.group_id)
-            found += [Event("timer", forgotten.id, group), event]
-    return found
+            events += [Event("timer", forgotten.id, group), event]
+    return events
 
 
 @given(seed=st.integers(0, 10**9))
@@ -40,8 +40,8 @@ def test_repeated_event_of_a_deleted_group_is_applied() -> None:
     log = Log()
     topics, join = log.topics(t=3), log.join("a")
     events = [topics, log.delete(forget=True), topics, join, join]
-    one, whole = (by_key(run(as_topic(events, 1), batch=batch, buckets=1)) for batch in (1, 10_000))
-    assert one == whole
-    ((diff, _),) = one["d", b"g"]
+    small_batches, whole = (by_key(run(as_topic(events, 1), batch=batch, buckets=1)) for batch in (1, 10_000))
+    assert small_batches == whole
+    ((diff, _),) = small_batches["d", b"g"]
     assert diff is not None
     assert b'"assigned":{"t":[0,1,2]}' in diff

@@ -55,7 +55,7 @@ def views(draw: st.DrawFn) -> GroupObserved:
     modern = not connect and draw(st.booleans())
     members = [
         ObservedMember(
-            member_id=one,
+            member_id=member_id,
             topics=["t"],
             assigned=draw(shares),
             target=draw(shares) if modern else None,
@@ -64,7 +64,7 @@ def views(draw: st.DrawFn) -> GroupObserved:
             member_epoch=draw(NUMBERS),
             previous_member_epoch=draw(NUMBERS),
         )
-        for one in draw(st.sets(MEMBERS))
+        for member_id in draw(st.sets(MEMBERS))
     ]
     return GroupObserved(
         group_id="g",
@@ -184,7 +184,10 @@ LONG_DELAY = GroupObserved(
 WORKING = GroupObserved(
     group_id="g",
     timestamp=MAX_TIMESTAMP - 1,
-    members=[ObservedMember(member_id=one, topics=[], assigned={"c": [number]}) for number, one in enumerate("ab")],
+    members=[
+        ObservedMember(member_id=member_id, topics=[], assigned={"c": [number]})
+        for number, member_id in enumerate("ab")
+    ],
     generation=1,
     kind="connect",
     protocol="compatible",

@@ -52,7 +52,7 @@ TIMINGS = (
 )
 
 
-class Lives(RuleBasedStateMachine):
+class Lifecycles(RuleBasedStateMachine):
     """Processes start, leave, stop, crash, freeze and continue while time passes in steps of any size."""
 
     protocol = "eager"
@@ -163,7 +163,7 @@ class Lives(RuleBasedStateMachine):
             for topic, partitions in share.items()
             for partition in partitions
         )
-        assert not {one: count for one, count in owned.items() if count > 1}
+        assert not {partition: count for partition, count in owned.items() if count > 1}
         for output in self.driver.outputs:
             if isinstance(output, vocabulary.Announced):
                 assert output.number >= self.number
@@ -175,7 +175,7 @@ class Lives(RuleBasedStateMachine):
                     for topic, partitions in share.items()
                     for partition in partitions
                 )
-                assert not {one: count for one, count in counter.items() if count > 1}
+                assert not {partition: count for partition, count in counter.items() if count > 1}
         self.driver.outputs.clear()
 
     def teardown(self) -> None:
@@ -218,7 +218,7 @@ CASES = [
 def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixed: bool) -> None:
     """60 histories in the suite; ``MACHINE_EXAMPLES=2000`` for a thorough search."""
     run_state_machine_as_test(
-        type(f"Lives_{protocol}", (Lives,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),
+        type(f"Lifecycles_{protocol}", (Lifecycles,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),
         settings=settings(
             max_examples=int(os.environ.get("MACHINE_EXAMPLES") or 60),
             stateful_step_count=25,

@@ -43,9 +43,9 @@ class JavaProcess:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.heard(line)
+            self.read_line(line)
 
-    def heard(self, line: bytes) -> None:
+    def read_line(self, line: bytes) -> None:
         """Handle a line of its standard output."""
 
     def kill(self) -> None:
@@ -84,7 +84,7 @@ class Application(JavaProcess):
         self.report: dict[str, Any] = {}
         super().__init__("Application", json.dumps({"topic": topic, "config": config}), log=log)
 
-    def heard(self, line: bytes) -> None:
+    def read_line(self, line: bytes) -> None:
         if line.startswith(b"{"):
             self.report = json.loads(line)
 
@@ -128,14 +128,14 @@ class ConnectWorker(JavaProcess):
     def owned(self) -> dict[str, dict[str, list[int]]] | None:
         """Return each worker's tasks by status, ``{worker id: {connector: tasks}}``; None unless all run."""
         statuses = self.ask("/connectors?expand=status")
-        found: dict[str, dict[str, list[int]]] = {}
+        owned: dict[str, dict[str, list[int]]] = {}
         for name, connector in sorted((statuses or {}).items()):
             status = connector["status"]
-            for number, one in [(-1, status["connector"]), *((task["id"], task) for task in status["tasks"])]:
-                if one["state"] != "RUNNING":
+            for number, state in [(-1, status["connector"]), *((task["id"], task) for task in status["tasks"])]:
+                if state["state"] != "RUNNING":
                     return None
-                found.setdefault(one["worker_id"], {}).setdefault(name, []).append(number)
-        return {worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in found.items()}
+                owned.setdefault(state["worker_id"], {}).setdefault(name, []).append(number)
+        return {worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in owned.items()}
 
     def close(self, seconds: float = PATIENCE) -> None:
         """Send SIGTERM: the worker leaves its group."""

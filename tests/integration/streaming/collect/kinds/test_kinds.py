@@ -93,11 +93,13 @@ class Group:
         }
 
     def owned(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
-        found = self.diffs()
-        if not found:
+        rounds = self.diffs()
+        if not rounds:
             return {}
-        names, after = self.names(name), holds(found[-1])
-        return {names[member_id]: after[member_id] for member_id, member in found[-1].members.items() if member.present}
+        names, after = self.names(name), holds(rounds[-1])
+        return {
+            names[member_id]: after[member_id] for member_id, member in rounds[-1].members.items() if member.present
+        }
 
     def standby(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
         """Return each member's standby tasks from the latest assignment."""
@@ -126,7 +128,7 @@ class Cluster:
         delay = {"scheduled.rebalance.max.delay.ms": DELAY_MS}
         return ConnectWorker(name, self.servers, self.group.group_id, self.folder, **delay)
 
-    def configure(self, asked: ConnectWorker, topic: str) -> int:
+    def configure(self, worker: ConnectWorker, topic: str) -> int:
         """Configure three file connectors; return the number of tasks, connectors included."""
         source = self.folder / "source"
         source.write_text("a line\n")
@@ -138,16 +140,20 @@ class Cluster:
         }
         for name, config in connectors.items():
             path = f"/connectors/{name}/config"
-            eventually(lambda: asked.ask(path, "PUT", config), timeout=PATIENCE, every=0.5)  # noqa: B023 - now
+            eventually(lambda: worker.ask(path, "PUT", config), timeout=PATIENCE, every=0.5)  # noqa: B023 - now
         return len(connectors) + 1 + 4 + 2
 
     def at_rest(self, *workers: ConnectWorker, tasks: int) -> dict[str | None, Holding]:
 
         def agreed() -> dict[str | None, Holding] | None:
-            told = workers[0].owned() or {}
+            running = workers[0].owned() or {}
             seen = {name: share for name, share in self.group.owned(worker_id).items() if share}
-            whole = sum(len(numbers) for share in told.values() for numbers in share.values()) == tasks
-            return seen if whole and told.keys() == {worker.worker_id for worker in workers} and told == seen else None
+            whole = sum(len(numbers) for share in running.values() for numbers in share.values()) == tasks
+            return (
+                seen
+                if whole and running.keys() == {worker.worker_id for worker in workers} and running == seen
+                else None
+            )
 
         eventually(agreed, timeout=PATIENCE, every=0.5)
         return self.group.owned(worker_id)
@@ -172,23 +178,23 @@ def test_connect_workers_join_crash_and_rejoin(cluster: EmbeddedBroker, topic: s
                 again.close()
                 # The worker stays away: its tasks move when the delay ends.
                 connect.at_rest(w1, tasks=tasks)
-            found = group.diffs()
+            rounds = group.diffs()
             w1.close()
         eventually(lambda: not group.owned(worker_id), timeout=PATIENCE)
         assert collecting.stop() == 0
 
-    assert {diff.kind for diff in found} == {"connect"}
-    assert not [diff.violations for diff in found if diff.violations]
+    assert {diff.kind for diff in rounds} == {"connect"}
+    assert not [diff.violations for diff in rounds if diff.violations]
     # A worker joins: one generation revokes tasks and one assigns them, with the same cause.
-    joined = [diff for diff in found if diff.cause.kind == "member.joined"]
+    joined = [diff for diff in rounds if diff.cause.kind == "member.joined"]
     assert any(diff.unassigned and diff.round == 1 for diff in joined)
     assert any(diff.moved and diff.round == 2 for diff in joined)
     # Tasks waited twice for a worker. The first time it rejoined: the rest of the delay is reported again.
-    waits = [diff.delay_ms for diff in found if diff.delay_ms]
+    waits = [diff.delay_ms for diff in rounds if diff.delay_ms]
     assert waits[0] == DELAY_MS
     assert waits.count(DELAY_MS) >= 2
     assert any(0 < ms < DELAY_MS for ms in waits)
-    assert all(diff.unassigned for diff in found if diff.delay_ms)
+    assert all(diff.unassigned for diff in rounds if diff.delay_ms)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"], ids=["join-group", "kip-1071"])
@@ -227,12 +233,12 @@ def test_streams_applications_with_standby_tasks(
             """Wait until all tasks are assigned and all sources agree, including standby tasks."""
 
             def agreed() -> bool:
-                told = {name: one for app in applications for name, one in app.report.items()}
-                if len(told) < len(applications) or any(one["state"] != "RUNNING" for one in told.values()):
+                reports = {name: report for app in applications for name, report in app.report.items()}
+                if len(reports) < len(applications) or any(report["state"] != "RUNNING" for report in reports.values()):
                     return False
-                whole = sum(len(p) for one in told.values() for p in one["active"].values()) == 4
-                standby = {name: one["standby"] for name, one in told.items()}
-                owned = {name: one[held] for name, one in told.items()}
+                whole = sum(len(p) for report in reports.values() for p in report["active"].values()) == 4
+                standby = {name: report["standby"] for name, report in reports.items()}
+                owned = {name: report[held] for name, report in reports.items()}
                 spread = len(applications) == 1 or sum(len(p) for s in standby.values() for p in s.values()) == 4
                 return whole and spread and group.owned(client_id) == owned and group.standby(client_id) == standby
 
@@ -248,12 +254,12 @@ def test_streams_applications_with_standby_tasks(
                 at_rest(a, again)
                 again.close()
             at_rest(a)
-            found = group.diffs()
+            rounds = group.diffs()
             a.close()
         eventually(lambda: not group.owned(client_id), timeout=PATIENCE)
         assert collecting.stop() == 0
 
-    assert {(diff.kind, diff.protocol) for diff in found} == {("streams", protocol)}
-    assert not [diff.violations for diff in found if diff.violations]
+    assert {(diff.kind, diff.protocol) for diff in rounds} == {("streams", protocol)}
+    assert not [diff.violations for diff in rounds if diff.violations]
     assert {member.process_id for view in collecting.views(group_id) for member in view.members} != {UNSET}
-    assert any(diff.cause.kind in ("member.left", "member.fenced", "group.observed") for diff in found)
+    assert any(diff.cause.kind in ("member.left", "member.fenced", "group.observed") for diff in rounds)

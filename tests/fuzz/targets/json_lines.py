@@ -52,10 +52,10 @@ events:
 def _assert_one_answer_per_line(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
     """Assert one JSON answer for each line that is not blank."""
     written: list[bytes] = []
-    status = answer_lines(io.BytesIO(source), answer, lambda found: written.append(msgspec.json.encode(found)))
+    status = answer_lines(io.BytesIO(source), answer, lambda response: written.append(msgspec.json.encode(response)))
     answers = [json.loads(line) for line in written]
     assert len(answers) == sum(bool(line.removeprefix(b"\xef\xbb\xbf").strip()) for line in source.split(b"\n"))
-    assert status == (2 if any("error" in one for one in answers) else 0)
+    assert status == (2 if any("error" in answer for answer in answers) else 0)
     return answers
 
 
@@ -77,9 +77,9 @@ def _assign(case: Case) -> None:
         return
     for answer in (partial(assignment.assignment_answer, explained=True), assignment.comparison_answer):
         _assert_one_answer_per_line(line, answer)
-    for found in _assert_one_answer_per_line(line, assignment.assignment_answer):
-        if "assignment" in found:
-            _check_accepts_assign(line, found["assignment"])
+    for response in _assert_one_answer_per_line(line, assignment.assignment_answer):
+        if "assignment" in response:
+            _check_accepts_assign(line, response["assignment"])
 
 
 def _check_accepts_assign(line: bytes, assignment: dict[str, Any]) -> None:
@@ -87,14 +87,14 @@ def _check_accepts_assign(line: bytes, assignment: dict[str, Any]) -> None:
     if line.count(b"\n"):
         return
     try:
-        asked = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode())
+        request = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode())
     except UnicodeDecodeError:
         return  # in an unknown field that is not decoded
-    if asked.get("protocol") == "zookeeper":
+    if request.get("protocol") == "zookeeper":
         return  # the assignment is by thread there
-    asked["assignment"] = assignment
-    found = checking.check_answer(json.dumps(asked).encode(), exact=True)
-    assert not [one for one in found["violations"] if one.startswith("exact")], found
+    request["assignment"] = assignment
+    report = checking.check_answer(json.dumps(request).encode(), exact=True)
+    assert not [violation for violation in report["violations"] if violation.startswith("exact")], report
 
 
 def _check(case: Case) -> None:
@@ -108,10 +108,10 @@ def _check(case: Case) -> None:
 def _group_seeds() -> Iterator[Case]:
     for path in sorted(_GOLDEN.glob("*/*.jsonl")):
         for line in path.read_text().splitlines()[:12]:
-            one = json.loads(line)
-            asked = one.get("question") or one.get("case") or one
-            if isinstance(asked, dict) and {"topics", "members"} <= asked.keys():
-                yield [json.dumps(asked).encode()]
+            document = json.loads(line)
+            request = document.get("question") or document.get("case") or document
+            if isinstance(request, dict) and {"topics", "members"} <= request.keys():
+                yield [json.dumps(request).encode()]
     for protocol, assignor in (
         *(("classic", name) for name in ("range", "roundrobin", "sticky", "cooperative-sticky")),
         *(("consumer", name) for name in ("uniform", "range")),
@@ -126,10 +126,10 @@ def _group_seeds() -> Iterator[Case]:
             "t0": {"partitions": 3, "racks": [["r1"], ["r2"], []], "topicId": "A" * 21 + "B"},
             "t1": {"partitions": 2, "topicId": "A" * 21 + "Q"},
         }
-        given = {"protocol": protocol, "assignor": assignor, "topics": topics, "members": members}
-        yield [json.dumps(given).encode()]
+        case = {"protocol": protocol, "assignor": assignor, "topics": topics, "members": members}
+        yield [json.dumps(case).encode()]
         observed = {"c1": {"t0": [0, 1], "t1": [0]}, "c2": {"t0": [2], "t1": [1]}}
-        yield [json.dumps(given | {"assignment": observed}).encode()]
+        yield [json.dumps(case | {"assignment": observed}).encode()]
 
 
 def _check_seeds() -> Iterator[Case]:
@@ -155,7 +155,7 @@ def _partition(case: Case) -> None:
             status = answer_lines(io.BytesIO(source), answer, answers.append, limit=limit, skip_blank=False)
             assert len(answers) == len(lines), (len(answers), len(lines))
             expected = [_partition_of(line.removesuffix(b"\r"), keys, partitions, limit) for line in lines]
-            assert [one if isinstance(one, int) else None for one in answers] == expected
+            assert [answer if isinstance(answer, int) else None for answer in answers] == expected
             assert status == (2 if None in expected else 0)
 
 
@@ -189,7 +189,7 @@ def _place(case: Case) -> None:
     for placer in ("admin-utils", "striped"):
         for indices in ({}, {"start_index": start, "shift": shift}):
             try:
-                found = place_replicas(
+                placement = place_replicas(
                     text,
                     partitions or 1,
                     factor or 1,
@@ -200,8 +200,8 @@ def _place(case: Case) -> None:
                 )
             except MonitorError:
                 continue
-            assert len(found) == (partitions or 1)
-            for replicas in found.values():
+            assert len(placement) == (partitions or 1)
+            for replicas in placement.values():
                 assert len(set(replicas)) == len(replicas) == (factor or 1)
 
 
@@ -229,10 +229,10 @@ def _scenario(case: Case) -> None:
         return
     for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer"):
         try:
-            found = run_scenario(plan, protocol)
+            result = run_scenario(plan, protocol)
         except BadInput:
             continue
-        json.dumps(simulations_document([found]))
+        json.dumps(simulations_document([result]))
 
 
 def _scenario_takes_long(plan: Scenario) -> bool:
@@ -244,8 +244,8 @@ def _scenario_takes_long(plan: Scenario) -> bool:
 
 def _scenario_seeds() -> Iterator[Case]:
     for name in ready_scenarios.READY_SCENARIOS:
-        found = ready_scenarios.ready_document(name, None, None)
-        small = found | {"events": found["events"][:8], "topics": dict.fromkeys(found["topics"], 4)}
+        document = ready_scenarios.ready_document(name, None, None)
+        small = document | {"events": document["events"][:8], "topics": dict.fromkeys(document["topics"], 4)}
         yield [json.dumps(small, indent=1).encode()]
     yield [_FILE]
 
