@@ -110,7 +110,7 @@ def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part],
                     yield monitor, parts, log
                 finally:
                     for name, part in running.items():
-                        problems = [line for line in part.said().splitlines() if "WARN" in line or "ERROR" in line]
+                        problems = [line for line in part.output().splitlines() if "WARN" in line or "ERROR" in line]
                         print(f"  {name} said: {len(problems)} warnings; the last: {problems[-3:]}", flush=True)
 
 

@@ -38,8 +38,8 @@ def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]
     scaled.join("s6@h6#1", after=3600).leave("s6@h6#1", after=3600)
     measured = []
     for builder in (large, crashing, scaled):
-        episodes = [stopped(record.episode, 8000) for record in told(builder)[1:]]
-        measured.append((episodes, latest(builder), dict(builder.told)))
+        episodes = [stopped(record.episode, 8000) for record in episode_records(builder)[1:]]
+        measured.append((episodes, latest(builder), dict(builder.diffs)))
     return measured
 
 

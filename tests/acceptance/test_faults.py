@@ -70,7 +70,7 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
         yield monitor
         for component in (monitor.stream, monitor.collect, monitor.serve):
             component.check()
-            assert "Traceback" not in component.said()
+            assert "Traceback" not in component.output()
 
 
 def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
@@ -140,7 +140,7 @@ def full_disk_at_the_start_has_no_effect(monitor: Monitor, disk: Path) -> None:
     with full(disk):
         assert monitor.serve.start(wait=False).ended() == 3
     monitor.serve.start()
-    monitor.says(None)
+    monitor.await_status(None)
     assert monitor.ids()[: len(ids)] == ids
 
 

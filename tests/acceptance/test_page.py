@@ -127,7 +127,7 @@ class WatchedGroup:
 
         def first_match() -> tuple[float, _Story] | None:
             self.stage.children.check()
-            for at, record in self.stage.heard.seen[self.since :]:
+            for at, record in self.stage.story_arrivals.seen[self.since :]:
                 if isinstance(record, sort) and record.group_id == self.group and which(record):
                     return at, record
             return None
@@ -165,7 +165,7 @@ def watched_group(stage: Stage, group: str, record_property: Callable[[str, obje
         for view in watched:
             expect(view.page.locator("#live")).to_have_attribute("data-state", "live")
             view.page.evaluate(WATCH)
-        watched_page = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.heard.seen), {})
+        watched_page = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.story_arrivals.seen), {})
         yield watched_page
         record_property("seconds_until_shown", watched_page.taken)
         assert min(watched_page.taken.values()) < BOUND, watched_page.taken  # of several attempts, as above
@@ -174,7 +174,9 @@ def watched_group(stage: Stage, group: str, record_property: Callable[[str, obje
 
 def settled(stage: Stage, group: str) -> bool:
     """Return true if the newest episode of a group has ended."""
-    episodes = [record for _, record in stage.heard.seen if isinstance(record, Episode) and record.group_id == group]
+    episodes = [
+        record for _, record in stage.story_arrivals.seen if isinstance(record, Episode) and record.group_id == group
+    ]
     return bool(episodes) and episodes[-1].closed_at is not None
 
 

@@ -43,7 +43,7 @@ class Shown:
     def add(self, builder: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
         source = self.feed.source
         rounds, shown_stories = self.shown_counts.get(builder.group_id, (0, 0))
-        for ce_id, diff in builder.told[rounds:]:
+        for ce_id, diff in builder.diffs[rounds:]:
             value, made = encode(diff), f"{diff.group_id}/{ce_id}"
             source.put(record(DIFFS, len(source.log), diff.group_id, value, made))
         stories = updated(builder, over=over)
@@ -53,7 +53,7 @@ class Shown:
         value = encode(msgspec.structs.replace(latest(builder), racks=racks or msgspec.UNSET))
         source.put(record(ASSIGNMENTS, len(source.log), builder.group_id, value, None))
         # A longer story replaces the update that ends the last episode.
-        self.shown_counts[builder.group_id] = len(builder.told), len(stories) - over
+        self.shown_counts[builder.group_id] = len(builder.diffs), len(stories) - over
 
     def put(self, episode_or_incident: Episode | Incident) -> None:
         self.feed.source.put(story(episode_or_incident, offset=len(self.feed.source.log)))
@@ -568,7 +568,7 @@ def members_after(diff: Diff) -> int:
 def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> None:
     builder = checkout("shop")
     shown.add(builder)
-    first, second, *_, last = (diff for _, diff in builder.told)
+    first, second, *_, last = (diff for _, diff in builder.diffs)
     page = shown.open("/groups/shop")
     members = page.locator("[data-member]")
     expect(members).to_have_count(members_after(last))
@@ -599,7 +599,7 @@ def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> 
 
 def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
     shop = checkout("shop")
-    first = shop.told[0][1]
+    first = shop.diffs[0][1]
     shown.add(shop)
     page = shown.open("/")
     row = page.locator(".grid-row").filter(has_text="shop")

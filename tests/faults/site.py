@@ -242,9 +242,9 @@ class Site(Monitor):
 
     def _waits(self, name: str, *either: str) -> Report:
         """Return a report in a component's log with one of these texts, depending on its activity."""
-        part, mark = self.parts[name], len(self.parts[name].said())
+        part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{phrase}”" for phrase in either)
-        return Report(name, f"log: {words}", lambda: any(phrase in part.said()[mark:] for phrase in either), 60)
+        return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in either), 60)
 
     def seen(self, report: Report, fault: str = "") -> Report:
         """Wait for the reports.
@@ -276,7 +276,7 @@ class Site(Monitor):
                 if report.seen():
                     took[number] = now
                 elif now > report.within:
-                    logs = "\n".join(f"{name}: {part.said()[-2000:]}" for name, part in self.parts.items())
+                    logs = "\n".join(f"{name}: {part.output()[-2000:]}" for name, part in self.parts.items())
                     raise AssertionError(
                         f"{report.component} does not report “{report.words}” within {report.within:g} s\n{logs}"
                     )

@@ -91,7 +91,7 @@ def compare(site: Site) -> None:
     site.change()
     site.complete()
     observed = [event for log in site.past for event in log if isinstance(event.data, GroupObserved)]
-    seen = {event.id: event for event in (*observed, *views(site.servers, site.membership))}
+    seen = {event.id: event for event in (*observed, *snapshots(site.servers, site.membership))}
     undisturbed = {event.id: event for event in site.undisturbed_snapshots()}
     assert seen == undisturbed
     assert {*site.confirmed} <= generations(undisturbed.values())

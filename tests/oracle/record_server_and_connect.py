@@ -79,7 +79,7 @@ def _zookeeper(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]
 
 def _connect(jvm: Oracle) -> list[dict[str, Any]]:
     rng = random.Random(SEED)
-    groups = [life(rng, rng.randint(3, 10)) for _ in range(CASES // 4)]
+    groups = [leader_history(rng, rng.randint(3, 10)) for _ in range(CASES // 4)]
     responses = jvm.ask(
         {"family": "connect", "ask": "incremental", "maxDelay": group.max_delay_ms, "rounds": group.rounds}
         for group in groups

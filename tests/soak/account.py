@@ -18,7 +18,7 @@ from streaming.records.events import Event
 from tests.soak.run import PATIENCE, Soak
 from tests.support.histories import play
 from tests.support.kafka import eventually, read
-from tests.support.monitor import events, generations, snapshots
+from tests.support.monitor import events, generations
 
 
 @dataclass
@@ -126,7 +126,7 @@ def _whole_log(run: Soak, account: Account) -> list[Event]:
         account.wrong.append(f"{len(lacking)} confirmed generations not collected, as {lacking[:3]}")
     run.say("asking another collector")
     again = run.monitor.undisturbed_snapshots(PATIENCE)
-    seen = views(servers, name)
+    seen = snapshots(servers, name)
     account.same("views", {event.id for event in seen}, {event.id for event in again})
     if seen != again:
         account.wrong.append("the membership log differs from what an undisturbed collector gives")

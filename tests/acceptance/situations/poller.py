@@ -45,13 +45,13 @@ class Poller:
         self._thread.start()
 
     def _callback(self, event: str) -> Callable[[Consumer, Iterable[Any]], None]:
-        def tell(_: Consumer, partitions: Iterable[Any]) -> None:
+        def add_line(_: Consumer, partitions: Iterable[Any]) -> None:
             owned: Share = {}
             for partition in partitions if event == "assigned" else ():
                 owned.setdefault(partition.topic, []).append(partition.partition)
             self.lines.append({"at": time.time_ns() // 1_000_000, "event": event, "owned": owned})
 
-        return tell
+        return add_line
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -319,7 +319,7 @@ class RealGroup:
                 owned_at[rest.partition("/")[0]].append((callback.at, callback.owned))
         for process in self.processes:
             owned_at[process.name] += [
-                (line["at"], line["owned"]) for line in process.told if line["event"] == "assigned"
+                (line["at"], line["owned"]) for line in process.lines if line["event"] == "assigned"
             ]
         return {
             name: distinct(share for _, share in sorted(shares, key=itemgetter(0))) for name, shares in owned_at.items()
@@ -384,7 +384,7 @@ class RealGroup:
             return True
         return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _AFTERTHOUGHT_MS
 
-    def _rests(self, view: Following, before: dict[str, str]) -> bool:
+    def _rests(self, view: LiveStream, before: dict[str, str]) -> bool:
         """Return true if a view shows all members, and its quiet time has passed since."""
         return self._shows_all_members(view, before) and view.rest(self.group_id)
 

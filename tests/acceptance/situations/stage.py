@@ -115,10 +115,10 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
             collecting.environment = dict(_QUICK)
             ensure_topics(collecting.settings)
             stack.enter_context(collecting)
-            views[name] = stack.enter_context(Following(collecting.settings))
+            views[name] = stack.enter_context(LiveStream(collecting.settings))
         listened = load(bootstrap_servers=servers, topic_prefix=f"{unique('listener')}.")
         ensure_topics(listened)
-        views[LISTENER] = stack.enter_context(Following(listened))
+        views[LISTENER] = stack.enter_context(LiveStream(listened))
         made = Stage(broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=listened.topics.prefix)
         stack.enter_context(_written(made))
         yield made

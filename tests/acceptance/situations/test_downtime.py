@@ -78,7 +78,7 @@ def test_measured_downtime_lies_inside_the_bounds(
             ],
             ROUNDS,
         )
-        assert collecting.stop() == 0, collecting.said()
+        assert collecting.stop() == 0, collecting.output()
     measured_lines, outside = [], []
     for changes, protocol in zip(played, protocols, strict=True):
         events = collecting.events(changes.group)

@@ -50,7 +50,7 @@ class Observed:
             collecting = Collecting(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
             ensure_topics(collecting.settings)
             self.stack.enter_context(collecting)
-            self.views[way] = self.stack.enter_context(Following(collecting.settings))
+            self.views[way] = self.stack.enter_context(LiveStream(collecting.settings))
             self.collectors[way] = collecting
 
     @property
@@ -71,7 +71,7 @@ class Observed:
             for view in self.views.values():
                 eventually(partial(self._shows_all_members, view, group), every=0.1)
 
-    def _shows_all_members(self, view: Following, group: str) -> bool:
+    def _shows_all_members(self, view: LiveStream, group: str) -> bool:
         return view.shares(group) == {member.name: member.owned for member in self.groups[group]}
 
     def missing(self, way: str = "offsets") -> list[str]:
@@ -84,7 +84,7 @@ class Observed:
                 view.rounds(group),
                 view.names,
                 {
-                    member.name: [report["owned"] for report in member.told if report["event"] == "assigned"]
+                    member.name: [report["owned"] for report in member.lines if report["event"] == "assigned"]
                     for member in members
                 },
             )

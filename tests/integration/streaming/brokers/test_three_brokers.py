@@ -233,7 +233,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         record_property("seconds from settled groups to their last event", round(time.monotonic() - settled, 1))
         for group, members in groups.items():
             callbacks = {
-                member.name: [line["owned"] for line in member.told if line["event"] == "assigned"]
+                member.name: [line["owned"] for line in member.lines if line["event"] == "assigned"]
                 for member in members
             }
             assert missing_callbacks(view.rounds(group), view.names, callbacks) == []

@@ -109,7 +109,7 @@ def test_polling_bad_leader_assignment_costs_only_its_group(broker: Kafka, topic
     with RawLeader(servers, bad, SESSION_MS) as leader, collecting:
         for number, nonsense in enumerate(NONSENSE, start=1):
             leader.generation(subscription([topic]), nonsense)
-            eventually(lambda: collecting.said().count(warning) == number)  # noqa: B023 - called at once
+            eventually(lambda: collecting.output().count(warning) == number)  # noqa: B023 - called at once
             if number == 1:
                 with Member(servers, good, "a", [topic], **EAGER) as a:
                     eventually(lambda: a.owned and collecting.members(good) == {"a": a.owned})

@@ -87,7 +87,7 @@ def test_offsets_and_polling_collectors_together_agree(
         assert [collector.stop() for collector in (offsets, beside, alone)] == [0, 0, 0]
 
     events, seen = offsets.events(group), alone.events(group)
-    assert [event for event in events if is_polled(event)] == [], beside.said()
+    assert [event for event in events if is_polled(event)] == [], beside.output()
     # Polling alone publishes only real states, in order, and states what it can't observe.
     states = iter(at_rest(events))
     assert all(state in states for state in at_rest(seen))

@@ -116,7 +116,7 @@ class Pipeline:
     @staticmethod
     def _is_renewed(component: Running) -> bool:
         component.check()
-        return "connecting again with them" in component.said()
+        return "connecting again with them" in component.output()
 
     def forget(self) -> None:
         """Revoke all permissions of the original users."""
@@ -158,6 +158,6 @@ def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp
             assert f"may not write topic {written.name}" in stream.output()
             assert f"--operation Write --topic '{written.name}'" in stream.output()
             assert {name: pipeline.running[name].stop() for name in ("collect", "serve")} == {"collect": 0, "serve": 0}
-        logs = "".join(pipeline.running[name].said() for name in COMPONENTS)
+        logs = "".join(pipeline.running[name].output() for name in COMPONENTS)
         assert "Traceback" not in logs
         assert not any(secret in logs for secret in PASSWORDS.values())

@@ -90,16 +90,16 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
     cluster.await_status("orders", "collector-silent")
     assert cluster.states() == {offsets: "silent", polling: "alive"}
     line = f"No heartbeat from collector {cluster.prefix}{offsets} since "
-    eventually(lambda: line in cluster.watch.said(), timeout=REPORT_SECONDS)
+    eventually(lambda: line in cluster.watch.output(), timeout=REPORT_SECONDS)
     cluster.offsets.start()
     cluster.await_status("orders", None)
-    eventually(lambda: "send heartbeats again" in cluster.watch.said())
+    eventually(lambda: "send heartbeats again" in cluster.watch.output())
 
     assert cluster.polling.stop() == 0
     cluster.await_status("orders", "collector-stopped")
     assert cluster.states() == {offsets: "alive", polling: "stopped"}
     line = f"Collector {cluster.prefix}{polling} has been stopped since "
-    eventually(lambda: line in cluster.watch.said(), timeout=REPORT_SECONDS)
+    eventually(lambda: line in cluster.watch.output(), timeout=REPORT_SECONDS)
 
     cluster.serve.stop()
     cluster.serve.start()

@@ -40,14 +40,14 @@ def test_incremental(oracle: Callable[[str], Oracle], oracle_cases: int, seed: i
     rng = random.Random(seed)
     groups, count = [], 0
     while count < oracle_cases:
-        groups.append(life(rng, rng.randint(1, 15)))
+        groups.append(leader_history(rng, rng.randint(1, 15)))
         count += len(groups[-1].rounds)
     answers = oracle("current").ask(
         {"family": "connect", "ask": "incremental", "maxDelay": group.max_delay_ms, "rounds": group.rounds}
         for group in groups
     )
     for group, theirs in zip(groups, answers, strict=True):
-        for position, (ours, answer) in enumerate(zip(group.answers, theirs, strict=True)):
+        for position, (ours, answer) in enumerate(zip(group.results, theirs, strict=True)):
             assert comparable(ours) == comparable_oracle(answer), (group.max_delay_ms, group.rounds[: position + 1])
 
 
