@@ -46,12 +46,22 @@ SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standi
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
 _SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
-_TESTS = tuple(f"tests/{name}/" for name in ("faults", "fuzz", "golden", "integration", "oracle", "property", "soak"))
+_UNIT_TESTS = tuple(
+    f"tests/unit/streaming/{name}/"
+    for name in ("cli", "collect", "episodes", "freshness", "kafka", "monitor", "simulation")
+)
+_TESTS = (
+    *_UNIT_TESTS,
+    *(
+        f"tests/{name}/"
+        for name in ("acceptance", "faults", "fuzz", "golden", "integration", "oracle", "property", "soak")
+    ),
+)
 ENFORCED = {
     "test-name": ("tests/",),
-    "local-name": (*_SCRIPTS, *_TESTS, "tests/acceptance/"),
-    "module-name": (*_SCRIPTS, *_TESTS, "tests/acceptance/", "assignors/", "streaming/"),
-    "name": (*_SCRIPTS, *_TESTS, "tests/acceptance/"),
+    "local-name": (*_SCRIPTS, *_TESTS),
+    "module-name": (*_SCRIPTS, *_TESTS, "assignors/", "streaming/"),
+    "name": (*_SCRIPTS, *_TESTS),
     "public-name": (
         *_SCRIPTS,
         *_TESTS,
@@ -63,7 +73,7 @@ ENFORCED = {
         ),
         "streaming/simulation/",
     ),
-    "riddle": (*_SCRIPTS, *_TESTS, "tests/acceptance/", "assignors/", "streaming/"),
+    "riddle": (*_SCRIPTS, *_TESTS, "assignors/", "streaming/"),
     "speech": (*_SCRIPTS, *_TESTS),
 }
 TEST_NAME_LENGTH = 60

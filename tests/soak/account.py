@@ -18,7 +18,7 @@ from streaming.records.events import Event
 from tests.soak.run import PATIENCE, Soak
 from tests.support.histories import play
 from tests.support.kafka import eventually, read
-from tests.support.monitor import events, generations
+from tests.support.monitor import events, generations, snapshots
 
 
 @dataclass
