@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 @dataclass
 class Response:
-    """Status, headers and body of a response."""
+    """Status, headers and body that the application sent."""
 
     status: int
     headers: dict[str, str]
@@ -34,7 +34,7 @@ def ask(
     body: bytes = b"",
 ) -> Response:
     """Return the application's response to one request."""
-    given = headers.items() if isinstance(headers, Mapping) else headers
+    header_items = headers.items() if isinstance(headers, Mapping) else headers
     path, _, query = target.partition("?")
     scope = {
         "type": "http",
@@ -45,7 +45,7 @@ def ask(
         "path": unquote(path),
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in [("host", host), *given]],
+        "headers": [(name.lower().encode(), value.encode()) for name, value in [("host", host), *header_items]],
         "client": (peer, 1),
         "server": ("127.0.0.1", 8686),
         "state": {},
@@ -54,10 +54,10 @@ def ask(
     arrived = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> dict[str, Any]:
-        found = next(arrived, None)
-        if found is None:  # the client stays connected
+        event = next(arrived, None)
+        if event is None:  # the client stays connected
             await asyncio.Event().wait()
-        return found or {}
+        return event or {}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)

@@ -1,4 +1,4 @@
-"""Runs axe-core's accessibility checks on a page; npm downloads axe-core once, into the user's cache."""
+"""Accessibility checks of a page with axe-core, which npm downloads once into the user's cache."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def _install(done: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         if os.environ.get("CI"):
-            pytest.fail("npm is missing, which fetches axe-core: apt-get install npm")
-        pytest.skip("npm is missing, which fetches axe-core: apt-get install npm")
+            pytest.fail("npm is missing; it downloads axe-core: apt-get install npm")
+        pytest.skip("npm is missing; it downloads axe-core: apt-get install npm")
     with tempfile.TemporaryDirectory(dir=done.parent) as folder:
         place = Path(folder) / "axe"
         place.mkdir()
         options = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--no-package-lock")
         command = [npm, "install", *options, "--prefix", str(place), f"axe-core@{VERSION}"]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert told.returncode == 0, told.stderr
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert completed.returncode == 0, completed.stderr
         place.rename(done)
 
 
@@ -55,5 +55,5 @@ def violations(page: Page) -> list[dict[str, Any]]:
     """Return axe-core's violations of a page: rule, help text, and the elements."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(axe_core())
-    found: list[dict[str, Any]] = page.evaluate(_RUN)
-    return found
+    result: list[dict[str, Any]] = page.evaluate(_RUN)
+    return result

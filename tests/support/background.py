@@ -13,7 +13,7 @@ from tests.support.wait import PATIENCE
 
 @contextmanager
 def run_in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run ``work`` in a thread; it gets an event, and returns once the event is set."""
+    """Run ``work`` in a thread until the block ends; it returns once its argument, an event, is set."""
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,))
     thread.start()
@@ -28,7 +28,7 @@ def run_in_background(work: Callable[[threading.Event], None]) -> Iterator[None]
 def produce_in_background(
     servers: str, write: Callable[[Producer, threading.Event], None], **properties: object
 ) -> Iterator[None]:
-    """Run ``work`` in a thread with a producer; at the end all its records have been delivered."""
+    """Run ``write`` in a thread with a producer; when the block ends, all its records have been delivered."""
     producer = Producer({"bootstrap.servers": servers} | properties)
     try:
         with run_in_background(lambda stop: write(producer, stop)):

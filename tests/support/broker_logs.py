@@ -1,4 +1,4 @@
-"""Broker logs for tests: reads reasons from lines, and renders the log layouts that operators choose."""
+"""Log layouts that operators choose for brokers, and the reasons that our reader finds in log lines."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def _csv(message: str, logger: str) -> str:
     return f'2024-05-01 10:00:00.123,INFO,"{quoted}",{logger}'
 
 
+#: Time of a log shipper, which is later than the broker's and must be ignored.
 _LATER = "2024-05-01T10:00:00.9Z"
 _PATTERNS = (
     Layout("kafka", _kafka),

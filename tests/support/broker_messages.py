@@ -1,4 +1,4 @@
-"""Messages of group coordinators in the wording of each release, with the reasons that they report.
+"""Log messages of group coordinators in the wording of each release, with the reasons that they report.
 
 Copied from the sources of the releases (tags 2.0.0 to 3.8.0, branch 3.9, sources jars of
 kafka-group-coordinator 4.0.0 to 4.3.1), not from the code under test.

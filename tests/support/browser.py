@@ -49,6 +49,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
+    """Run Chromium; without it the test is skipped, and in CI it fails."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         if os.environ.get("CI"):
@@ -62,7 +63,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Watched:
-    """A page with the origins that it requested and its console messages."""
+    """A page with the origins that it requested and its console errors."""
 
     page: Page
     origins: set[str] = field(default_factory=set)
@@ -84,6 +85,7 @@ class Watched:
 def open_page(
     browser: Browser, url: str, *, theme: str = "light", height: int = 900, timezone: str | None = None
 ) -> Watched:
+    """Open a page in a new browser context."""
     context = browser.new_context(
         viewport={"width": 1440, "height": height}, color_scheme=theme, reduced_motion="reduce", timezone_id=timezone
     )

@@ -1,4 +1,4 @@
-"""Handmade diffs of one group as its topic has them: members that joined or left, and the moved partitions."""
+"""Builder of one group's diffs: each round names the members that join or leave, and computes moved partitions."""
 
 from __future__ import annotations
 
@@ -55,25 +55,28 @@ class DiffBuilder:
     ) -> DiffBuilder:
         """Add a round; ``who``: members that the cause names, by default those that joined or left."""
         self.now += round(after * 1000)
-        before = {**self.members, **{one: {} for one in joined}}
-        there = [one for one in before if one not in gone]
-        new = self._shared(there) if shares is None else shares
+        before = {**self.members, **{member_id: {} for member_id in joined}}
+        present = [member_id for member_id in before if member_id not in gone]
+        new = self._shared(present) if shares is None else shares
         members = {}
-        for one in (*there, *gone):
-            was, now = before[one].get("t", []), new.get(one, {}).get("t", []) if one in there else []
-            client, host, instance = named(one)
-            members[one] = MemberDiff(
+        for member_id in (*present, *gone):
+            was, now = (
+                before[member_id].get("t", []),
+                new.get(member_id, {}).get("t", []) if member_id in present else [],
+            )
+            client, host, instance = named(member_id)
+            members[member_id] = MemberDiff(
                 owned=_of(was),
                 revoked=_of([p for p in was if p not in now]),
                 assigned=_of([p for p in now if p not in was]),
                 kept=_of([p for p in was if p in now]),
-                present=one in there,
+                present=member_id in present,
                 client_id=client,
                 client_host=host,
                 group_instance_id=instance,
             )
         self._free, moved = track_owners(self._free, members)
-        self.members = {one: new.get(one, {}) for one in there}
+        self.members = {member_id: new.get(member_id, {}) for member_id in present}
         diff = Diff(
             group_id=self.group_id,
             protocol=self.protocol,
@@ -99,24 +102,24 @@ class DiffBuilder:
 
     def leave(self, *ids: str, after: float = 1.0, reason: str = CLOSED) -> DiffBuilder:
         """Add a round in which these members leave, with a logged reason."""
-        said = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
-        return self.round("member.left", gone=ids, after=after, evidence=(said,))
+        evidence = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
+        return self.round("member.left", gone=ids, after=after, evidence=(evidence,))
 
     def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> DiffBuilder:
         """Add a round in which the sessions of these members time out."""
-        said = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
-        return self.round("member.fenced", gone=ids, after=after, evidence=(said,) if reason else ())
+        evidence = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
+        return self.round("member.fenced", gone=ids, after=after, evidence=(evidence,) if reason else ())
 
     def vanish(self, *ids: str, after: float = 1.0) -> DiffBuilder:
         """Add a round without these members and without evidence of their departure."""
-        said = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
-        return self.round("group.observed", gone=ids, after=after, evidence=(said,))
+        evidence = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
+        return self.round("group.observed", gone=ids, after=after, evidence=(evidence,))
 
-    def _shared(self, there: list[str]) -> dict[str, Holding]:
-        count = len(there)
+    def _shared(self, members: list[str]) -> dict[str, Holding]:
+        count = len(members)
         return {
-            one: _of(list(range(self.partitions * place // count, self.partitions * (place + 1) // count)))
-            for place, one in enumerate(there)
+            member_id: _of(list(range(self.partitions * place // count, self.partitions * (place + 1) // count)))
+            for place, member_id in enumerate(members)
         }
 
 

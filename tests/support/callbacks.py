@@ -1,4 +1,4 @@
-"""Compares the callbacks of real consumers with the diffs of their groups."""
+"""Comparison of real consumers' callbacks with the diffs of their groups."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.support.members import Share
 
 def distinct(shares: Iterable[Share]) -> list[Share]:
     """Return the assignments that are not empty and differ from the previous one."""
-    found: list[Share] = []
-    for share in ({topic: sorted(numbers) for topic, numbers in one.items() if numbers} for one in shares):
-        if share and (not found or found[-1] != share):
-            found.append(share)
-    return found
+    result: list[Share] = []
+    for share in ({topic: sorted(numbers) for topic, numbers in owned.items() if numbers} for owned in shares):
+        if share and (not result or result[-1] != share):
+            result.append(share)
+    return result
 
 
 def missing_callbacks(
@@ -24,7 +24,7 @@ def missing_callbacks(
 ) -> list[str]:
     """Return a line for each member whose assignments do not all appear in the diffs, in order.
 
-    The diffs may have more: a generation that the next one overtook reaches no callback.
+    The diffs may have more: no callback reports a generation that was replaced before its members synced.
 
     Args:
         diffs: of one group.
@@ -35,9 +35,9 @@ def missing_callbacks(
     for diff in diffs:
         for member_id, share in holds(diff).items():
             held[names.get(member_id, member_id)].append(share)
-    found = []
+    lines = []
     for name, shares in callbacks.items():
         owned, rest = distinct(shares), iter(distinct(held[name]))
         if not all(share in rest for share in owned):
-            found.append(f"callbacks of {name} {owned}; diffs {distinct(held[name])}")
-    return found
+            lines.append(f"callbacks of {name} {owned}; diffs {distinct(held[name])}")
+    return lines

@@ -1,4 +1,4 @@
-"""Runs ``rebalance-monitor`` as a child process, as users do."""
+"""``rebalance-monitor`` as a child process, as users start it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def run(*arguments: str, stdin: str = "", timeout: float = PATIENCE) -> subproce
 
 
 class Running:
-    """A context manager for a command that runs until it is stopped, and may be started again.
+    """Context manager of a command that runs until it is stopped, and may be started again.
 
     Args:
         arguments: of ``rebalance-monitor``.
-        log: takes what it prints, every start's after the one before; None: the test's own output does.
+        log: file to which each start appends its output; None: the output goes to that of the test.
 
     Attributes:
-        environment: variables of its own from the next start on.
+        environment: additional variables, used from the next start on.
     """
 
     def __init__(self, *arguments: str, log: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Records of the compacted topics, made from groups of a :class:`~tests.support.built_diffs.DiffBuilder`."""
+"""Records of the compacted topics for the group of a :class:`~tests.support.built_diffs.DiffBuilder`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASSIGNMENTS, EPISODES, INCIDENTS = "rebalance.assignments", "rebalance.episodes"
 
 
 class Record(NamedTuple):
-    """A record of one of the two compacted topics; its topic name has no prefix."""
+    """A record of a compacted topic, whose name is without its prefix."""
 
     topic: str
     key: bytes
@@ -43,7 +43,7 @@ def latest(builder: DiffBuilder) -> LatestAssignment:
 
 
 def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
-    """Return every update of every episode; ``over``: the last episode has ended."""
+    """Return every update of every episode, oldest first. ``over``: the last episode has ended."""
     end = [QuietNote(builder.diffs[-1][0])] if over else []
     return list(updates(builder.group_id, [*builder.diffs, *end]))
 
@@ -51,7 +51,7 @@ def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
 def episode_records(builder: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
     """Return the newest record of each of the group's episodes."""
     newest = {episode.episode: episode for episode in updated(builder, over=over)}
-    return [EpisodeRecord(one, encode(one)) for one in newest.values()]
+    return [EpisodeRecord(episode, encode(episode)) for episode in newest.values()]
 
 
 def records(builder: DiffBuilder, *, over: bool = True) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""Random histories of Connect clusters: each round's input to the leader; workers apply our assignments."""
+"""Random histories of Connect clusters: the leader's input and our result of each round, which the workers apply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from assignors.connect import incremental
 from assignors.connect.incremental import ConnectRound, LeaderMemory, Work, WorkChange
 
-#: Equal hash codes ("Aa" and "BB"), one bucket without equal codes, and Latin, CJK, astral and above-surrogate names.
+#: Names with equal hash codes ("Aa" and "BB"), in one bucket with different codes, and of Latin, CJK, astral and
+#: above-surrogate characters.
 NAMES = [
     *("AaAa", "BBBB", "AaBB", "BBAa", "Aa", "BB", "C#", "c", "connect-1", "connect-10", "connect-2", "w"),
     *("ümlaut", "漢字", "\U0001f600", "\uffee", "x-9d1", "x-17f", "x-c02", "worker-0001", "worker-0002"),
@@ -21,7 +22,7 @@ MAX_DELAYS_MS = (0, 1, 2, 40, 41, 1000, 60_000, 300_000, 300_000, 300_000)
 
 @dataclass
 class LeaderHistory:
-    """The rounds of one Connect leader, in order."""
+    """The rounds of one Connect leader: their inputs and our results, in order."""
 
     max_delay_ms: int
     rounds: list[dict[str, Any]] = field(default_factory=list)
@@ -30,7 +31,7 @@ class LeaderHistory:
 
 def leader_history(rng: random.Random, length: int) -> LeaderHistory:
     """Return ``length`` rounds of a cluster with joins, leaves, bounces, zombies, lost responses and config changes."""
-    story = LeaderHistory(rng.choice(MAX_DELAYS_MS))
+    history = LeaderHistory(rng.choice(MAX_DELAYS_MS))
     pool = rng.sample(NAMES, rng.randint(2, 40))
     connectors = rng.sample(NAMES, rng.randint(1, 12))
     running = {name: Work() for name in pool[: rng.randint(1, min(8, len(pool)))]}
@@ -41,16 +42,16 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
         generation += rng.choice((1, 1, 1, 1, 2))
         completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
         reported = {name: incremental.work_on_wire(_shuffled(rng, work)) for name, work in running.items()}
-        answer = incremental.assign(
+        result = incremental.assign(
             state,
             reported,
             configured,
             now,
-            max_delay_ms=story.max_delay_ms,
+            max_delay_ms=history.max_delay_ms,
             generation=generation,
             last_completed_generation=completed,
         )
-        story.rounds.append(
+        history.rounds.append(
             {
                 "now": now,
                 "generation": generation,
@@ -59,15 +60,15 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
                 "configured": dict(configured),
             }
         )
-        story.results.append(answer)
-        state = answer.state
+        history.results.append(result)
+        state = result.state
         for name in running:
             if rng.random() < 0.97:  # otherwise the response did not reach the worker
-                running[name] = incremental.work_after(reported[name], answer.changes[name])
+                running[name] = incremental.work_after(reported[name], result.changes[name])
         running = _members(rng, pool, running, gone)
         configured = _configuration(rng, connectors, configured)
-        now += rng.choice((*STEPS_MS, answer.delay_ms, max(answer.delay_ms - 1, 0)))
-    return story
+        now += rng.choice((*STEPS_MS, result.delay_ms, max(result.delay_ms - 1, 0)))
+    return history
 
 
 def _shuffled(rng: random.Random, work: Work) -> Work:
@@ -109,13 +110,13 @@ def as_json(work: Work) -> list[list[Any]]:
     return [list(work.connectors), [list(task) for task in work.tasks]]
 
 
-def comparable(answer: ConnectRound) -> dict[str, Any]:
+def comparable(result: ConnectRound) -> dict[str, Any]:
     """Return our assignment in the oracle's format: started tasks in wire order, revoked tasks sorted."""
     return {
-        "changes": {name: _change(change) for name, change in sorted(answer.changes.items())},
-        "delay": answer.delay_ms,
-        "scheduled": answer.state.scheduled_ms,
-        "candidates": list(answer.state.candidates),
+        "changes": {name: _change(change) for name, change in sorted(result.changes.items())},
+        "delay": result.delay_ms,
+        "scheduled": result.state.scheduled_ms,
+        "candidates": list(result.state.candidates),
     }
 
 
@@ -124,10 +125,10 @@ def _change(change: WorkChange) -> list[Any]:
     return [as_json(incremental.work_on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
 
 
-def comparable_oracle(answer: dict[str, Any]) -> dict[str, Any]:
+def comparable_oracle(result: dict[str, Any]) -> dict[str, Any]:
     """Return the oracle's assignment with unordered parts sorted."""
     changes = {
         name: [assigned, [sorted(revoked[0]), sorted(revoked[1])]]
-        for name, (assigned, revoked) in sorted(answer["changes"].items())
+        for name, (assigned, revoked) in sorted(result["changes"].items())
     }
-    return {**answer, "changes": changes}
+    return {**result, "changes": changes}

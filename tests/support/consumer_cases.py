@@ -1,4 +1,4 @@
-"""Random groups of the consumer protocol: possible coordinator states, and the sequence of their targets."""
+"""Random groups of the consumer protocol: possible states of a coordinator and their successors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class ConsumerGroups(Groups):
     """Groups with topic ids whose ``owned`` is a target assignment: no partition has two owners.
 
     Args:
-        equal: whether all members subscribe to the same names (the homogeneous builder).
-        shrinking: as of :class:`Groups`; no coordinator sees that, a topic made again has another id.
+        equal: all members subscribe to the same topics (Kafka's homogeneous assignment builder).
+        shrinking: see :class:`Groups`; impossible for a real coordinator, as a topic created again has another id.
     """
 
     def __init__(self, seed: int, *, equal: bool, shrinking: bool = False) -> None:

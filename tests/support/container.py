@@ -1,4 +1,4 @@
-"""A Kafka broker in a container of the image ``KAFKA_IMAGE``, with the same interface as the embedded one."""
+"""A Kafka broker in a container of the image ``KAFKA_IMAGE``, with the interface of the embedded one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def docker_client() -> Any:
         client = docker.from_env()
         client.ping()
     except DockerException as error:
-        missing(f"no Docker engine answers ({error})")
+        missing(f"no Docker engine is available ({error})")
     return client
 
 
@@ -56,7 +56,7 @@ def image_or_skip(name: str) -> str:
         try:
             images.pull(name)
         except DockerException as error:
-            missing(f"image {name} is not here and can't be pulled ({error}); KAFKA_IMAGE names another")
+            missing(f"image {name} is missing and can't be pulled ({error}); set KAFKA_IMAGE to another")
     return name
 
 
@@ -69,7 +69,7 @@ def variables(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 class Container:
-    """A running broker container as the cluster under test."""
+    """A running broker container as a :class:`~tests.support.kafka.Kafka`."""
 
     def __init__(self, container: Any, bootstrap_servers: str) -> None:
         self._container = container
@@ -99,9 +99,9 @@ def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
     with container:
         started = Container(container, servers)
         try:
-            eventually(lambda: _answers(servers))
+            eventually(lambda: _is_available(servers))
         except AssertionError:
-            pytest.fail(f"the broker does not answer:\n{started.log_text()[-3000:]}")
+            pytest.fail(f"the broker is not available:\n{started.log_text()[-3000:]}")
         yield started
 
 
@@ -118,8 +118,8 @@ _NODE = {
 }
 
 
-def _answers(servers: str) -> bool:
-    """Return true if the broker answers requests; its log has no line that proves this."""
+def _is_available(servers: str) -> bool:
+    """Return true if the broker responds to requests; no line of its log proves this."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

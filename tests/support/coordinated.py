@@ -1,11 +1,11 @@
-"""Writes ``__consumer_offsets`` records of KIP-848 groups as a coordinator does, without running members.
+"""``__consumer_offsets`` records of KIP-848 groups as a coordinator writes them, without running members.
 
-A write has one timestamp, as with the coordinator: all changes of one heartbeat are one write. One member's restart is
+Like a coordinator, it writes all changes of one heartbeat with one timestamp. The restart of a member is:
 
-* its leave: tombstones of its records, a new epoch, and a target for each member that gets a partition of it;
-* a write for each member that takes one, and one for each other member, which only reaches the new epoch;
-* its rejoin under another id: a new epoch, and a target for each member that gives a partition up;
-* a write for each member that gives one up, one for the new member, and one for each other member.
+* its leave: tombstones of its records, a new epoch, and a target for each member that gets one of its partitions;
+* a write for each member that gets a partition, and one for each unchanged member, which only advances its epoch;
+* its rejoin under a new id: a new epoch, and a target for each member that revokes a partition;
+* a write for each member that revokes a partition, for the new member, and for each unchanged member.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Record = tuple[bytes, bytes | None]
 #: The records that the coordinator appends in one batch.
 Write = list[Record]
 
-_EPOCH, _SAID, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
+_EPOCH, _METADATA, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
 _STABLE = 0
 _HOST = "/10.0.%d.%d"
 _TIMEOUT_MS = 300_000
@@ -38,11 +38,11 @@ class Coordinated:
     """One KIP-848 group, and the coordinator's writes for its changes.
 
     Args:
-        group_id: its name.
-        members: how many.
-        topics: id of each topic → its partitions; every member subscribes to all.
-        names: id → name, for what members subscribe to.
-        seed: of the members' ids.
+        group_id: the group id.
+        members: number of members.
+        topics: topic id → number of partitions; every member subscribes to all topics.
+        names: topic id → topic name.
+        seed: determines the member ids.
     """
 
     def __init__(
@@ -60,44 +60,44 @@ class Coordinated:
 
     def start(self) -> Write:
         """Return the whole group as one write."""
-        found = [self._said(member, place) for place, member in enumerate(self.held)]
-        found.append(self._record(_EPOCH, pack(">hib", 0, self.epoch, 0)))
-        found += [self._target(member) for member in self.held]
-        found.append(self._target_epoch())
-        return found + [self._current(member) for member in self.held]
+        records = [self._metadata(member, place) for place, member in enumerate(self.held)]
+        records.append(self._record(_EPOCH, pack(">hib", 0, self.epoch, 0)))
+        records += [self._target(member) for member in self.held]
+        records.append(self._target_epoch())
+        return records + [self._current(member) for member in self.held]
 
-    def bounce(self, place: int, others: int | None = None) -> Iterator[Write]:
+    def bounce(self, place: int, unchanged: int | None = None) -> Iterator[Write]:
         """Return the writes for a restart of one member.
 
         Args:
-            place: which, by the order of joining.
-            others: how many of those that only go to the new epoch do so; None: all.
+            place: the member's place in the order of joining.
+            unchanged: number of unchanged members that advance to the new epoch; None: all.
         """
         leaving = list(self.held)[place]
         freed = sorted(self.held.pop(leaving))
         del self._epochs[leaving]
-        takers = sorted(self.held, key=lambda one: len(self.held[one]))[: len(freed)]
-        given = list(zip([takers[index % len(takers)] for index in range(len(freed))], freed, strict=True))
-        for taker, one in given:
-            self.held[taker].add(one)
+        takers = sorted(self.held, key=lambda member: len(self.held[member]))[: len(freed)]
+        moves = list(zip([takers[index % len(takers)] for index in range(len(freed))], freed, strict=True))
+        for taker, partition in moves:
+            self.held[taker].add(partition)
         self.epoch += 1
-        gone: Write = [(self._key(kind, leaving), None) for kind in (_CURRENT, _TARGET, _SAID)]
+        gone: Write = [(self._key(kind, leaving), None) for kind in (_CURRENT, _TARGET, _METADATA)]
         yield [*gone, self._epoch(), *map(self._target, dict.fromkeys(takers)), self._target_epoch()]
-        yield from self._follow(list(dict.fromkeys(takers)), others)
+        yield from self._follow(list(dict.fromkeys(takers)), unchanged)
 
         coming = self._member()
         self.held[coming] = set(freed)
-        for taker, one in given:
-            self.held[taker].discard(one)
+        for taker, partition in moves:
+            self.held[taker].discard(partition)
         self.epoch += 1
         self._epochs[coming] = self.epoch
         changed = [*map(self._target, [*dict.fromkeys(takers), coming])]
-        yield [self._said(coming, place), self._epoch(), *changed, self._target_epoch()]
-        yield from self._follow([*dict.fromkeys(takers), coming], others)
+        yield [self._metadata(coming, place), self._epoch(), *changed, self._target_epoch()]
+        yield from self._follow([*dict.fromkeys(takers), coming], unchanged)
 
-    def _follow(self, first: list[str], others: int | None) -> Iterator[Write]:
-        rest = [one for one in self.held if one not in set(first)]
-        for member in [*first, *rest[: len(rest) if others is None else others]]:
+    def _follow(self, first: list[str], unchanged: int | None) -> Iterator[Write]:
+        rest = [member for member in self.held if member not in set(first)]
+        for member in [*first, *rest[: len(rest) if unchanged is None else unchanged]]:
             before, self._epochs[member] = self._epochs[member], self.epoch
             yield [self._current(member, before)]
 
@@ -116,10 +116,10 @@ class Coordinated:
     def _target_epoch(self) -> Record:
         return self._record(_TARGET_EPOCH, pack(">hib", 0, self.epoch, 0))
 
-    def _said(self, member: str, place: int) -> Record:
+    def _metadata(self, member: str, place: int) -> Record:
         value = pack(">h", 0) + compact(None) + compact(None) + compact(f"app-{place}")
         value += compact(_HOST % (place // 250, place % 250)) + elements(*map(compact, self._topics))
-        return self._record(_SAID, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member)
+        return self._record(_METADATA, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member)
 
     def _target(self, member: str) -> Record:
         return self._record(_TARGET, pack(">h", 0) + self._share(member) + b"\0", member)

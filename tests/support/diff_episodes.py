@@ -1,6 +1,6 @@
-"""Computes the episodes of a group from its diffs alone, to compare them with the stream's episodes.
+"""The episodes of a group computed from its diffs alone, to compare them with the stream's episodes.
 
-A diff does not list the members before it, so reading begins with the group's first diff.
+A diff does not list all earlier members, so reading begins with the group's first diff.
 """
 
 from __future__ import annotations
@@ -52,41 +52,43 @@ class GroupReader:
 
     def __init__(self, *, derived: bool = False) -> None:
         self._derived = derived
-        self._there: dict[str, MemberDiff] | None = None
+        self._members: dict[str, MemberDiff] | None = None
         self._free: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundNote:
         """Return the note of a diff. ``diff_id``: its ``ce_id``."""
-        past, first = self._there or {}, self._there is None
-        listed = {one: member for one, member in diff.members.items() if member.present is not False}
-        gone = [one for one, member in diff.members.items() if member.present is False]
+        past, first = self._members or {}, self._members is None
+        listed = {member_id: member for member_id, member in diff.members.items() if member.present is not False}
+        gone = [member_id for member_id, member in diff.members.items() if member.present is False]
         instances = {
-            member.group_instance_id: one for one, member in listed.items() if member.group_instance_id is not None
+            member.group_instance_id: member_id
+            for member_id, member in listed.items()
+            if member.group_instance_id is not None
         }
         # Earlier events of a static member that rejoined are attributed to its new id as well.
         renamed = {
-            one: instances[member.group_instance_id]
-            for one, member in past.items()
-            if one not in diff.members and member.group_instance_id in instances
+            member_id: instances[member.group_instance_id]
+            for member_id, member in past.items()
+            if member_id not in diff.members and member.group_instance_id in instances
         }
-        known = {renamed.get(one, one): member for one, member in past.items()}
+        previous = {renamed.get(member_id, member_id): member for member_id, member in past.items()}
         unlisted: dict[str, MemberDiff] = {}
         if diff.unchanged is not UNSET:
-            unlisted = {one: member for one, member in known.items() if one not in diff.members}
-        there = unlisted | listed
-        joined = [one for one in listed if one not in known]
+            unlisted = {member_id: member for member_id, member in previous.items() if member_id not in diff.members}
+        current = unlisted | listed
+        joined = [member_id for member_id in listed if member_id not in previous]
         if first and diff.unchanged is not UNSET:  # the group existed before, and most of its members are unknown
-            joined = [one for one in diff.cause.member_ids if diff.cause.kind == "member.joined"]
+            joined = [member_id for member_id in diff.cause.member_ids if diff.cause.kind == "member.joined"]
         after = len(listed) + (0 if diff.unchanged is UNSET else diff.unchanged)
         free = _renamed(self._free, renamed)
-        self._there = there
+        self._members = current
         left, moved = track_owners(free, diff.members)
         if sum(map(len, moved.values())) != diff.moved:
             # The monitor forgot some free partitions: the group was deleted, or the topic was created again.
             left, moved = track_owners({}, diff.members)
-        self._free = _left(left, diff, there)
-        before = {one: _after(member) for one, member in unlisted.items()}
-        before |= {one: member.owned for one, member in diff.members.items()}
+        self._free = _left(left, diff, current)
+        before = {member_id: _after(member) for member_id, member in unlisted.items()}
+        before |= {member_id: member.owned for member_id, member in diff.members.items()}
         return RoundNote(
             id=diff_id,
             timestamp=diff.timestamp,
@@ -101,16 +103,18 @@ class GroupReader:
             requesters=[
                 requester for requester in requesters(diff.cause) if requester not in joined and requester not in gone
             ],
-            before=len(known) if diff.unchanged is UNSET else after - len(joined) + len(gone),
+            before=len(previous) if diff.unchanged is UNSET else after - len(joined) + len(gone),
             after=after,
             names={
-                one: MemberNames(member.client_id, member.client_host, member.group_instance_id)
-                for one, member in diff.members.items()
+                member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
+                for member_id, member in diff.members.items()
             },
             moved=moved,
             unassigned=diff.unassigned,
             remade=diff.kind == "connect"
-            and remade(before, free, {one: _after(member) for one, member in there.items()}, diff.unassigned),
+            and remade(
+                before, free, {member_id: _after(member) for member_id, member in current.items()}, diff.unassigned
+            ),
             midway=first and midway(diff.cause, before),
             derived=self._derived,
             expected=None if diff.expected is UNSET else diff.expected,
@@ -120,7 +124,9 @@ class GroupReader:
 
     def bounced(self, note: BounceNote) -> BounceNote:
         """Record static members that rejoined without a diff, and return the note."""
-        self._there = {note.renamed.get(one, one): member for one, member in (self._there or {}).items()}
+        self._members = {
+            note.renamed.get(member_id, member_id): member for member_id, member in (self._members or {}).items()
+        }
         self._free = _renamed(self._free, note.renamed)
         return note
 
@@ -169,7 +175,7 @@ def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> Last
 
 def episodes(
     group_id: str,
-    told: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
+    entries: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
     quiet_ms: int = QUIET_MS,
     *,
     derived: bool = False,
@@ -178,34 +184,34 @@ def episodes(
 
     Args:
         group_id: the group.
-        told: its diffs with their ``ce_id``, in order, and between them what else is known: that it was quiet,
-            static members that came back, and what views showed to be waited for.
-        quiet_ms: how long a group is quiet before its episode is over.
+        entries: its diffs with their ``ce_id``, in order, and the other notes between them: ends of quiet times,
+            static members that rejoined, and members for which snapshots show the group waiting.
+        quiet_ms: quiet time after which an episode ends.
         derived: see :class:`GroupReader`.
     """
-    found: dict[int, Episode] = {}
-    for update in updates(group_id, told, quiet_ms, derived=derived):
-        found[update.episode] = update
-    return list(found.values())
+    newest: dict[int, Episode] = {}
+    for update in updates(group_id, entries, quiet_ms, derived=derived):
+        newest[update.episode] = update
+    return list(newest.values())
 
 
 def updates(
     group_id: str,
-    told: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
+    entries: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
     quiet_ms: int = QUIET_MS,
     *,
     derived: bool = False,
 ) -> Iterator[Episode]:
     """Return every update of every episode of one group, as :func:`episodes` computes them."""
     reader, state = GroupReader(derived=derived), None
-    for one in told:
+    for entry in entries:
         note: Note
-        if isinstance(one, QuietNote | WaitNote):
-            note = one
-        elif isinstance(one, BounceNote):
-            note = reader.bounced(one)
+        if isinstance(entry, QuietNote | WaitNote):
+            note = entry
+        elif isinstance(entry, BounceNote):
+            note = reader.bounced(entry)
         else:
-            note = reader.read(*one)
+            note = reader.read(*entry)
         step = advance(state, note, quiet_ms)
         yield from records(group_id, state, step.state, step.closed)
         state = step.state

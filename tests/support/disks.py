@@ -46,7 +46,7 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """Remount read-only, as ext4 does when its block device fails; no process may use the disk at the end."""
+    """Remount a disk read-only, as ext4 does when its device fails; processes must release it before the block ends."""
     subprocess.run(["sync", "--file-system", str(disk)], check=True)
     subprocess.run(["mount", "-o", "remount,abort", str(disk)], check=True)
     try:
@@ -62,9 +62,9 @@ def _looped(folder: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def _mounted(folder: Path, *what: str) -> Iterator[Path | None]:
-    if subprocess.run(["mount", *what, str(folder)], capture_output=True, check=False).returncode:
-        warnings.warn("no file system may be mounted here: what disks do is left out", stacklevel=3)
+def _mounted(folder: Path, *options: str) -> Iterator[Path | None]:
+    if subprocess.run(["mount", *options, str(folder)], capture_output=True, check=False).returncode:
+        warnings.warn("no permission to mount file systems: disk faults are not tested", stacklevel=3)
         yield None
         return
     try:

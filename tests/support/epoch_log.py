@@ -1,8 +1,8 @@
-"""Records that a coordinator writes for a KIP-848 group, one by one, without a cluster.
+"""The records that a coordinator writes for a KIP-848 group, without a cluster.
 
-:class:`EpochLog` plays the coordinator: members join, beat and leave, and each of its writes is a run of records
-with one timestamp, in Kafka's encoding. A member steps as ``CurrentAssignmentBuilder`` lets it: it gives up what it
-is not to have, then reaches the epoch, then gets what others have given up.
+:class:`EpochLog` simulates the coordinator: members join, send heartbeats and leave. Each write is a batch of records
+with one timestamp, in Kafka's encoding. Members reconcile as Kafka's ``CurrentAssignmentBuilder`` does: a member
+revokes partitions outside its target, then advances to the new epoch, then gets partitions that others have revoked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.offsets_topic import compact, elements, string
 
 Place = tuple[str, int]
 _STABLE, _UNREVOKED, _UNRELEASED = 0, 1, 2
-_EPOCH, _SAID, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
+_EPOCH, _METADATA, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
 
 
 def topic_id(name: str) -> str:
@@ -39,9 +39,9 @@ class EpochLog:
     """The records of one group in a partition of the offsets topic.
 
     Args:
-        topics: the partitions of each topic that all members read.
-        group_id: the group.
-        partition: of the offsets topic.
+        topics: topic name → number of partitions; every member subscribes to all topics.
+        group_id: the group id.
+        partition: the partition of the offsets topic.
     """
 
     def __init__(self, topics: dict[str, int], group_id: str = "g", partition: int = 0) -> None:
@@ -59,7 +59,7 @@ class EpochLog:
         """Add these members in one write."""
         for member_id in member_ids:
             self.members[member_id] = _Member(instance=instance)
-            self._say(member_id)
+            self._put_metadata(member_id)
         self._assign()
         for member_id in member_ids:
             self._reconcile(member_id)
@@ -71,38 +71,38 @@ class EpochLog:
             gone = self.members.pop(member_id)
             for place in gone.held | gone.revoking:
                 self._holder.pop(place, None)
-            for kind in (_CURRENT, _TARGET, _SAID):
+            for kind in (_CURRENT, _TARGET, _METADATA):
                 self._put(kind, None, member_id)
         self._assign()
         return self._written()
 
     def away(self, member_id: str) -> list[RawRecord]:
         """Let a static member leave temporarily; it keeps its assignment."""
-        one = self.members[member_id]
-        progress = pack(">iib", -2, one.epoch, _STABLE)
-        self._put(_CURRENT, progress + _assignment(one.held) + _assignment(set()), member_id)
+        member = self.members[member_id]
+        progress = pack(">iib", -2, member.epoch, _STABLE)
+        self._put(_CURRENT, progress + _assignment(member.held) + _assignment(set()), member_id)
         return self._written()
 
     def back(self, member_id: str, new_id: str) -> list[RawRecord]:
         """Let a static member rejoin under a new member id; it takes over the old one's assignment."""
-        one = self.members.pop(member_id)
-        for kind in (_CURRENT, _TARGET, _SAID):
+        member = self.members.pop(member_id)
+        for kind in (_CURRENT, _TARGET, _METADATA):
             self._put(kind, None, member_id)
-        self.members[new_id] = one
-        self._holder.update(dict.fromkeys(one.held, new_id))
-        self._say(new_id)
-        self._put(_TARGET, _assignment(one.target), new_id)
-        progress = pack(">iib", one.epoch, one.previous, one.state)
-        self._put(_CURRENT, progress + _assignment(one.held) + _assignment(one.revoking), new_id)
+        self.members[new_id] = member
+        self._holder.update(dict.fromkeys(member.held, new_id))
+        self._put_metadata(new_id)
+        self._put(_TARGET, _assignment(member.target), new_id)
+        progress = pack(">iib", member.epoch, member.previous, member.state)
+        self._put(_CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), new_id)
         return self._written()
 
     def beat(self, member_id: str) -> list[RawRecord]:
-        """Send a member's heartbeat: it confirms revoked partitions and gets its next assignment, if any."""
+        """Send a member's heartbeat: it confirms revoked partitions and gets its next assignment, if there is one."""
         self._reconcile(member_id)
         return self._written()
 
-    def _has_pending_step(self, one: _Member) -> bool:
-        return one.epoch != self._epoch or one.state != _STABLE
+    def _has_pending_step(self, member: _Member) -> bool:
+        return member.epoch != self._epoch or member.state != _STABLE
 
     def _assign(self) -> None:
         """Start a new epoch whose targets move as few partitions as possible."""
@@ -126,38 +126,38 @@ class EpochLog:
             if len(targets[name]) == quota and (place := next(free, None)) is not None:
                 targets[name].append(place)
         for name in names:
-            one = self.members[name]
-            if one.target != set(targets[name]) or not one.epoch:
-                one.target = set(targets[name])
-                self._put(_TARGET, _assignment(one.target), name)
+            member = self.members[name]
+            if member.target != set(targets[name]) or not member.epoch:
+                member.target = set(targets[name])
+                self._put(_TARGET, _assignment(member.target), name)
         self._put(_TARGET_EPOCH, pack(">i", self._epoch))
 
     def _reconcile(self, member_id: str) -> None:
-        one = self.members[member_id]
-        if not self._has_pending_step(one):
+        member = self.members[member_id]
+        if not self._has_pending_step(member):
             return
-        for place in one.revoking:
+        for place in member.revoking:
             self._holder.pop(place, None)
-        one.revoking = set()
-        surplus = one.held - one.target
+        member.revoking = set()
+        surplus = member.held - member.target
         if surplus:
-            one.held -= surplus
-            one.revoking, one.state = surplus, _UNREVOKED
+            member.held -= surplus
+            member.revoking, member.state = surplus, _UNREVOKED
         else:
-            if one.epoch != self._epoch:
-                one.previous, one.epoch = one.epoch, self._epoch
-            got = {place for place in one.target if self._holder.get(place, member_id) == member_id}
-            one.held = got
+            if member.epoch != self._epoch:
+                member.previous, member.epoch = member.epoch, self._epoch
+            got = {place for place in member.target if self._holder.get(place, member_id) == member_id}
+            member.held = got
             self._holder.update(dict.fromkeys(got, member_id))
-            one.state = _STABLE if got == one.target else _UNRELEASED
-        progress = pack(">iib", one.epoch, one.previous, one.state)
-        self._put(_CURRENT, progress + _assignment(one.held) + _assignment(one.revoking), member_id)
+            member.state = _STABLE if got == member.target else _UNRELEASED
+        progress = pack(">iib", member.epoch, member.previous, member.state)
+        self._put(_CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
 
-    def _say(self, member_id: str) -> None:
+    def _put_metadata(self, member_id: str) -> None:
         topics = elements(*map(compact, self._topics))
-        said = compact(self.members[member_id].instance) + compact(None)
-        said += compact(f"client-{member_id}") + compact("/10.0.0.1") + topics + compact(None)
-        self._put(_SAID, said + pack(">i", 300_000) + compact(None), member_id)
+        metadata = compact(self.members[member_id].instance) + compact(None)
+        metadata += compact(f"client-{member_id}") + compact("/10.0.0.1") + topics + compact(None)
+        self._put(_METADATA, metadata + pack(">i", 300_000) + compact(None), member_id)
 
     def _put(self, kind: int, value: bytes | None, member_id: str | None = None) -> None:
         key = pack(">h", kind) + string(self.group_id) + (b"" if member_id is None else string(member_id))

@@ -1,4 +1,4 @@
-"""A feed over a source in memory: the whole application without a broker."""
+"""The web application over a source in memory, without a broker, and records for that source."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ ASSIGNMENTS = "rebalance.assignments"
 
 
 def diff_id(diff: Diff) -> str:
-    """Return an id computed from group, generation and round alone, as the job does."""
+    """Return an id computed from group, generation and round alone, as the stream's ids are."""
     return f"{diff.group_id}:{diff.generation}:{diff.round}"
 
 
-def records(found: Iterable[Diff], *, start: int = 0, partition: int = 0) -> list[TopicRecord]:
+def records(diffs: Iterable[Diff], *, start: int = 0, partition: int = 0) -> list[TopicRecord]:
     """Return the diffs as records of one partition of the topic."""
     return [
         TopicRecord(DIFFS, partition, offset, diff.group_id.encode(), encode(diff), diff_id(diff))
-        for offset, diff in enumerate(found, start)
+        for offset, diff in enumerate(diffs, start)
     ]
 
 
@@ -58,7 +58,7 @@ def message(diff: Diff) -> dict[str, object]:
 
 
 def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
-    """Return the record of an episode or incident; its id is computed from its content."""
+    """Return the record of an episode or incident, with an id computed from its content."""
     number, topic = (value.episode, EPISODES) if isinstance(value, Episode) else (value.incident, INCIDENTS)
     body = encode(value)
     made = f"{value.group_id}:{zlib.crc32(body)}"
@@ -67,12 +67,12 @@ def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
 
 def stories(builder: DiffBuilder, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
     """Return every update of every episode of a group, as records of the topic."""
-    return [story(one, offset=offset) for offset, one in enumerate(updated(builder, over=over), start)]
+    return [story(episode, offset=offset) for offset, episode in enumerate(updated(builder, over=over), start)]
 
 
 @dataclass
 class MemorySource:
-    """A source whose topics are lists; published records arrive with the next poll, and positions are respected."""
+    """A source of records in memory: a poll returns records that were put since the last one, from the positions on."""
 
     log: list[TopicRecord] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=lambda: {DIFFS: "t-1"})
@@ -99,9 +99,11 @@ class MemorySource:
         if self.read >= len(self.log):
             self.arrived.wait(timeout)
             self.arrived.clear()
-        found = self.log[self.read : self.read + self.batch]
-        self.read += len(found)
-        return [record for record in found if record.offset >= self.positions.get((record.topic, record.partition), 0)]
+        records = self.log[self.read : self.read + self.batch]
+        self.read += len(records)
+        return [
+            record for record in records if record.offset >= self.positions.get((record.topic, record.partition), 0)
+        ]
 
     @property
     def caught_up(self) -> bool:

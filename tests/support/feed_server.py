@@ -1,4 +1,4 @@
-"""A complete server over a source in memory, in a thread of the test."""
+"""The feed server over a source in memory, in a thread of the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.feed import MemorySource
 
 
 def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> socket.socket:
-    """Send a request for ``path`` and yield the client; it may read the response into its ``buffer``."""
+    """Send a request for ``path`` and return its socket. ``buffer``: size of the socket's receive buffer."""
     client = socket.socket()
     if buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -31,6 +31,8 @@ def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> so
 
 @dataclass
 class Running:
+    """A running server with its source."""
+
     source: MemorySource
     server: FeedServer
     lags: dict[str, GroupLag] = field(default_factory=dict)
@@ -44,8 +46,8 @@ class Running:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            response = connection.getresponse()
+            return response.status, response.read()
 
     def get(self, path: str) -> Any:
         return json.loads(self.ask(path)[1])

@@ -1,7 +1,7 @@
-"""Runs the query over files instead of topics, so that every PySpark can run it without a Kafka connector.
+"""The stream's query over files instead of topics, so that every PySpark release can run it without a Kafka connector.
 
-``python -m tests.support.file_stream --log log.pickle --folder DIR`` plays a log batch by batch and writes what the
-query gives to ``DIR/written.pickle``.
+``python -m tests.support.file_stream --log log.pickle --folder DIR`` processes a log batch by batch and writes the
+query's output to ``DIR/written.pickle``.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Written = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]
 
 
 def batches(log: Topic, records: int) -> list[pa.Table]:
-    """Return the log in batches of ``size`` records of each partition, shuffled within a batch."""
-    found = []
+    """Return the log in batches of ``records`` records of each partition, in reverse order within a batch."""
+    tables = []
     for start in range(0, max(map(len, log)), records):
         rows = [
             {"key": key, "value": value, "partition": partition, "offset": offset, "timestamp": offset * 1000}
@@ -51,12 +51,12 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
             for partition, part in enumerate(log)
             for offset, (key, value, headers) in enumerate(part[start : start + records], start)
         ]
-        found.append(pa.Table.from_pylist(rows[::-1], RECORD))
-    return found
+        tables.append(pa.Table.from_pylist(rows[::-1], RECORD))
+    return tables
 
 
 def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
-    """Return the query's output for a log by topic and key, and how many diffs its buckets reported."""
+    """Return the query's output by topic and key, and the number of diffs that its buckets reported."""
     source = folder / "source"
     for name in ("source", "ticks"):
         (folder / name).mkdir(parents=True)
@@ -97,8 +97,8 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=40, help="of each partition in a batch")
     arguments = parser.parse_args()
     log: Any = pickle.loads(arguments.log.read_bytes())  # noqa: S301 - the test's own
-    found = run(log, arguments.folder, arguments.records)
-    (arguments.folder / "written.pickle").write_bytes(pickle.dumps(found))
+    result = run(log, arguments.folder, arguments.records)
+    (arguments.folder / "written.pickle").write_bytes(pickle.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Groups in the format of the ``assign`` command, written by hand or random, and assignments as plain lists."""
+"""Groups in the format of the ``assign`` command, handwritten or random, and assignments as plain lists."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def group_of(case: Mapping[str, Any]) -> tuple[dict[str, Topic], list[Member]]:
     return topics, [member_of(member) for member in case["members"]]
 
 
-def member_of(line: Mapping[str, Any]) -> Member:
+def member_of(fields: Mapping[str, Any]) -> Member:
     return Member(
-        line["memberId"],
-        line.get("topics", ()),
-        line.get("instanceId"),
-        line.get("rackId"),
-        line.get("owned", {}),
-        line.get("generation", -1),
-        line.get("streams"),
+        fields["memberId"],
+        fields.get("topics", ()),
+        fields.get("instanceId"),
+        fields.get("rackId"),
+        fields.get("owned", {}),
+        fields.get("generation", -1),
+        fields.get("streams"),
     )
 
 

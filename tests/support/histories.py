@@ -1,7 +1,7 @@
-"""Membership logs for tests, handwritten or random, and the output of the pure monitor for them.
+"""Membership logs for tests, handwritten or random, and the pure monitor's output for them.
 
-:class:`Log` writes the events of one group. :class:`Group` is a group whose members come and go, with the diffs
-that the monitor gives for it. :mod:`tests.support.recorded` has the logs of many groups.
+:class:`Log` builds the events of one group. :class:`Group` is a group whose members join and leave at random, with
+the monitor's diffs. :mod:`tests.support.recorded` has the logs of many groups.
 """
 
 from __future__ import annotations
@@ -101,11 +101,12 @@ class Log:
         )
 
 
-def play(happened: Iterable[Event], state: GroupState | None = None) -> tuple[GroupState | None, list[Output]]:
+def play(log: Iterable[Event], state: GroupState | None = None) -> tuple[GroupState | None, list[Output]]:
+    """Return the group's state after the events, and all outputs of the monitor."""
     outputs: list[Output] = []
-    for event in happened:
-        state, given = apply(state, event)
-        outputs += given
+    for event in log:
+        state, written = apply(state, event)
+        outputs += written
     return state, outputs
 
 
@@ -128,6 +129,7 @@ def change(
     present: bool | None = True,
     **names: str | None,
 ) -> MemberDiff:
+    """Return a member's part of a diff."""
     return MemberDiff(
         owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present, **names
     )
@@ -164,7 +166,7 @@ def holds(diff: Diff) -> dict[str, Partitions]:
 
 
 def check_algebra(diff: Diff) -> None:
-    """Check the contract: kept = owned − revoked, revoked ∩ assigned = ∅, one owner at most after the round."""
+    """Check that kept = owned − revoked, revoked ∩ assigned = ∅, and no partition has two owners after the round."""
     seen: set[tuple[str, int]] = set()
     for member in diff.members.values():
         sets = {
@@ -217,10 +219,10 @@ class Group(Log):
 
     def diffs(self, count: int) -> list[Diff]:
         """Return the next ``count`` diffs; further diffs of the same rebalance are dropped."""
-        found: list[Diff] = []
-        while len(found) < count:
-            found += self.change()
-        return found[:count]
+        result: list[Diff] = []
+        while len(result) < count:
+            result += self.change()
+        return result[:count]
 
     @property
     def members(self) -> dict[str, Partitions]:
@@ -234,7 +236,7 @@ class Group(Log):
 
 
 def static_member_handover(log: Log | None = None) -> list[Event]:
-    """Return a group of six whose static member rejoins under another id; then another member leaves."""
+    """Return the log of a group whose static member rejoins under a new member id, and then another member leaves."""
     log = Log() if log is None else log
     sticky = {"assignors": ["cooperative-sticky"]}
     return [
@@ -246,7 +248,7 @@ def static_member_handover(log: Log | None = None) -> list[Event]:
     ]
 
 
-#: A topic in memory as its producer wrote it: records by partition.
+#: A topic in memory: key, value and headers of each partition's records.
 Topic = list[list[tuple[bytes, bytes, codec.Headers]]]
 
 

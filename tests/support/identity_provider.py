@@ -1,4 +1,4 @@
-"""An identity provider over TLS: issues tokens for client credentials, signed with RS256."""
+"""An OAuth identity provider over TLS: issues tokens, signed with RS256, for client credentials."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ISSUER, AUDIENCE, SCOPE = "https://identity.test", "kafka", "cluster"
 
 
 class IdentityProvider:
-    """An identity provider's clients and keys, and the clients that received tokens.
+    """An identity provider's clients and key, and the number of tokens issued to each client.
 
     Args:
-        secrets: of the clients, by their ids.
-        lifetime: of a token, in seconds.
+        secrets: client id → secret.
+        lifetime: lifetime of a token in seconds.
     """
 
     def __init__(self, secrets: dict[str, str], lifetime: int = 300) -> None:
@@ -41,13 +41,13 @@ class IdentityProvider:
         file.write_text(json.dumps(KeySet([self._key]).as_dict(private=False)))
         return file
 
-    def answer(self, authorization: str, body: str) -> tuple[int, dict[str, Any]]:
-        """Return the response that RFC 6749, sections 4.4 and 5.2, requires."""
+    def respond(self, authorization: str, body: str) -> tuple[int, dict[str, Any]]:
+        """Return status and JSON of the response that RFC 6749, sections 4.4 and 5.2, requires."""
         client, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
-        asked = parse_qs(body)
+        fields = parse_qs(body)
         if self.secrets.get(unquote(client)) != unquote(secret):
             return 401, {"error": "invalid_client", "error_description": "unknown client or wrong secret"}
-        if asked.get("grant_type") != ["client_credentials"] or asked.get("scope") != [SCOPE]:
+        if fields.get("grant_type") != ["client_credentials"] or fields.get("scope") != [SCOPE]:
             return 400, {"error": "invalid_request"}
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": client, "iat": now, "exp": now + self.lifetime}
@@ -65,8 +65,8 @@ def identity_provider(provider: IdentityProvider, keystore: Path) -> Iterator[Id
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", "0"))).decode()
-            status, answer = provider.answer(self.headers.get("authorization", ""), body)
-            text = json.dumps(answer).encode()
+            status, response = provider.respond(self.headers.get("authorization", ""), body)
+            text = json.dumps(response).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(text)))

@@ -1,4 +1,4 @@
-"""Handmade incidents as records of their topic."""
+"""Handwritten incidents."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from streaming.records.episodes import Incident
 
 
 def incident(group_id: str, number: int = 1, *, closed_at: int | None = None, **fields: Any) -> Incident:
-    """Return an incident of a group; it is open unless its end is given."""
+    """Return an incident of a group, which is open unless ``closed_at`` is set."""
     opened_at = fields.pop("opened_at", 100)
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "kind": "storm",
         "status": "open" if closed_at is None else "closed",
         "updated_at": opened_at if closed_at is None else closed_at,
@@ -22,4 +22,6 @@ def incident(group_id: str, number: int = 1, *, closed_at: int | None = None, **
         "evidence": [],
         "story": f"{group_id} does not settle.",
     }
-    return Incident(group_id=group_id, incident=number, opened_at=opened_at, closed_at=closed_at, **{**given, **fields})
+    return Incident(
+        group_id=group_id, incident=number, opened_at=opened_at, closed_at=closed_at, **{**defaults, **fields}
+    )

@@ -1,4 +1,4 @@
-"""The project as ``pip install`` leaves it: built, and installed with dependencies and connector jars."""
+"""Builds the project and installs it in an environment of its own, with its dependencies and Spark's connector."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BROKER = "4.3.1"
 
 
 def jars(release: str, folder: Path) -> Path | None:
-    """Return a folder for KAFKA_JARS with a connector for this PySpark and broker; None if there is none.
+    """Return a folder for KAFKA_JARS with a broker and the connector for a PySpark release; None without a connector.
 
-    In place of one that is missing the newest earlier one of the same minor release runs, under its name.
+    If the release has no connector, the newest earlier one of the same minor release takes its file name.
     """
-    found = _connector(release)
-    if found is None:
+    connector = _connector(release)
+    if connector is None:
         return None
-    for name, part in (("connector", found), ("broker", _links(fetch(kafka_coordinates(BROKER))))):
+    for name, part in (("connector", connector), ("broker", _links(fetch(kafka_coordinates(BROKER))))):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for link, jar in part.items():
             (folder / name / link).unlink(missing_ok=True)
@@ -43,24 +43,24 @@ def _connector(release: str) -> dict[str, Path] | None:
         except DownloadFailed:
             continue
         try:
-            found = fetch([spark_connector(earlier)])
+            files = fetch([spark_connector(earlier)])
         except DownloadFailed:
-            others = fetch([spark_connector(LOCKED)])
-            found = [*own, *(jar for jar in others if not jar.name.startswith("spark-sql-kafka"))]
+            locked = fetch([spark_connector(LOCKED)])
+            files = [*own, *(jar for jar in locked if not jar.name.startswith("spark-sql-kafka"))]
         names = {jar.name for jar in own}
-        return {jar.name.replace(earlier, release) if jar.name in names else jar.name: jar for jar in found}
+        return {jar.name.replace(earlier, release) if jar.name in names else jar.name: jar for jar in files}
     return None
 
 
-def _links(found: Iterable[Path]) -> dict[str, Path]:
-    return {jar.name: jar for jar in found}
+def _links(files: Iterable[Path]) -> dict[str, Path]:
+    return {jar.name: jar for jar in files}
 
 
 ROOT = Path(__file__).parents[2]
 
 
 def build(folder: Path, kind: Literal["wheel", "sdist"]) -> Path:
-    """Build the wheel and return its path."""
+    """Build the wheel or the source distribution and return its path."""
     _uv("build", "--quiet", f"--{kind}", "--out-dir", str(folder), str(ROOT))
     (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return built
@@ -79,21 +79,23 @@ def install(built: Path, folder: Path) -> Path:
 
 def release(commands: Path, package: str) -> str:
     """Return the installed version of a package."""
-    ask = f"from importlib.metadata import version; print(version({package!r}))"
-    return subprocess.run([commands / "python", "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    program = f"from importlib.metadata import version; print(version({package!r}))"
+    return subprocess.run(
+        [commands / "python", "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
-def environment(commands: Path, **others: str) -> dict[str, str]:
-    """Return environment variables for that installation, without any path of this repository.
+def environment(commands: Path, **extra: str) -> dict[str, str]:
+    """Return environment variables for an installation, without any path of this repository.
 
-    The newest PySpark may be newer than the connectors that can be had.
+    They include the connector jars, as the newest PySpark may be newer than its published connector.
     """
     if JARS_VARIABLE not in os.environ:
-        found = jars(release(commands, "pyspark"), commands.parent / "jars")
-        assert found is not None
-        others = {JARS_VARIABLE: str(found), **others}
+        jar_folder = jars(release(commands, "pyspark"), commands.parent / "jars")
+        assert jar_folder is not None
+        extra = {JARS_VARIABLE: str(jar_folder), **extra}
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    return kept | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"} | others
+    return kept | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"} | extra
 
 
 def _uv(*arguments: str) -> None:

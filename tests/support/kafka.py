@@ -83,7 +83,7 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
             "enable.partition.eof": True,
         }
     )
-    found: list[Any] = []
+    messages: list[Any] = []
     try:
         metadata = consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
         waiting = set(metadata.partitions) if metadata.error is None else set()
@@ -91,12 +91,12 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
         while waiting:
             for message in consumer.consume(500, 0.2):
                 if message.error() is None:
-                    found.append(message)
+                    messages.append(message)
                 else:  # end of the partition
                     waiting.discard(message.partition())
     finally:
         consumer.close()
-    return found
+    return messages
 
 
 def unique(prefix: str) -> str:

@@ -111,8 +111,8 @@ class KafkaCluster:
             if number not in quorum:
                 own |= {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
             config = home / "server.properties"
-            given = server_properties(home / "storage", port, quorum.get(number, 0), {**common, **own})
-            write_properties(config, given)
+            settings = server_properties(home / "storage", port, quorum.get(number, 0), {**common, **own})
+            write_properties(config, settings)
             command = runtime.command("kafka.Kafka", str(config), jvm=_JVM)
             self.nodes[number] = Node(number, port, home, command)
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in clients)
@@ -136,15 +136,15 @@ class KafkaCluster:
     def metadata(self, topic: str | None = None) -> Any:
         """Return the cluster's metadata as a new client receives it."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        found: list[Any] = []
+        responses: list[Any] = []
 
-        def answered() -> bool:
+        def has_response() -> bool:
             with suppress(KafkaException):
-                found.append(admin.list_topics(topic, timeout=3))
-            return bool(found)
+                responses.append(admin.list_topics(topic, timeout=3))
+            return bool(responses)
 
-        eventually(answered, every=0.05)
-        return found[0]
+        eventually(has_response, every=0.05)
+        return responses[0]
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the broker id of a partition's leader; -1 if there is none."""
@@ -154,13 +154,13 @@ class KafkaCluster:
     def expendable_leader(self, topic: str) -> int:
         """Return the id of a broker that leads a partition of the topic and is no controller."""
         partitions = self.metadata(topic).topics[topic].partitions.values()
-        return int(next(one.leader for one in partitions if one.leader > self._controllers))
+        return int(next(partition.leader for partition in partitions if partition.leader > self._controllers))
 
     def wait_for_leaders(self, topic: str, other_than: int = 0) -> None:
         """Wait until every partition of a topic has a leader other than this broker."""
 
         def led() -> bool:
-            leaders[:] = [one.leader for one in self.metadata(topic).topics[topic].partitions.values()]
+            leaders[:] = [partition.leader for partition in self.metadata(topic).topics[topic].partitions.values()]
             return bool(leaders) and all(leader > 0 and leader != other_than for leader in leaders)
 
         leaders: list[int] = []
@@ -174,7 +174,7 @@ class KafkaCluster:
 
         def in_sync() -> bool:
             partitions = self.metadata(topic).topics[topic].partitions.values()
-            return bool(partitions) and all(len(one.isrs) == size for one in partitions)
+            return bool(partitions) and all(len(partition.isrs) == size for partition in partitions)
 
         eventually(in_sync, every=0.1)
 

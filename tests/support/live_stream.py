@@ -78,26 +78,26 @@ class LiveStream:
         """Apply the events that have arrived."""
         now = time.time_ns() // 1_000_000
         records = [
-            Record.of(one.partition(), one.offset(), one.key(), one.value(), one.headers())
-            for one in self._consumer.consume(1000, 0.1)
-            if one.error() is None
+            Record.of(message.partition(), message.offset(), message.key(), message.value(), message.headers())
+            for message in self._consumer.consume(1000, 0.1)
+            if message.error() is None
         ]
         self._apply(records, now)
         self._bucket = Bucket(self._bucket.pack())  # as between two batches; timers use this time
         written = expire(self._bucket, now, SINKS)
-        answers: list[tuple[Future[bool], bool]] = []
+        results: list[tuple[Future[bool], bool]] = []
         with suppress(Empty):
             while True:
-                group, asked = self._resting.get_nowait()
+                group, future = self._resting.get_nowait()
                 tracked = self._bucket.get(group)
                 state = tracked.episode
                 rests = state is not None and _may_end(state)
                 quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS) if rests else []
                 written += [write_event(event, SINKS) for event in quiet]
-                answers.append((asked, rests))
-        self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in written], now)
-        for asked, rests in answers:
-            asked.set_result(rests)
+                results.append((future, rests))
+        self._apply([Record.of(-1, -1, write.key, write.value, write.headers) for write in written], now)
+        for future, rests in results:
+            future.set_result(rests)
 
     def _apply(self, records: list[Record], now: int) -> None:
         if records:
@@ -143,11 +143,11 @@ class LiveStream:
 
     def shares(self, group: str) -> dict[str, Share]:
         """Return a group's current assignment by client id."""
-        return {self.names.get(one, one): share for one, share in self.holds(group).items()}
+        return {self.names.get(member_id, member_id): share for member_id, share in self.holds(group).items()}
 
     def ids(self, group: str) -> dict[str, str]:
         """Return the member ids of a group's current members by client id."""
-        return {self.names.get(hold, hold): hold for hold in self.holds(group)}
+        return {self.names.get(member_id, member_id): member_id for member_id in self.holds(group)}
 
     def episodes(self, group: str) -> list[Episode]:
         """Return the latest update of each episode of a group."""
@@ -159,9 +159,9 @@ class LiveStream:
 
     def rest(self, group: str) -> bool:
         """Let a group's quiet time pass and write its timer's records; return false if the group is still waiting."""
-        asked: Future[bool] = Future()
-        self._resting.put((group, asked))
-        return asked.result(PATIENCE)
+        future: Future[bool] = Future()
+        self._resting.put((group, future))
+        return future.result(PATIENCE)
 
     def __enter__(self) -> Self:
         return self

@@ -89,8 +89,8 @@ class _Client:
     async def follow(self) -> None:
         await self.feed.follow(lambda: len(self.ids) >= self._wanted)
 
-    def _take(self, one: bytes, sent: int, now: float) -> None:
-        self.ids[one] += 1
+    def _take(self, diff_id: bytes, sent: int, now: float) -> None:
+        self.ids[diff_id] += 1
         self.delays.append((sent, now - sent))
 
 
@@ -103,7 +103,7 @@ def _stuck(port: int) -> socket.socket:
 
 
 async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
-    deaf = [_stuck(port) for _ in range(stuck)]
+    stalled = [_stuck(port) for _ in range(stuck)]
     clients = [_Client(port, wanted) for _ in range(count)]
     tasks = [asyncio.create_task(client.follow()) for client in clients]
     while any(not client.feed.last for client in clients):  # noqa: ASYNC110 - each has its snapshot now
@@ -111,8 +111,8 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
     sys.stdout.write("connected\n")
     sys.stdout.flush()
     await asyncio.wait(tasks, timeout=180)
-    for one in deaf:
-        one.close()
+    for connection in stalled:
+        connection.close()
     result = {
         "ids": [len(client.ids) for client in clients],
         "twice": sum(count - 1 for client in clients for count in client.ids.values()),

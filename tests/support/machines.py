@@ -76,10 +76,10 @@ def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
 class Driver:
     """A machine with its state and its scheduled events."""
 
-    def __init__(self, protocol: str, known: dict[str, Topic], **more: Any) -> None:
+    def __init__(self, protocol: str, initial_topics: dict[str, Topic], **more: Any) -> None:
         assignor = more.pop("assignor", FAMILIES[protocol].default)
         self.machine: Machine[Any, Any] = machine(protocol, Setup(Timing(**more), assignor))
-        self.state: Any = self.machine.initial(known)
+        self.state: Any = self.machine.initial(initial_topics)
         self.now = 0
         self.queue: list[tuple[int, int, MachineEvent]] = []
         self.outputs: list[MachineOutput] = []

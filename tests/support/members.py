@@ -46,7 +46,7 @@ class Member:
         self.lines: list[dict[str, Any]] = []
         arguments = ["--bootstrap-servers", servers, "--group", group, "--topics", ",".join(topics)]
         arguments += [f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None]
-        arguments += [f"--property={one}" for one in properties]
+        arguments += [f"--property={setting}" for setting in properties]
         module = "streaming.demo.consumer" if host is None else "tests.support.placed_consumer"
         environment = os.environ | ({} if host is None else {"HOST_ADDRESS": host})
         self._process = Popen(
@@ -97,5 +97,5 @@ class Member:
 def spread(members: list[Member], partitions: int) -> bool:
     """Return true if the members together own all partitions, and each owns some."""
     shares = [member.owned for member in members]
-    given = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]
-    return all(shares) and len(set(given)) == len(given) == partitions
+    owned = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]
+    return all(shares) and len(set(owned)) == len(owned) == partitions

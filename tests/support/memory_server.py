@@ -37,15 +37,15 @@ class StoryBuilder:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self._told: list[tuple[str, Diff] | QuietNote] = []
-        self._known = 0
+        self._entries: list[tuple[str, Diff] | QuietNote] = []
+        self._published = 0
         self._last: Diff
         self._open: Diff | None = None
         self._incidents = 0
 
-    def tell(self, diff: Diff) -> Iterator[Episode | Incident]:
+    def add(self, diff: Diff) -> Iterator[Episode | Incident]:
         """Return the records that a diff adds."""
-        self._told.append((diff_id(diff), diff))
+        self._entries.append((diff_id(diff), diff))
         self._last = diff
         yield from self._episodes()
         if self._open is not None and not diff.unassigned:
@@ -55,9 +55,9 @@ class StoryBuilder:
     def rest(self, now: int) -> Iterator[Episode | Incident]:
         """Return the records for the end of the quiet time, if it has passed."""
         last = self._last
-        if now - last.timestamp <= QUIET_MS or isinstance(self._told[-1], QuietNote):
+        if now - last.timestamp <= QUIET_MS or isinstance(self._entries[-1], QuietNote):
             return
-        self._told.append(QuietNote(diff_id(last)))
+        self._entries.append(QuietNote(diff_id(last)))
         yield from self._episodes()
         # An empty group is quiet.
         if last.unassigned and any(member.present for member in last.members.values()):
@@ -66,13 +66,13 @@ class StoryBuilder:
             yield self._incident()
 
     def _episodes(self) -> Iterator[Episode]:
-        found = list(updates(self.group_id, self._told))
-        yield from found[self._known :]
-        self._known = len(found)
+        episodes = list(updates(self.group_id, self._entries))
+        yield from episodes[self._published :]
+        self._published = len(episodes)
 
     def _incident(self, closed_at: int | None = None) -> Incident:
         assert self._open is not None
-        said = f"{partition_list(self._open.unassigned)} of {self.group_id}: nobody owns them."
+        text = f"{partition_list(self._open.unassigned)} of {self.group_id}: nobody owns them."
         return incident(
             self.group_id,
             self._incidents,
@@ -80,7 +80,7 @@ class StoryBuilder:
             opened_at=self._open.timestamp,
             closed_at=closed_at,
             partitions=self._open.unassigned,
-            story=said if closed_at is None else f"{said} Over.",
+            story=text if closed_at is None else f"{text} Over.",
         )
 
 
@@ -91,19 +91,19 @@ class Stories:
         self._builders: dict[str, StoryBuilder] = {}
         self._offset = 0
 
-    def of(self, diff: Diff) -> list[TopicRecord]:
+    def add(self, diff: Diff) -> list[TopicRecord]:
         """Return the records that a diff adds."""
         builder = self._builders.setdefault(diff.group_id, StoryBuilder(diff.group_id))
-        return self._records(builder.tell(diff))
+        return self._records(builder.add(diff))
 
     def rest(self, now: int) -> list[TopicRecord]:
         """Return the records of the groups whose quiet time has passed."""
         return [record for builder in self._builders.values() for record in self._records(builder.rest(now))]
 
-    def _records(self, found: Iterator[Episode | Incident]) -> list[TopicRecord]:
+    def _records(self, stories: Iterator[Episode | Incident]) -> list[TopicRecord]:
         records = []
-        for one in found:
-            records.append(story(one, offset=self._offset))
+        for value in stories:
+            records.append(story(value, offset=self._offset))
             self._offset += 1
         return records
 
@@ -120,7 +120,7 @@ class Deployed(Group):
         return super().join(member_id, *topics, **names, **fields)
 
 
-def made(number: int, partitions: int) -> Group:
+def generated_group(number: int, partitions: int) -> Group:
     """Return the nth generated group, which has two topics."""
     round_, name = divmod(number, len(NAMES))
     group = f"{NAMES[name]}-{round_}" if round_ else NAMES[name]
@@ -128,7 +128,7 @@ def made(number: int, partitions: int) -> Group:
     return Deployed(group, topics, number, ASSIGNORS[number % len(ASSIGNORS)])
 
 
-def shown(diff: Diff, timestamp: int) -> Diff:
+def restamped(diff: Diff, timestamp: int) -> Diff:
     """Return the diff with a timestamp of its own; every eighth group is of another kind."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
@@ -148,20 +148,20 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO)
 
     now = int(time.time() * 1000)
-    groups = [made(number, options.partitions) for number in range(options.groups)]
-    found = []
+    groups = [generated_group(number, options.partitions) for number in range(options.groups)]
+    diffs = []
     for group in groups:
         past = group.diffs(options.rounds)
         shift = now - past[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
         group.timestamp += shift
-        found += [shown(diff, diff.timestamp + shift) for diff in past]
+        diffs += [restamped(diff, diff.timestamp + shift) for diff in past]
     source = MemorySource()
-    found.sort(key=lambda diff: diff.timestamp)
-    source.put(*records(found))
+    diffs.sort(key=lambda diff: diff.timestamp)
+    source.put(*records(diffs))
     stories = Stories() if options.stories else None
     if stories is not None:
-        for diff in found:
-            source.put(*stories.of(diff))
+        for diff in diffs:
+            source.put(*stories.add(diff))
         source.put(*stories.rest(now))
     for group in groups:
         latest = encode(group.latest())
@@ -187,10 +187,10 @@ def live(source: MemorySource, groups: list[Group], rate: float, stories: Storie
         group = chooser.choice(groups)
         for diff in group.change():
             group.timestamp = int(time.time() * 1000)
-            told = shown(diff, group.timestamp)
-            source.put(*records([told], start=len(source.log)))
+            current = restamped(diff, group.timestamp)
+            source.put(*records([current], start=len(source.log)))
             if stories is not None:
-                source.put(*stories.of(told))
+                source.put(*stories.add(current))
             time.sleep(0.3)
 
 

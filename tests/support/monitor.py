@@ -92,11 +92,11 @@ class Monitor:
         metrics = self.metrics()
         causes = [cause for (name, cause), on in metrics.items() if name == "rebalance_monitor_feed_stale" and on]
         caught_up = metrics["rebalance_monitor_feed_caught_up", ""] == 1
-        faces: dict[str, str | None] = {
+        statuses: dict[str, str | None] = {
             "ready": ready["stale"]["kind"] if "stale" in ready else None if ready["ready"] else "not ready",
             "metrics": causes[0] if causes else None if caught_up else "not caught up",
         }
-        return faces if self.watched is None else {**faces, "page": _status_of_page(self.watched.page)}
+        return statuses if self.watched is None else {**statuses, "page": _status_of_page(self.watched.page)}
 
     def await_status(self, kind: str | None, seconds: float = PATIENCE) -> None:
         """Wait until all interfaces show this status, within this time and without contradiction."""
@@ -110,7 +110,7 @@ class Monitor:
 
     def ids(self) -> list[str]:
         """Return the ids of the stream's diffs on the server, oldest first."""
-        return [one for one in self.serve.ids() if one not in self.foreign]
+        return [diff_id for diff_id in self.serve.ids() if diff_id not in self.foreign]
 
     def log(self) -> list[Event]:
         """Return the membership log: each group's events in order."""
@@ -143,11 +143,11 @@ class Monitor:
         topic = prefix + self.membership.removeprefix(self.serve.settings.topics.prefix)
         running = Running(log=self.folder / f"{prefix}log")
         running.command = command
-        found: list[Event] = []
+        collected: list[Event] = []
 
         def settled() -> bool:
-            before, found[:] = len(found), snapshots(self.servers, topic)
-            return before == len(found) > 0
+            before, collected[:] = len(collected), snapshots(self.servers, topic)
+            return before == len(collected) > 0
 
         with running.start():
             eventually(lambda: running.check() or "following" in running.output(), timeout=seconds, every=0.5)
@@ -158,28 +158,31 @@ class Monitor:
     def complete(self, more_than: int = 0) -> int:
         """Return how many diffs there are once their number has grown and the server has each exactly once."""
 
-        def found() -> int:
+        def complete_count() -> int:
             ids = self.ids()
             return len(ids) if len(ids) > more_than and sorted(ids) == self.expected() else 0
 
         try:
-            return int(str(eventually(found, timeout=PATIENCE, every=0.5)))
+            return int(str(eventually(complete_count, timeout=PATIENCE, every=0.5)))
         except AssertionError as error:
             served, expected = sorted(self.ids()), self.expected()
             state = f"{len(served)} served, more than {more_than} wanted; {served=}\n{expected=}"
-            said = (f"{name}: {part.output()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "output"))
-            raise AssertionError("\n".join([state, *said])) from error
+            logs = (f"{name}: {part.output()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "output"))
+            raise AssertionError("\n".join([state, *logs])) from error
 
 
 def events(servers: str, topic: str) -> list[Event]:
     """Return a membership topic's events by group, in order."""
-    return [decode_event(one.key(), one.value(), ce_attributes(one.headers())) for one in read(servers, topic)]
+    return [
+        decode_event(message.key(), message.value(), ce_attributes(message.headers()))
+        for message in read(servers, topic)
+    ]
 
 
 def snapshots(servers: str, topic: str) -> list[Event]:
     """Return the snapshots in a membership topic by group, in order, each id once."""
-    found = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
-    return sorted(found.values(), key=lambda event: event.data.group_id)
+    by_id = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
+    return sorted(by_id.values(), key=lambda event: event.data.group_id)
 
 
 def generations(log: Iterable[Event]) -> set[tuple[str, int]]:

@@ -21,10 +21,10 @@ def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecor
     """Return the captured records by partition (see ``tests/golden/collect/README.md``)."""
     rows: dict[int, list[RawRecord]] = {}
     for line in (GOLDEN / name).read_text().splitlines():
-        one = json.loads(line)
-        value = None if one["value"] is None else bytes.fromhex(one["value"])
-        row = RawRecord(one["partition"], one["offset"], one["timestamp"], bytes.fromhex(one["key"]), value)
-        rows.setdefault(one["partition"], []).append(row)
+        entry = json.loads(line)
+        value = None if entry["value"] is None else bytes.fromhex(entry["value"])
+        row = RawRecord(entry["partition"], entry["offset"], entry["timestamp"], bytes.fromhex(entry["key"]), value)
+        rows.setdefault(entry["partition"], []).append(row)
     return rows
 
 
@@ -135,11 +135,11 @@ def group_value(
     data += text(next(iter(members), None))
     data += pack(">q", 1000) if version >= 2 else b""
     data += _varint(len(members) + 1) if flexible else pack(">i", len(members))
-    for member_id, (said, given) in members.items():
+    for member_id, (metadata, assigned) in members.items():
         data += text(member_id)
         data += text((instances or {}).get(member_id)) if version >= 3 else b""
         data += text(f"client-{member_id}") + text("/127.0.0.1")
         data += pack(">i", 300_000) if version >= 1 else b""
         data += pack(">i", 10_000)
-        data += (compact(said) + compact(given) + b"\x00") if flexible else (sized(said) + sized(given))
+        data += (compact(metadata) + compact(assigned) + b"\x00") if flexible else (sized(metadata) + sized(assigned))
     return data + (b"\x00" if flexible else b"")

@@ -117,7 +117,7 @@ class Stage:
     def ids(self, name: str) -> set[str]:
         """Return the member ids of a consumer in the group after the newest diff."""
         members = self.arrivals.seen[-1][1].members
-        return {one for one, member in members.items() if member.present and member.client_id == name}
+        return {member_id for member_id, member in members.items() if member.present and member.client_id == name}
 
     def settle(self) -> None:
         """Wait until every consumer owns partitions; fail at once if a consumer has ended."""
@@ -146,7 +146,7 @@ def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
     with (
         Serve(broker.bootstrap_servers, f"{unique('page')}.", folder) as serve,
         Children() as children,
-        Children() as others,
+        Children() as neighbours,
     ):
         ensure_topics(serve.settings)
         common = [*("--bootstrap-servers", broker.bootstrap_servers), *("--topic-prefix", serve.settings.topics.prefix)]
@@ -160,7 +160,7 @@ def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
         stream = children.add(Child("job", job, log=folder / "stream.log"))
         stage = Stage(
             *(serve.start(), group, topic, folder, Arrivals(serve, group), StoryArrivals(serve)),
-            *(children, others, collector, stream),
+            *(children, neighbours, collector, stream),
         )
         for name in ("c1", "c2", "c3"):
             stage.join(name)

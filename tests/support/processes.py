@@ -35,12 +35,12 @@ def alive(pid: int) -> bool:
 
 def children(pid: int) -> list[int]:
     """Return the pids of a process's children."""
-    found = []
+    pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
         except OSError:  # the process has ended by now
             continue
         if parent == pid:
-            found.append(int(stat.parent.name))
-    return found
+            pids.append(int(stat.parent.name))
+    return pids

@@ -36,10 +36,10 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
     """Return the records of each topic and key in order; of compacted topics only the last, as Kafka guarantees."""
-    found: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
+    records: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:
-        rows = found[write.topic, write.key]
+        rows = records[write.topic, write.key]
         if dict(write.headers).get("ce_type") in _LATEST:
             rows.clear()
         rows.append((write.value, write.headers))
-    return found
+    return records

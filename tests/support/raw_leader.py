@@ -42,7 +42,7 @@ class RawConnection:
 
         def there() -> bool:
             self._send(_FIND_COORDINATOR, 0, string(group))
-            return self._answer().int16("error") == 0
+            return self._response().int16("error") == 0
 
         eventually(there, every=0.1)
 
@@ -71,32 +71,32 @@ class RawConnection:
 
     def joined(self) -> tuple[int, str, str]:
         """Return the generation, the leader's id and this member's id."""
-        answer = self._answer()
-        answer.int32("throttle")
-        _check("JoinGroup", answer)
-        number = answer.int32("generation")
-        answer.string("protocol")
-        return number, answer.string("leader") or "", answer.string("member") or ""
+        response = self._response()
+        response.int32("throttle")
+        _check("JoinGroup", response)
+        number = response.int32("generation")
+        response.string("protocol")
+        return number, response.string("leader") or "", response.string("member") or ""
 
     def sync(self, group: str, generation: int, member_id: str, assignments: Mapping[str, bytes]) -> None:
         """Send SyncGroup; the leader includes every member's assignment."""
-        given = b"".join(string(member) + sized(data) for member, data in assignments.items())
-        asked = string(group) + pack(">i", generation) + string(member_id)
-        self._send(_SYNC_GROUP, 0, asked + pack(">i", len(assignments)) + given)
-        _check("SyncGroup", self._answer())
+        assigned = b"".join(string(member) + sized(data) for member, data in assignments.items())
+        header = string(group) + pack(">i", generation) + string(member_id)
+        self._send(_SYNC_GROUP, 0, header + pack(">i", len(assignments)) + assigned)
+        _check("SyncGroup", self._response())
 
     def heartbeat(self, group: str, generation: int, member_id: str) -> None:
         self._send(_HEARTBEAT, 0, string(group) + pack(">i", generation) + string(member_id))
-        _check("Heartbeat", self._answer())
+        _check("Heartbeat", self._response())
 
     def leave(self, group: str, member_id: str) -> None:
         self._send(_LEAVE_GROUP, 0, string(group) + string(member_id))
-        _check("LeaveGroup", self._answer())
+        _check("LeaveGroup", self._response())
 
     def _send(self, api: int, version: int, body: bytes) -> None:
         self._socket.sendall(sized(pack(">hhi", api, version, 7) + string("raw-leader") + body))
 
-    def _answer(self) -> Reader:
+    def _response(self) -> Reader:
         (size,) = unpack(">i", self._receive(4))
         reader = Reader(self._receive(size))
         assert reader.int32("correlation") == 7
@@ -121,8 +121,8 @@ class RawConnection:
         self.close()
 
 
-def _check(request: str, answer: Reader) -> None:
-    code = answer.int16("error")
+def _check(request: str, response: Reader) -> None:
+    code = response.int16("error")
     if code:
         raise Refused(request, code)
 

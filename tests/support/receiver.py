@@ -37,25 +37,25 @@ class Receiver:
 
 
 @contextmanager
-def receiver(*answers: Response) -> Iterator[Receiver]:
+def receiver(*responses: Response) -> Iterator[Receiver]:
     """Run a receiver that listens."""
-    received = Receiver(responses=list(answers))
+    received = Receiver(responses=list(responses))
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = msgspec.json.decode(self.rfile.read(int(self.headers["content-length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
             received.requests.append((self.path, headers, body))
-            answer = (
+            response = (
                 received.responses.pop(0) if received.responses else Response(503 if received.down.is_set() else 200)
             )
-            if answer.close:
+            if response.close:
                 self.close_connection = True
                 return
-            if answer.status == 200:
+            if response.status == 200:
                 received.accepted.append(body)
-            self.send_response(answer.status)
-            for name, value in {"content-length": "0", **answer.headers}.items():
+            self.send_response(response.status)
+            for name, value in {"content-length": "0", **response.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
 

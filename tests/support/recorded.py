@@ -130,8 +130,8 @@ class AnyGroup(Log):
             return beat
         if roll < 0.53 and self.last_heartbeats:
             member_id = self.random.choice(list(self.last_heartbeats))
-            heard = self.last_heartbeats[member_id] - (self.random.random() < 0.3)
-            return self.fence(member_id, reason="session timeout", last_heard=heard)
+            last_heartbeat = self.last_heartbeats[member_id] - (self.random.random() < 0.3)
+            return self.fence(member_id, reason="session timeout", last_heard=last_heartbeat)
         if roll < 0.56:
             return self.subscribe(self._random_member(), *self._subscription())
         if roll < 0.62:
@@ -218,8 +218,10 @@ def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
 def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     """Return ``count`` events of ``groups`` groups of all kinds, interleaved; no session ends while a test runs."""
     rng = Random(seed)
-    known = [AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)]
-    for group in known:
+    random_groups = [
+        AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)
+    ]
+    for group in random_groups:
         group.session_timeout_ms = 3_600_000
     for _ in range(count):
-        yield rng.choice(known).next()
+        yield rng.choice(random_groups).next()

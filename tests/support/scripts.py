@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def check(script: str) -> tuple[int, str]:
     """Return exit status and errors of a script's ``--check``: ``(0, "")`` when its pages are current."""
-    answer = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / script), "--check"],
         capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,
     )
-    return answer.returncode, answer.stderr
+    return completed.returncode, completed.stderr

@@ -38,29 +38,29 @@ class Serve(Running):
             self.await_status("/health", 200)
         return self
 
-    def start_with(self, found: Iterable[Diff]) -> Self:
+    def start_with(self, diffs: Iterable[Diff]) -> Self:
         """Publish diffs to its topic, start it, and wait until it has read them."""
-        Publisher(self).put(found)
+        Publisher(self).put(diffs)
         self.start().await_status("/ready", 200)
         return self
 
     def await_status(self, path: str, status: int, seconds: float = PATIENCE) -> None:
-        def answers() -> bool:
+        def has_status() -> bool:
             try:
                 return self.ask(path)[0] == status
             except OSError:
                 self.check()
                 return False
 
-        eventually(answers, timeout=seconds)
+        eventually(has_status, timeout=seconds)
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Return status and body of a response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            response = connection.getresponse()
+            return response.status, response.read()
         finally:
             connection.close()
 
@@ -71,13 +71,13 @@ class Serve(Running):
 
     def ids(self, limit: int = 2000) -> list[str]:
         """Return the ids of all stored rounds, oldest first."""
-        found: list[str] = []
+        ids: list[str] = []
         cursor = ""
         while True:
             _, page = self.ask(f"/api/v1/rounds?view=summary&limit={limit}{cursor}")
-            found += [one["summary"]["id"] for one in page["rounds"]]
+            ids += [stored["summary"]["id"] for stored in page["rounds"]]
             if page["next"] is None:
-                return found[::-1]
+                return ids[::-1]
             cursor = f"&cursor={page['next']}"
 
 
@@ -95,8 +95,8 @@ class Publisher:
             confluent_config(serve.settings.kafka) | {"partitioner": "murmur2_random", "linger.ms": 0}
         )
 
-    def put(self, found: Iterable[Diff]) -> None:
-        for diff in found:
+    def put(self, diffs: Iterable[Diff]) -> None:
+        for diff in diffs:
             self.producer.produce(self.topic, **message(diff))
         self.producer.flush(PATIENCE)
 

@@ -61,8 +61,8 @@ def kill(pid: int) -> None:
 @contextmanager
 def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """Run a cluster of the PySpark that ``python`` imports; workers have one core and write below ``folder``."""
-    ask = "import pyspark; print(pyspark.__path__[0])"
-    home = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    program = "import pyspark; print(pyspark.__path__[0])"
+    home = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
 
@@ -74,20 +74,20 @@ def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster
         stack.callback(process.kill)
         return process
 
-    def said(log: Path, pattern: str) -> str:
-        found = eventually(lambda: re.search(pattern, log.read_text()), timeout=60, every=0.1)
-        assert isinstance(found, re.Match)
-        return found[0]
+    def wait_for_line(log: Path, pattern: str) -> str:
+        match = eventually(lambda: re.search(pattern, log.read_text()), timeout=60, every=0.1)
+        assert isinstance(match, re.Match)
+        return match[0]
 
     with ExitStack() as stack:
         folder.mkdir(parents=True, exist_ok=True)
         start("Master", folder / "master.log", "--port", "0")
-        url = said(folder / "master.log", r"spark://127\.0\.0\.1:\d+")
+        url = wait_for_line(folder / "master.log", r"spark://127\.0\.0\.1:\d+")
         cluster = Cluster(url, [])
         for number in range(workers):
             log = folder / f"worker-{number}.log"
             room = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
             cluster.workers.append(Worker(start("Worker", log, "--port", "0", *room, url)))
-            said(log, "Successfully registered with master")
+            wait_for_line(log, "Successfully registered with master")
         stack.callback(lambda: [kill(pid) for pid in cluster.executors])
         yield cluster

@@ -133,10 +133,10 @@ class Job:
 
     def rows(self, topic: str) -> dict[bytes | None, list[Row]]:
         """Return all records of a topic by key, in order."""
-        found: dict[bytes | None, list[Row]] = defaultdict(list)
+        records: dict[bytes | None, list[Row]] = defaultdict(list)
         for message in read(self.settings.kafka.bootstrap_servers, topic):
-            found[message.key()].append((message.value(), tuple(message.headers() or ())))
-        return dict(found)
+            records[message.key()].append((message.value(), tuple(message.headers() or ())))
+        return dict(records)
 
     def count(self, topic: str) -> int:
         """Return the number of records in a topic."""
@@ -162,29 +162,29 @@ class Job:
 def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
     """Return the pure functions' output by topic and key."""
     sinks = job.sinks
-    found: dict[str, dict[bytes | None, list[Row]]] = {
+    output: dict[str, dict[bytes | None, list[Row]]] = {
         name: {} for name in (*sinks[:4], sinks.episodes or "", sinks.incidents or "")
     }
     for (topic, key), rows in by_key(run(log, batch=10**9, buckets=1, sinks=sinks)).items():
-        found[topic][key] = [(value, tuple(headers)) for value, headers in rows]
-    return found
+        output[topic][key] = [(value, tuple(headers)) for value, headers in rows]
+    return output
 
 
 def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
     """Return the last record of each key."""
-    return {key: given[-1:] for key, given in rows.items()}
+    return {key: records[-1:] for key, records in rows.items()}
 
 
 def without_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
     """Remove repeats of a ``ce_id``, which must have the same bytes."""
-    found: dict[bytes | None, list[Row]] = {}
-    for key, given in rows.items():
+    result: dict[bytes | None, list[Row]] = {}
+    for key, records in rows.items():
         seen: dict[bytes | None, Row] = {}
-        for row in given:
+        for row in records:
             first = seen.setdefault(dict(row[1])["ce_id"], row)
             assert first == row
-        found[key] = list(seen.values())
-    return found
+        result[key] = list(seen.values())
+    return result
 
 
 def problems(errors: str) -> list[str]:
@@ -203,7 +203,7 @@ def write_in_pieces(job: Job, log: Topic, stop: threading.Event) -> None:
 
 def behind(job: Job) -> int:
     """Return the number of events beyond the checkpoint's newest batch."""
-    offsets = {int(one.name): one for one in (job.checkpoint / "offsets").glob("[0-9]*")}
+    offsets = {int(file.name): file for file in (job.checkpoint / "offsets").glob("[0-9]*")}
     membership = job.settings.topics.membership
     reached = 0
     for line in offsets[max(offsets)].read_text().splitlines() if offsets else ():

@@ -75,14 +75,14 @@ class _Eager:
         died = self.line.now
         old = self.chance.choice(self.members)
         held, at = self.line.held(old), self.line.wait(200, SESSION_MS - 1)
-        for one in held:
-            self.line.stop(one, died, fenced=at, commits=False)
+        for partition in held:
+            self.line.stop(partition, died, fenced=at, commits=False)
         new = f"{old.partition('#')[0]}#{self.named}"
         self.named += 1
         self.members[self.members.index(old)] = new
         self.rename(old, new)
-        for one in held:
-            self.line.start(one, new, at + self.chance.randint(0, 500))
+        for partition in held:
+            self.line.start(partition, new, at + self.chance.randint(0, 500))
         self.write(at)
 
     def rename(self, old: str, new: str) -> None:
@@ -100,7 +100,7 @@ class _Eager:
 
     def round(
         self,
-        asked: int,
+        requested_at: int,
         *,
         come: list[str] | None = None,
         gone: dict[str, tuple[int, int, bool]] | None = None,
@@ -108,28 +108,28 @@ class _Eager:
     ) -> None:
         """Ask members to rejoin. ``gone``: when these members stopped, and when they were removed."""
         line, gone = self.line, gone or {}
-        stays = [one for one in self.members if one not in gone]
-        stops = {stay: asked + self.chance.randint(0, 3000) for stay in stays}
-        ready = max([asked + 1, joined, *stops.values(), *(fenced for _, fenced, _ in gone.values())])
+        stays = [member for member in self.members if member not in gone]
+        stops = {stay: requested_at + self.chance.randint(0, 3000) for stay in stays}
+        ready = max([requested_at + 1, joined, *stops.values(), *(fenced for _, fenced, _ in gone.values())])
         ready += self.chance.randint(1, 50)
-        stops |= {one: stopped for one, (stopped, _, _) in gone.items()}
+        stops |= {member: stopped for member, (stopped, _, _) in gone.items()}
         for member in self.members:
             revoked = line.held(member)
-            for one in revoked:
+            for partition in revoked:
                 fenced = ready if member in stays else gone[member][1]
                 commits = self.chance.random() < 0.9 and (member in stays or gone[member][2])
-                line.stop(one, stops[member], fenced=fenced, commits=commits)
+                line.stop(partition, stops[member], fenced=fenced, commits=commits)
             if member in stays:
                 line.callbacks.append((stops[member], member, -1, revoked, []))
         self.members = sorted([*stays, *(come or [])])
         self.generation += 1
         line.now = ready + self.chance.randint(0, 40)
-        line.joins[self.generation] = (asked if stays and (come or gone) else None), ready
+        line.joins[self.generation] = (requested_at if stays and (come or gone) else None), ready
         shares = self.shares()
         for member in self.members:
             at = line.now + self.chance.choice([1, 50, 800, 3000])
-            for one in shares[member]:
-                line.start(one, member, at)
+            for partition in shares[member]:
+                line.start(partition, member, at)
             line.callbacks.append((at, member, self.generation, [], shares[member]))
         self.write(line.now)
 
@@ -141,8 +141,10 @@ class _Eager:
         }
 
     def write(self, at: int) -> None:
-        said = subscription([TOPIC])
-        members = {one: (said, assignment({TOPIC: share} if share else {})) for one, share in self.shares().items()}
+        metadata = subscription([TOPIC])
+        members = {
+            member: (metadata, assignment({TOPIC: share} if share else {})) for member, share in self.shares().items()
+        }
         instances = {member: f"i-{member.partition('#')[0]}" for member in self.members}
         value = group_value(self.generation, members, protocol=self.assignor if members else None, instances=instances)
         self.line.rows.append(RawRecord(0, 0, at, group_key("g"), value))
@@ -171,46 +173,57 @@ class _Cooperative(_Eager):
 
     def round(
         self,
-        asked: int,
+        requested_at: int,
         *,
         come: list[str] | None = None,
         gone: dict[str, tuple[int, int, bool]] | None = None,
         joined: int = 0,
     ) -> None:
         line, gone = self.line, gone or {}
-        ready = max([asked + 1, joined, *(fenced for _, fenced, _ in gone.values())]) + 2000
+        ready = max([requested_at + 1, joined, *(fenced for _, fenced, _ in gone.values())]) + 2000
         for member, (stopped, fenced, commits) in gone.items():
-            for one in line.held(member):
-                line.stop(one, stopped, fenced=fenced, commits=commits)
-        self.members = sorted([*(one for one in self.members if one not in gone), *(come or [])])
-        wanted = {one: member for member, share in super().shares().items() for one in share}
-        before = {one: member for one, member in self.owners.items() if member in self.members}
-        self.owners = {one: member for one, member in wanted.items() if before.get(one, member) == member}
+            for partition in line.held(member):
+                line.stop(partition, stopped, fenced=fenced, commits=commits)
+        self.members = sorted([*(member for member in self.members if member not in gone), *(come or [])])
+        wanted = {partition: member for member, share in super().shares().items() for partition in share}
+        before = {partition: member for partition, member in self.owners.items() if member in self.members}
+        self.owners = {
+            partition: member for partition, member in wanted.items() if before.get(partition, member) == member
+        }
         self._generation(ready, before)
-        revoked = {one: member for one, member in before.items() if wanted[one] != member}
+        revoked = {partition: member for partition, member in before.items() if wanted[partition] != member}
         if not revoked:
             return
-        told = line.now
-        for one in revoked:
-            line.stop(one, told + self.chance.randint(1, 500), fenced=told + 600, commits=True, taken=told)
+        revoked_at = line.now
+        for partition in revoked:
+            line.stop(
+                partition,
+                revoked_at + self.chance.randint(1, 500),
+                fenced=revoked_at + 600,
+                commits=True,
+                taken=revoked_at,
+            )
         self.owners = wanted
-        self._generation(told + self.chance.randint(600, 3000), before)
+        self._generation(revoked_at + self.chance.randint(600, 3000), before)
 
     def _generation(self, ready: int, before: dict[int, str]) -> None:
         line = self.line
         self.generation += 1
         line.now = ready + self.chance.randint(0, 40)
         at = line.now + self.chance.choice([1, 50, 800])
-        for one, member in self.owners.items():
-            if before.get(one) != member and one not in line.held(member):
-                line.start(one, member, at)
+        for partition, member in self.owners.items():
+            if before.get(partition) != member and partition not in line.held(member):
+                line.start(partition, member, at)
         self.write(line.now)
 
     def rename(self, old: str, new: str) -> None:
-        self.owners = {one: new if member == old else member for one, member in self.owners.items()}
+        self.owners = {partition: new if member == old else member for partition, member in self.owners.items()}
 
     def shares(self) -> dict[str, list[int]]:
-        return {member: sorted(one for one, owner in self.owners.items() if owner == member) for member in self.members}
+        return {
+            member: sorted(partition for partition, owner in self.owners.items() if owner == member)
+            for member in self.members
+        }
 
 
 def epochs(chance: Random) -> Timeline:
@@ -241,20 +254,20 @@ class _Epochs:
 
     def leave(self) -> None:
         members = sorted(self.log.members)
-        for one in self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0):
+        for member_id in self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0):
             self.line.wait(50, 100)
-            self._gone(one, self.line.now, commits=True)
-            self._write(lambda one=one: self.log.leave(one))  # type: ignore[misc]
+            self._gone(member_id, self.line.now, commits=True)
+            self._write(lambda member_id=member_id: self.log.leave(member_id))  # type: ignore[misc]
 
     def crash(self, begin: int | None = None) -> None:
         members = sorted(self.log.members)
         dead = self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0)
         died = self.line.now
         self.line.now = (died if begin is None else begin) + SESSION_MS
-        for one in dead:
-            self._gone(one, died, commits=False)
-        for one in dead:
-            self._write(lambda one=one: self.log.leave(one))  # type: ignore[misc]
+        for member_id in dead:
+            self._gone(member_id, died, commits=False)
+        for member_id in dead:
+            self._write(lambda member_id=member_id: self.log.leave(member_id))  # type: ignore[misc]
 
     def away(self) -> None:
         begin = self.line.wait(60, 100)
@@ -268,7 +281,7 @@ class _Epochs:
 
     def bounce(self) -> None:
         """Let a static member leave and rejoin under a new id before its session ends."""
-        resting = [name for name, one in sorted(self.log.members.items()) if not one.revoking]
+        resting = [name for name, member in sorted(self.log.members.items()) if not member.revoking]
         if not resting:
             return
         self.beats(1)
@@ -276,23 +289,23 @@ class _Epochs:
         held = self.line.held(old)
         if self.log.members[old].revoking:
             return
-        for one in held:
-            self.line.stop(one, left, fenced=left + 1, commits=True, taken=left)
+        for partition in held:
+            self.line.stop(partition, left, fenced=left + 1, commits=True, taken=left)
         self._write(lambda: self.log.away(old))
         self.named += 1
         new, back = f"m{self.named}", self.line.wait(200, SESSION_MS - 1)
         self._write(lambda: self.log.back(old, new))
-        for one in held:
-            self.line.start(one, new, back + self.chance.choice([1, 500]))
+        for partition in held:
+            self.line.start(partition, new, back + self.chance.choice([1, 500]))
 
     def beats(self, most: int) -> None:
         """Send heartbeats of the members in turn until nothing changes."""
         for _ in range(most):
-            for one in sorted(self.log.members):
+            for member_id in sorted(self.log.members):
                 self.line.wait(50, 600)
-                held = {number for _, number in self.log.members[one].held}
-                self._write(lambda one=one: self.log.beat(one))  # type: ignore[misc]
-                self._follow(one, held)
+                held = {number for _, number in self.log.members[member_id].held}
+                self._write(lambda member_id=member_id: self.log.beat(member_id))  # type: ignore[misc]
+                self._follow(member_id, held)
 
     def _gone(self, member: str, at: int, *, commits: bool) -> None:
         for partition in self.line.held(member):
@@ -301,11 +314,11 @@ class _Epochs:
     def _follow(self, member: str, held: set[int]) -> None:
         """Let a member apply its heartbeat response within 50 ms or, where allowed, later."""
         now = {number for _, number in self.log.members[member].held}
-        for one in held - now:
+        for partition in held - now:
             stopped = self.line.now + self.chance.randint(0, 49)
-            self.line.stop(one, stopped, fenced=self.line.now + 49, commits=True, taken=self.line.now)
-        for one in now - held:
-            self.line.start(one, member, self.line.now + self.chance.choice([1, 40, 2000]))
+            self.line.stop(partition, stopped, fenced=self.line.now + 49, commits=True, taken=self.line.now)
+        for partition in now - held:
+            self.line.start(partition, member, self.line.now + self.chance.choice([1, 40, 2000]))
 
     def _write(self, records: Callable[[], list[RawRecord]]) -> None:
         self.log.now = self.line.now

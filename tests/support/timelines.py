@@ -92,7 +92,7 @@ class Timeline:
 
     def held(self, member: str) -> list[int]:
         """Return the partitions that a member owns or will own."""
-        return sorted(one for one, (holder, _) in self._starts.items() if holder == member)
+        return sorted(partition for partition, (holder, _) in self._starts.items() if holder == member)
 
     def end(self) -> None:
         """Let all members consume for a while."""
@@ -105,7 +105,7 @@ class Timeline:
     def _sent(self) -> list[Sent]:
         """Return all commits that the coordinator accepts, in the order of arrival."""
         every = self.chance.choice([300, 1000, 5000])
-        found = []
+        commits = []
         for interval in self.intervals:
             phase = Random(interval.member).randrange(every)
             ticks = [
@@ -116,8 +116,8 @@ class Timeline:
             for sent in [*ticks, *([interval.end] if interval.commits_at_end else [])]:
                 arrived = self._arrival(sent)
                 if arrived < interval.fenced:
-                    found.append(Sent(sent, arrived, interval.partition, self._offset(interval.partition, sent)))
-        return sorted(found, key=lambda one: (one.arrived, one.sent))
+                    commits.append(Sent(sent, arrived, interval.partition, self._offset(interval.partition, sent)))
+        return sorted(commits, key=lambda commit: (commit.arrived, commit.sent))
 
     def _arrival(self, sent: int) -> int:
         for begin, end in self.outages:
@@ -156,7 +156,7 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
     ]
     rows = sorted([*line.rows, *commits], key=lambda row: row.timestamp)
     rows = [row._replace(offset=offset) for offset, row in enumerate(rows)]
-    told = [
+    reports = [
         (
             at,
             Event(
@@ -178,7 +178,7 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
     ]
     events: list[Event] = []
     stops = [*sorted(line.chance.sample(range(len(rows)), min(restarts, len(rows)))), len(rows)]
-    start, waiting = 0, iter([*told, (1 << 62, None)])
+    start, waiting = 0, iter([*reports, (1 << 62, None)])
     at, report = next(waiting)
     for stop in stops:
         fold = Fold("kafka://c/__consumer_offsets", 0, {topic_id(TOPIC): TOPIC}.__getitem__)
@@ -202,12 +202,12 @@ def _publish(events: list[Event], item: object, line: Timeline, *, logged: bool)
     data = item.event.data
     if not logged or not isinstance(data, GroupObserved) or data.generation not in line.joins:
         return
-    asked, ready = line.joins.pop(data.generation)
-    stop = Stop(stopped_before=ready) if asked is None else Stop(stopped_after=asked, stopped_before=ready)
-    said = PartitionsStopped(
+    requested, ready = line.joins.pop(data.generation)
+    stop = Stop(stopped_before=ready) if requested is None else Stop(stopped_after=requested, stopped_before=ready)
+    stopped = PartitionsStopped(
         group_id="g", timestamp=data.timestamp, source="coordinator-log", stops=[stop], generation=data.generation
     )
-    events.append(Event("log", f"{item.event.id}/joined", said))
+    events.append(Event("log", f"{item.event.id}/joined", stopped))
 
 
 def _holding(partitions: list[int]) -> Holding:
@@ -229,11 +229,11 @@ def gaps(line: Timeline, partition: int) -> list[Gap]:
     offsets: list[Sent] = [commit for commit in line.commits if commit.partition == partition]
     proved = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
     mine = [interval for interval in line.intervals if interval.partition == partition]
-    found = []
-    for one, other in pairwise([*mine, None]):
-        if one is None or proved is None or (other is None and one.end >= line.now):
+    result = []
+    for interval, following in pairwise([*mine, None]):
+        if interval is None or proved is None or (following is None and interval.end >= line.now):
             continue
-        resumed = None if other is None else other.start
+        resumed = None if following is None else following.start
         if proved <= (resumed or line.now):
-            found.append(Gap(one.end, resumed, proved < one.taken))
-    return found
+            result.append(Gap(interval.end, resumed, proved < interval.taken))
+    return result

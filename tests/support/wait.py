@@ -17,10 +17,10 @@ def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, ev
     """Return the first true result of ``condition``; raise AssertionError after ``timeout`` seconds."""
     by = monotonic() + timeout
     while True:
-        answer = condition()
-        if answer:
-            return answer
-        assert monotonic() < by, f"not within {timeout:g} s; last answer {answer!r}"
+        result = condition()
+        if result:
+            return result
+        assert monotonic() < by, f"not within {timeout:g} s; last answer {result!r}"
         sleep(every)
 
 

@@ -90,7 +90,7 @@ class MemoryAdmin:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
             topic = self._kafka.topics[name]
             racks = topic.racks or [[] for _ in topic.logs]
-            operations = [one for one in admin.AclOperation if one.name not in denied]
+            operations = [operation for operation in admin.AclOperation if operation.name not in denied]
             return SimpleNamespace(
                 topic_id=topic.id,
                 partitions=[
@@ -118,9 +118,11 @@ class MemoryAdmin:
             denied = self._kafka.denied.get(name, set())
             if "DESCRIBE" in denied:
                 raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
-            found = groups.get(name) or group(name, ConsumerGroupState.DEAD)
-            found.authorized_operations = [one for one in admin.AclOperation if one.name not in denied]
-            return found
+            description = groups.get(name) or group(name, ConsumerGroupState.DEAD)
+            description.authorized_operations = [
+                operation for operation in admin.AclOperation if operation.name not in denied
+            ]
+            return description
 
         return {name: self._about_groups(f"describe {name}", partial(describe, name)) for name in names}
 
@@ -131,12 +133,14 @@ class MemoryAdmin:
 
         def listed(groups: Groups) -> admin.ListConsumerGroupsResult:
             self._kafka.receive("list_consumer_groups")
-            found = [
-                admin.ConsumerGroupListing(name, one.is_simple_consumer_group, one.state, one.type)
-                for name, one in groups.items()
+            listings = [
+                admin.ConsumerGroupListing(
+                    name, description.is_simple_consumer_group, description.state, description.type
+                )
+                for name, description in groups.items()
                 if name not in self._kafka.unlisted
             ]
-            return admin.ListConsumerGroupsResult(found, list(self._kafka.unlistable))
+            return admin.ListConsumerGroupsResult(listings, list(self._kafka.unlistable))
 
         return self._about_groups("list_consumer_groups", listed)
 
@@ -150,7 +154,7 @@ class MemoryAdmin:
 
     def describe_configs(self, resources: Sequence[Any], request_timeout: float = -1) -> dict[Any, Future[Any]]:
         del request_timeout
-        brokers = [one for one in resources if one.restype == admin.ConfigResource.Type.BROKER]
+        brokers = [resource for resource in resources if resource.restype == admin.ConfigResource.Type.BROKER]
         if len(brokers) > 1:  # rd_kafka_DescribeConfigs: each broker has its own configuration
             raise KafkaException(KafkaError(KafkaError._CONFLICT, "Only one ConfigResource of type BROKER"))
 
@@ -164,28 +168,28 @@ class MemoryAdmin:
                 config = self._kafka.topics[resource.name].config
             return {key: SimpleNamespace(value=value) for key, value in config.items()}
 
-        return {one: answered(partial(describe, one)) for one in resources}
+        return {resource: answered(partial(describe, resource)) for resource in resources}
 
     def create_topics(self, new: Sequence[Any], **_: Any) -> dict[str, Future[Any]]:
-        def create(one: Any) -> None:
+        def create(topic: Any) -> None:
             self._kafka.receive("create_topics")
-            if one.topic in self._kafka.topics:
+            if topic.topic in self._kafka.topics:
                 raise KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "exists"))
-            config = {key.replace(".", "_"): value for key, value in one.config.items()}
-            self._kafka.create(one.topic, one.num_partitions, **config)
+            config = {key.replace(".", "_"): value for key, value in topic.config.items()}
+            self._kafka.create(topic.topic, topic.num_partitions, **config)
 
-        return {one.topic: answered(partial(create, one)) for one in new}
+        return {topic.topic: answered(partial(create, topic)) for topic in new}
 
-    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Future[Any]]:
+    def list_offsets(self, specs: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Future[Any]]:
         def offset(place: TopicPartition, spec: Any) -> SimpleNamespace:
             self._kafka.receive("list_offsets")
             if place.topic not in self._kafka.topics:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
             log = self._kafka.topics[place.topic].logs[place.partition]
             if "Timestamp" in type(spec).__name__:
-                there = [entry for entry in log.entries[log.begins :] if entry is not None]
-                late = (one.offset() for one in there if one.timestamp()[1] >= spec.timestamp)
+                records = [entry for entry in log.entries[log.begins :] if entry is not None]
+                late = (record.offset() for record in records if record.timestamp()[1] >= spec.timestamp)
                 return SimpleNamespace(offset=next(late, -1))
             return SimpleNamespace(offset=log.begins if "Earliest" in type(spec).__name__ else log.end)
 
-        return {place: answered(partial(offset, place, spec)) for place, spec in asked.items()}
+        return {place: answered(partial(offset, place, spec)) for place, spec in specs.items()}

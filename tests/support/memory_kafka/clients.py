@@ -26,20 +26,20 @@ class MemoryConsumer:
         self.closed = False
         self._next: dict[tuple[str, int], int] = {}
         self._ids: dict[tuple[str, int], str] = {}
-        self._told: dict[tuple[str, int], int] = {}
+        self.reported_ends: dict[tuple[str, int], int] = {}
         kafka.consumers.append(self)
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
-        self._next, self._ids, self._told = {}, {}, {}
+        self._next, self._ids, self.reported_ends = {}, {}, {}
         self.incremental_assign(places)
 
     def incremental_assign(self, places: Sequence[TopicPartition]) -> None:
-        for one in places:
-            topic = self._kafka.topics[one.topic]
-            log = topic.logs[one.partition]
+        for requested in places:
+            topic = self._kafka.topics[requested.topic]
+            log = topic.logs[requested.partition]
             named = {OFFSET_BEGINNING: log.begins, OFFSET_END: log.end}
-            place = (one.topic, one.partition)
-            self._next[place] = max(named.get(one.offset, one.offset), log.begins)
+            place = (requested.topic, requested.partition)
+            self._next[place] = max(named.get(requested.offset, requested.offset), log.begins)
             self._ids[place] = topic.id
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
@@ -70,12 +70,12 @@ class MemoryConsumer:
     def offsets_for_times(self, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
         """Return the first offset at a time or later, or the end; the time is the offset that is given."""
         del timeout
-        found = []
+        result = []
         for place in places:
             entries = enumerate(self._kafka.topics[place.topic].logs[place.partition].entries)
             later = (at for at, entry in entries if entry is not None and entry.timestamp()[1] >= place.offset)
-            found.append(TopicPartition(place.topic, place.partition, next(later, OFFSET_END)))
-        return found
+            result.append(TopicPartition(place.topic, place.partition, next(later, OFFSET_END)))
+        return result
 
     def consumer_group_metadata(self) -> str:
         return self.config["group.id"]
@@ -86,13 +86,13 @@ class MemoryConsumer:
     def consume(self, most: int, timeout: float) -> list[Message]:
         assert not self.closed, "used after it was closed"
         messages: list[Message] = []
-        while len(messages) < most and (one := self._one()) is not None:
-            messages.append(one)
+        while len(messages) < most and (message := self._next_message()) is not None:
+            messages.append(message)
         if not messages and timeout:
             time.sleep(min(timeout, 0.001))
         return messages
 
-    def _one(self) -> Message | None:
+    def _next_message(self) -> Message | None:
         if self.events:
             return self.events.popleft()
         if self._kafka.away:
@@ -102,17 +102,17 @@ class MemoryConsumer:
             topic = self._kafka.topics.get(name)
             if topic is None or topic.id != self._ids[place]:
                 continue
-            log, following = topic.logs[number], self._next[place]
-            while following < log.end and log.entries[following] is None:
-                following += 1
-            self._next[place] = following
-            if following < log.end:
-                self._next[place] = following + 1
-                return log.entries[following]
-            if self.config.get("enable.partition.eof") and self._told.get(place) != following:
-                self._told[place] = following
+            log, offset = topic.logs[number], self._next[place]
+            while offset < log.end and log.entries[offset] is None:
+                offset += 1
+            self._next[place] = offset
+            if offset < log.end:
+                self._next[place] = offset + 1
+                return log.entries[offset]
+            if self.config.get("enable.partition.eof") and self.reported_ends.get(place) != offset:
+                self.reported_ends[place] = offset
                 eof = KafkaError(KafkaError._PARTITION_EOF)
-                return Message(name, number, following, error=eof)
+                return Message(name, number, offset, error=eof)
         return None
 
     def restart_beyond_end(self, topic: str, partition: int, end: int) -> None:
@@ -159,15 +159,15 @@ class MemoryProducer:
             self._write()
 
     def _write(self) -> None:
-        touched = set()
-        for topic, given, on_delivery in self._waiting:
-            record = {"partition": 0, **given}
+        written = set()
+        for topic, fields, on_delivery in self._waiting:
+            record = {"partition": 0, **fields}
             self._kafka.append(topic, record.pop("value"), **record)
             self._done.append((on_delivery, None, self._kafka.topics[topic].logs[record["partition"]].entries[-1]))
-            touched.add((topic, record["partition"]))
+            written.add((topic, record["partition"]))
         self._waiting.clear()
         if "transactional.id" in self.config:
-            for place in sorted(touched):
+            for place in sorted(written):
                 self._kafka.mark(*place)
 
     def __len__(self) -> int:

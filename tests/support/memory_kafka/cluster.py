@@ -57,8 +57,8 @@ class MemoryKafka:
 
     def create(self, name: str, partitions: int = 1, **config: str) -> Topic:
         self._made += 1
-        given = {key.replace("_", "."): value for key, value in config.items()}
-        topic = Topic(f"id-{self._made}", [Log() for _ in range(partitions)], DEFAULTS | given)
+        overrides = {key.replace("_", "."): value for key, value in config.items()}
+        topic = Topic(f"id-{self._made}", [Log() for _ in range(partitions)], DEFAULTS | overrides)
         self.topics[name] = topic
         return topic
 
@@ -128,8 +128,8 @@ class MemoryKafka:
             raise KafkaException(self._failing[request].popleft())
         if self.away:
             # As in librdkafka, transactional calls are retriable and all others are not.
-            again = request in ("init_transactions", "send_offsets", "commit", "abort")
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker is away", False, again))
+            is_retriable = request in ("init_transactions", "send_offsets", "commit", "abort")
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker is away", False, is_retriable))
 
     def metadata(self, topic: str | None) -> SimpleNamespace:
         self.receive("list_topics")

@@ -108,7 +108,7 @@ def test_without_the_topic_or_the_right_the_diffs_are_shown(command: Command, di
 
 def test_diffs_are_shown_while_the_episode_topic_is_missing(command: Command, diffs: MemoryKafka) -> None:
     def later() -> None:
-        eventually(lambda: any((DIFFS, 0) in consumer._told for consumer in diffs.consumers))
+        eventually(lambda: any((DIFFS, 0) in consumer.reported_ends for consumer in diffs.consumers))
         os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=later)

@@ -34,7 +34,7 @@ class Restart:
         self.topics = dict.fromkeys(self.names.values(), members)
         group = Coordinated("g", members, dict.fromkeys(ids, members), self.names)
         self.rows: list[RawRecord] = []
-        for number, write in enumerate([group.start(), *group.bounce(3, others=5)]):
+        for number, write in enumerate([group.start(), *group.bounce(3, unchanged=5)]):
             for key, value in write:
                 self.rows.append(RawRecord(0, len(self.rows), START_MS + number * every_ms, key, value))
 

@@ -224,7 +224,7 @@ def test_client_that_gets_nothing_is_replaced(
     with reading() as source:
         assert source.read(0).records == 1
         deaf = kafka.consumers[-1]
-        monkeypatch.setattr(deaf, "_one", lambda: None)
+        monkeypatch.setattr(deaf, "_next_message", lambda: None)
         put(kafka, 1)
         offsets: list[int] = []
         eventually(lambda: offsets.extend(item.record.offset for item in source.read(0).outcomes) or offsets)

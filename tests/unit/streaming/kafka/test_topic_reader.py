@@ -284,7 +284,7 @@ def test_client_that_gets_nothing_is_replaced(
     with reader() as first:
         to_the_end(first)
         deaf = kafka.consumers[-1]
-        monkeypatch.setattr(deaf, "_one", lambda: None)
+        monkeypatch.setattr(deaf, "_next_message", lambda: None)
         assert polled(first) == []
         kafka.append("t", b"more")
         eventually(lambda: polled(first) == [b"more"])
