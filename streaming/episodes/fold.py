@@ -211,8 +211,8 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     if cause.kind == _GROWTH and note.number == 1:
         state.topics = note.topics if state.causes[_GROWTH] == 1 or note.topics == state.topics else ""
     if note.gone:
-        state.racks = state.racks | {note.rack}
-        state.zone = note.rack if note.is_rack_empty and state.racks == {note.rack} else ""
+        state.racks = tuple(sorted({*state.racks, note.rack}))
+        state.zone = note.rack if note.is_rack_empty and state.racks == (note.rack,) else ""
     state.assignor = note.assignor or state.assignor
     listed = state.rounds if state.round_count < MOST_ROUNDS else state.rounds.partition("\n")[2]
     state.rounds = f"{listed}\n{note.id}" if listed else note.id

@@ -52,7 +52,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
         lasted: durations of the group's last rebalances, ms, also before this episode.
         topics: ``added`` or ``deleted``, if new partition counts only added or deleted topics; else ``""``.
         zone: the rack whose members all departed while no other member did; ``""``: none.
-        racks: racks of departed members; ``""``: unknown.
+        racks: racks of departed members, sorted; ``""``: unknown.
         progress: samples of the group's offsets; None: there are none.
 
     After the episode has ended only the fields are kept that the next one needs.
@@ -100,7 +100,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     topics: str = ""
     zone: str = ""
     progress: OffsetSamples | None = None
-    racks: set[str] = field(default_factory=set)
+    racks: tuple[str, ...] = ()
 
     @property
     def histories(self) -> Iterator[MemberHistory]:
