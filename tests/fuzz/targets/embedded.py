@@ -83,7 +83,7 @@ def _consumer_seeds() -> Iterator[Case]:
 
 def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
     """Return protocol, subscription and assignment of every member in the captured generations of a kind."""
-    generation = replace(GENERATION, make=dict)
+    generation = GENERATION._replace(make=dict)
     for row in offsets_topic.captured_kind(kind):
         if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):
             continue
