@@ -46,16 +46,9 @@ SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standi
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
 _SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
-_UNIT_TESTS = tuple(
-    f"tests/unit/streaming/{name}/"
-    for name in ("cli", "collect", "episodes", "freshness", "kafka", "monitor", "simulation")
-)
-_TESTS = (
-    *_UNIT_TESTS,
-    *(
-        f"tests/{name}/"
-        for name in ("acceptance", "faults", "fuzz", "golden", "integration", "oracle", "property", "soak")
-    ),
+_TESTS = tuple(
+    f"tests/{name}/"
+    for name in ("acceptance", "faults", "fuzz", "golden", "integration", "oracle", "property", "soak", "unit")
 )
 ENFORCED = {
     "test-name": ("tests/",),

@@ -30,7 +30,7 @@ def declared(requirements: Iterable[str]) -> set[str]:
 
 DEPENDENCIES = declared(PROJECT["project"]["dependencies"])
 OPTIONAL = {
-    *declared(one for extra in PROJECT["project"]["optional-dependencies"].values() for one in extra),
+    *declared(requirement for extra in PROJECT["project"]["optional-dependencies"].values() for requirement in extra),
     *("botocore", "mcp-types", "opentelemetry-api"),  # modules of an extra's package
 }
 
@@ -45,10 +45,13 @@ def imported(*folders: str) -> set[str]:
                     modules |= {alias.name.partition(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     modules.add(node.module.partition(".")[0])
-    found = packages_distributions()
+    distributions = packages_distributions()
     foreign = modules - OURS - sys.stdlib_module_names
     # rebalance_kernel may be missing; pydantic_core is part of pydantic, pinned to it.
-    names = {found[name][0].lower().replace("_", "-") if name in found else name.replace("_", "-") for name in foreign}
+    names = {
+        distributions[name][0].lower().replace("_", "-") if name in distributions else name.replace("_", "-")
+        for name in foreign
+    }
     return names - {"rebalance-kernel", "rebalance_kernel", "pydantic-core"}
 
 

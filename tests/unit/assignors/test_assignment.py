@@ -57,9 +57,9 @@ def test_operations_equal_those_of_sets(
     right: TopicPartitions,
 ) -> None:
     before = normalize(left), normalize(right)
-    found = operation(left, right)
-    assert _flat(found) == expected(_flat(left), _flat(right))
-    assert all(list(partitions) == sorted(set(partitions)) and partitions for partitions in found.values())
+    result = operation(left, right)
+    assert _flat(result) == expected(_flat(left), _flat(right))
+    assert all(list(partitions) == sorted(set(partitions)) and partitions for partitions in result.values())
     assert (normalize(left), normalize(right)) == before
 
 
@@ -89,9 +89,9 @@ def test_taken_contains_all_owned_partitions(shares: dict[str, TopicPartitions])
     ],
 )
 def test_tidy(share: TopicPartitions, expected: dict[str, list[int]]) -> None:
-    found = normalize(share)
-    assert (found, list(found)) == (expected, list(expected))
-    assert all(isinstance(partitions, list) for partitions in found.values())
+    normalized = normalize(share)
+    assert (normalized, list(normalized)) == (expected, list(expected))
+    assert all(isinstance(partitions, list) for partitions in normalized.values())
 
 
 @settings(max_examples=40)
@@ -102,9 +102,9 @@ def test_claim_counts_where_no_other_member_owns_partitions(
     others = {name: share for name, share in shares.items() if name != "a"}
     expected = {(topic, p) for topic, p in _flat(claim) if p not in collect_sets(others).get(topic, set())}
     backwards = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
-    found = minus_others(backwards, "a", shares)
-    assert _flat(found) == expected
-    assert all(partitions == sorted(set(partitions)) for partitions in found.values())
+    remaining = minus_others(backwards, "a", shares)
+    assert _flat(remaining) == expected
+    assert all(partitions == sorted(set(partitions)) for partitions in remaining.values())
 
 
 @settings(max_examples=40)

@@ -49,17 +49,19 @@ def test_range_names_the_position() -> None:
 
 def test_range_by_racks() -> None:
     topics = {"t": Topic("t", 2, (("y",), ("x",)))}
-    found = decisions("classic", "range", topics, Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y"))
-    assert found == {
+    by_member = decisions(
+        "classic", "range", topics, Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y")
+    )
+    assert by_member == {
         "a": [Decision("range-rack", "t", (1,), "rack x holds a replica; up to 1 partitions a subscriber")],
         "b": [Decision("range-rack", "t", (0,), "rack y holds a replica; up to 1 partitions a subscriber")],
     }
 
 
 def test_round_robin_names_the_turn() -> None:
-    found = decisions("classic", "roundrobin", {"t": Topic("t", 2)}, Member("b", ("t",)), Member("a", ("t",)))
+    by_member = decisions("classic", "roundrobin", {"t": Topic("t", 2)}, Member("b", ("t",)), Member("a", ("t",)))
     order = "partitions in topic and partition order"
-    assert found == {
+    assert by_member == {
         "b": [Decision("circle", "t", (1,), f"turn of member 2 of 2, {order}")],
         "a": [Decision("circle", "t", (0,), f"turn of member 1 of 2, {order}")],
     }
@@ -71,14 +73,14 @@ def test_lost_partitions_are_explained() -> None:
         Member("a", ("t", "gone"), owned={"t": [0], "u": [0], "gone": [3]}, generation=1),
         Member("b", ("t", "u"), owned={"t": [0]}, generation=2),
     )
-    found = decisions("classic", "sticky", topics, *members)
-    rules = {(d.rule, d.topic, d.partitions) for d in found["a"]}
+    by_member = decisions("classic", "sticky", topics, *members)
+    rules = {(d.rule, d.topic, d.partitions) for d in by_member["a"]}
     assert {("stale-claim", "t", (0,)), ("unsubscribed", "u", (0,)), ("no-metadata", "gone", (3,))} <= rules
 
 
 def test_zookeeper_threads() -> None:
-    found = decisions("zookeeper", "range", {"t": Topic("t", 3)}, Member("c", streams={"t": 2}))
-    assert found == {
+    by_member = decisions("zookeeper", "range", {"t": Topic("t", 3)}, Member("c", streams={"t": 2}))
+    assert by_member == {
         "c-0": [Decision("range", "t", (0, 1), "subscriber 1 of 2: 1 each, the first 1 one more")],
         "c-1": [Decision("range", "t", (2,), "subscriber 2 of 2: 1 each, the first 1 one more")],
     }

@@ -42,8 +42,8 @@ def test_invalid_assignments(assignment: Assignment, expected: list[str]) -> Non
 
 
 def test_violation_contains_machine_readable_fields() -> None:
-    found = check("classic", "sticky", T, [A, B], {"a": {"t": range(4)}, "b": {"u": [1]}}, rules=["valid"])
-    assert found == [Violation("valid", "u-0 given to nobody", (), "u", (0,))]
+    violations = check("classic", "sticky", T, [A, B], {"a": {"t": range(4)}, "b": {"u": [1]}}, rules=["valid"])
+    assert violations == [Violation("valid", "u-0 given to nobody", (), "u", (0,))]
 
 
 def test_withheld_partitions_need_an_owner_before() -> None:
@@ -64,10 +64,10 @@ def test_violations_are_in_order_of_members_topics() -> None:
     names = [f"t{number}" for number in range(20)]
     topics = {name: Topic(name, 4) for name in sorted(names)}
     members = [Member(f"c{number}", tuple(names[number:] + names[:number])) for number in range(3)]
-    given: Assignment = {"c0": {name: range(4) for name in names}}
-    found = check("classic", "range", topics, members, given, rules=["balanced", "valid"])
-    assert [one.topic for one in found] == ["t0"]  # one topic of each pair
-    assert [one.topic for one in check("classic", "range", topics, members, {}, rules=["valid"])] == names
+    assignment: Assignment = {"c0": {name: range(4) for name in names}}
+    violations = check("classic", "range", topics, members, assignment, rules=["balanced", "valid"])
+    assert [violation.topic for violation in violations] == ["t0"]  # one topic of each pair
+    assert [violation.topic for violation in check("classic", "range", topics, members, {}, rules=["valid"])] == names
 
 
 def test_balanced_as_far_as_subscriptions_allow() -> None:

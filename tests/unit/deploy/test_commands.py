@@ -17,12 +17,12 @@ UNITS = {
 
 def by_command(prefix: str) -> dict[str, set[str]]:
     """Return the options of each command whose place begins with ``prefix``, except the mounted settings file."""
-    found = [arguments for where, arguments in CASES.items() if where.startswith(prefix)]
+    commands = [arguments for where, arguments in CASES.items() if where.startswith(prefix)]
     return {
         name: set(
             " ".join(options).replace("=", " ").replace("--config /etc/rebalance-monitor/monitor.toml", "").split()
         )
-        for name, *options in found
+        for name, *options in commands
     }
 
 
@@ -37,6 +37,6 @@ def test_chart_and_compose_start_the_same_commands() -> None:
 def test_the_command_takes_its_options(where: str, arguments: list[str]) -> None:
     name, *options = arguments
     command = get_command(build(name)).commands[name]  # type: ignore[attr-defined] # a group
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    given = {option.partition("=")[0] for option in options if option.startswith("--")}
-    assert given <= known, where
+    known_options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    used_options = {option.partition("=")[0] for option in options if option.startswith("--")}
+    assert used_options <= known_options, where

@@ -24,8 +24,8 @@ def command_lines() -> Iterator[tuple[str, list[str]]]:
     for page in PAGES:
         lines = [] if page.name in GENERATED else page.read_text().splitlines()
         for line in (line for line in lines if line.startswith(("$ ", "| ", "rebalance-monitor"))):
-            for found in LINE.findall(line):
-                words = shlex.split(found)
+            for command_line in LINE.findall(line):
+                words = shlex.split(command_line)
                 if (
                     words
                     and words[0] in COMMANDS

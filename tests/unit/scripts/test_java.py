@@ -45,18 +45,18 @@ def test_17_and_newer_are_enough(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "reason"),
     [
         ('java version "1.8.0_402"', "is Java 8"),
         ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
         ("The operation couldn't be completed. Unable to locate a Java Runtime.".replace("'", ""), "has none"),
     ],
 )
-def test_old_or_missing_java_is_reported_with_the_remedy(tmp_path: Path, line: str, said: str) -> None:
+def test_old_or_missing_java_is_reported_with_the_remedy(tmp_path: Path, line: str, reason: str) -> None:
     place = home(tmp_path / "jdk", ("java", line))
     status, lines = check(place)
     assert status == 3
-    assert lines[0] == f"error: Kafka and Spark need Java 17 or newer, but JAVA_HOME={place} {said}:"
+    assert lines[0] == f"error: Kafka and Spark need Java 17 or newer, but JAVA_HOME={place} {reason}:"
     assert len(lines) == 2
 
 

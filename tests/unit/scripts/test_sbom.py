@@ -25,16 +25,20 @@ def sbom() -> ModuleType:
 
 def deployed() -> set[str]:
     """Return the names of the packages that the wheel needs, with their dependencies."""
-    found: set[str] = set()
+    names: set[str] = set()
     pending = ["kafka-rebalance-monitor"]
     while pending:
         name = re.sub(r"[-_.]+", "-", pending.pop()).lower()
-        if name in found:
+        if name in names:
             continue
-        found.add(name)
+        names.add(name)
         wanted = map(Requirement, requires(name) or ())
-        pending += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
-    return found
+        pending += [
+            requirement.name
+            for requirement in wanted
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        ]
+    return names
 
 
 def test_every_package_has_a_licence_and_none_is_gpl(sbom: ModuleType) -> None:
@@ -45,11 +49,11 @@ def test_every_package_has_a_licence_and_none_is_gpl(sbom: ModuleType) -> None:
 
 
 def test_python_is_named_by_package_urls(sbom: ModuleType) -> None:
-    found = {one["name"]: one for one in sbom.python()}
+    by_name = {component["name"]: component for component in sbom.python()}
     version = distribution("pyspark").version
-    assert found["pyspark"]["purl"] == f"pkg:pypi/pyspark@{version}"
-    assert (found["pyspark"]["version"], found["pyspark"]["type"]) == (version, "library")
-    assert found["pyspark"]["licenses"] == [{"license": {"name": "Apache-2.0"}}]
+    assert by_name["pyspark"]["purl"] == f"pkg:pypi/pyspark@{version}"
+    assert (by_name["pyspark"]["version"], by_name["pyspark"]["type"]) == (version, "library")
+    assert by_name["pyspark"]["licenses"] == [{"license": {"name": "Apache-2.0"}}]
 
 
 def jar(path: Path, **files: str) -> None:
@@ -62,7 +66,7 @@ def test_jars_list_shaded_packages_or_have_a_name(sbom: ModuleType, tmp_path: Pa
     jar(tmp_path / "whole-1.jar", a="#made\nartifactId=a\ngroupId=org.example\nversion=1.0\n", b="version=${v}")
     jar(tmp_path / "plain_2.13-4.0.0.jar")
     (tmp_path / "damaged.jar").write_bytes(b"no archive")
-    assert [one["purl"] for one in sbom.jars([tmp_path])] == [
+    assert [component["purl"] for component in sbom.jars([tmp_path])] == [
         "pkg:generic/damaged@",
         "pkg:generic/plain_2.13@4.0.0",
         "pkg:maven/org.example/a@1.0",
@@ -73,4 +77,4 @@ def test_each_component_is_listed_once_in_order(sbom: ModuleType) -> None:
     parts: list[dict[str, Any]] = [sbom.component(f"pkg:pypi/{name}@1", name, "1") for name in "bab"]
     made = sbom.document(parts)
     assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
-    assert [one["name"] for one in made["components"]] == ["a", "b"]
+    assert [component["name"] for component in made["components"]] == ["a", "b"]

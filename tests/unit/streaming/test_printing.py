@@ -86,20 +86,20 @@ def forecasts(name: str) -> None:
 
 
 def hostile_episode(name: str) -> Episode:
-    names = {one: MemberNames(client_id=name, client_host=name) for one in (name, f"{name}2")}
+    names = {member_id: MemberNames(client_id=name, client_host=name) for member_id in (name, f"{name}2")}
     members = EpisodeMembers(
         joined=[name],
         left=["x" + name],
         replaced=[Replaced(left=name, joined=f"{name}2", by=name), Replaced(left=f"{name}3", joined="z", by="")],
         names=names,
     )
-    known = episode_records(checkout())[0].episode
+    episode = episode_records(checkout())[0].episode
     evidence = [Evidence(source=name, reason=name, member_ids=[name])]
-    return structs.replace(known, group_id=name, members=members, evidence=evidence, story=name)
+    return structs.replace(episode, group_id=name, members=members, evidence=evidence, story=name)
 
 
 def hostile_group(name: str) -> GroupOverview:
-    known = LatestAssignment(
+    assignment = LatestAssignment(
         group_id=name,
         protocol=name,
         assignor=name,
@@ -110,7 +110,7 @@ def hostile_group(name: str) -> GroupOverview:
         names={name: MemberNames(group_instance_id=name, client_host=name)},
         standby={name: {name: [1]}},
     )
-    return GroupOverview(known, [EpisodeRecord(hostile_episode(name), b"")])
+    return GroupOverview(assignment, [EpisodeRecord(hostile_episode(name), b"")])
 
 
 def terminal_view(name: str) -> None:
@@ -207,8 +207,10 @@ def _writes(tree: ast.AST) -> bool:
 
 
 def test_only_the_output_module_prints() -> None:
-    found = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if _writes(ast.parse(path.read_text()))}
-    assert found == {"process/plain.py", "process/terminal.py", *WRITERS}
+    printing_modules = {
+        path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if _writes(ast.parse(path.read_text()))
+    }
+    assert printing_modules == {"process/plain.py", "process/terminal.py", *WRITERS}
 
 
 def test_json_output_is_unchanged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -81,7 +81,7 @@ class Stream:
             _setup=SimpleNamespace(options=options),
         )
 
-    def turn(self) -> None:
+    def write(self) -> None:
         if self._clock.passed % SPARK_LOOKS == 0:
             source = {
                 "description": "KafkaV2[Assign[m]]",
@@ -102,16 +102,16 @@ class Collector:
         self._clock = clock
         self._heartbeats = HeartbeatWriter(SETTINGS, "collector", "c", by="offsets")
 
-    def turn(self) -> None:
+    def write(self) -> None:
         self._heartbeats.write(up_to=self._clock.time(), positions={0: 9})
 
 
 class Scene:
     def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, printed: Callable[[], str]) -> None:
-        self.kafka, self.clock, self.said = kafka, clock, printed
+        self.kafka, self.clock, self.printed = kafka, clock, printed
         self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
         self.tracker = HeartbeatTracker(SETTINGS)
-        self.told = FreshnessWarnings(self.tracker.freshness)
+        self.warnings = FreshnessWarnings(self.tracker.freshness)
         self.board = Board(history.extent, history.groups)
         loop = asyncio.new_event_loop()
         source = MemorySource(read=0)
@@ -125,22 +125,22 @@ class Scene:
         self.follower._on_loop = lambda work: work()  # type: ignore[method-assign]
         feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), FeedTimes())
         self.app = build(feed, access=Access(), loopback_only=True, max_clients=10)
-        self._heard = 0
+        self._tracked = 0
 
     def second(self) -> None:
         self.clock.passed += 1
         for part in self.parts.values():
-            part.turn()
+            part.write()
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
-        self.tracker._add(left[self._heard :], behind=False)
-        self._heard = len(left)
+        self.tracker._add(left[self._tracked :], behind=False)
+        self._tracked = len(left)
         self.tracker._update_contact(
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
         )
         self.follower._turned = self.clock.monotonic()
         self.follower._step([])
         self.follower.watch()
-        self.told.poll(self.clock.monotonic(), self.clock.time())
+        self.warnings.poll(self.clock.monotonic(), self.clock.time())
 
     def shown(self) -> dict[str, Any]:
         ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/v1/groups").json
@@ -151,9 +151,9 @@ class Scene:
             "ready": (ready.status, ready.json.get("stale", {}).get("kind")),
             "groups": (listed["caughtUp"], listed.get("stale", {}).get("kind")),
             "page": (page_has["caughtUp"], page_has.get("stale", {}).get("kind")),
-            "parts": [one["state"] for one in listed["parts"]],
+            "parts": [part["state"] for part in listed["parts"]],
             "metrics": {name for name, value in samples if (float(value) == 1) == ("cause=" in name)},
-            "watch": self.said(),
+            "watch": self.printed(),
         }
 
 
@@ -170,13 +170,13 @@ WELL = {
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     clock = Clock()
-    told: list[str] = []
+    warnings: list[str] = []
     # Standard error is not compared: threads of other tests may write to it.
-    monkeypatch.setattr(stories, "warn", told.append)
+    monkeypatch.setattr(stories, "warn", warnings.append)
 
     def printed() -> str:
-        text = "\n".join(told)
-        told.clear()
+        text = "\n".join(warnings)
+        warnings.clear()
         return text
 
     for module in (signs, hearing, follower, metrics):
@@ -189,7 +189,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     made = Scene(kafka, clock, history, printed)
     for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all have begun
         made.second()
-    made.said()
+    made.printed()
     return made
 
 
@@ -213,9 +213,9 @@ def test_component_stopped_after_an_hour_is_reported_in_30_s(scene: Scene, part:
     for _ in range(HALF_A_MINUTE):
         scene.second()
     silent = f"{part}-silent"
-    found = scene.shown()
-    assert "groups may have changed since" in found.pop("watch")
-    assert found == {
+    shown = scene.shown()
+    assert "groups may have changed since" in shown.pop("watch")
+    assert shown == {
         "ready": (503, silent),
         "groups": (False, silent),
         "page": (False, silent),

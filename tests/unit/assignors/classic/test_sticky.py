@@ -47,8 +47,8 @@ def test_endless_reassignment_of_kafka_is_cut_off() -> None:
         Member("c5", large),
     ]
     answer = readable(assign(topics, members))
-    given = sorted((t, p) for share in answer.values() for t, partitions in share.items() for p in partitions)
-    assert given == sorted((name, p) for name, topic in topics.items() for p in range(topic.partitions))
+    assigned = sorted((t, p) for share in answer.values() for t, partitions in share.items() for p in partitions)
+    assert assigned == sorted((name, p) for name, topic in topics.items() for p in range(topic.partitions))
     sizes = {member: sum(map(len, share.values())) for member, share in answer.items()}
     assert sizes["c4"] - sizes["c5"] <= 1
 

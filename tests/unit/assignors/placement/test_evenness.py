@@ -16,38 +16,38 @@ def spread(evenness: Evenness) -> int:
 
 
 def test_placement_of_admin_utils_is_even() -> None:
-    found = check_placement(THREE, assign_replicas(THREE, 6, 3, start_index=2))
-    assert found.even
-    assert (found.leaders, found.replicas) == ({0: 2, 1: 2, 2: 2}, {0: 6, 1: 6, 2: 6})
-    assert found.rack_gaps == []
+    evenness = check_placement(THREE, assign_replicas(THREE, 6, 3, start_index=2))
+    assert evenness.even
+    assert (evenness.leaders, evenness.replicas) == ({0: 2, 1: 2, 2: 2}, {0: 6, 1: 6, 2: 6})
+    assert evenness.rack_gaps == []
 
 
 def test_leaders_on_one_broker_are_spread_without_moving_data() -> None:
-    found = check_placement(THREE, {0: [0, 1], 1: [0, 2], 2: [0, 1], 3: [1, 2], 4: [2, 1], 5: [0, 2]})
-    assert found.leaders == {0: 4, 1: 1, 2: 1}
-    assert found.moves == []
-    assert sorted(found.leader_changes) == [Move(0, 0, 1), Move(1, 0, 2)]
+    evenness = check_placement(THREE, {0: [0, 1], 1: [0, 2], 2: [0, 1], 3: [1, 2], 4: [2, 1], 5: [0, 2]})
+    assert evenness.leaders == {0: 4, 1: 1, 2: 1}
+    assert evenness.moves == []
+    assert sorted(evenness.leader_changes) == [Move(0, 0, 1), Move(1, 0, 2)]
 
 
 def test_leadership_is_handed_along_a_chain() -> None:
     # Broker 2 leads no partition and shares none with broker 0; broker 1 has to pass on what it gets.
-    found = check_placement(THREE, {0: [0, 1], 1: [0], 2: [1, 2]})
-    assert found.leader_changes == [Move(0, 0, 1), Move(2, 1, 2)]
+    evenness = check_placement(THREE, {0: [0, 1], 1: [0], 2: [1, 2]})
+    assert evenness.leader_changes == [Move(0, 0, 1), Move(2, 1, 2)]
 
 
 def test_an_empty_broker_gets_its_share() -> None:
-    found = check_placement([*THREE, Broker(3)], {p: [p % 3, (p + 1) % 3] for p in range(6)})
-    assert found.replicas == {0: 4, 1: 4, 2: 4, 3: 0}
-    assert len(found.moves) == 3
-    assert {move.target for move in found.moves} == {3}
+    evenness = check_placement([*THREE, Broker(3)], {p: [p % 3, (p + 1) % 3] for p in range(6)})
+    assert evenness.replicas == {0: 4, 1: 4, 2: 4, 3: 0}
+    assert len(evenness.moves) == 3
+    assert {move.target for move in evenness.moves} == {3}
 
 
 def test_a_rack_without_a_replica_is_used() -> None:
     brokers = [Broker(0, "a"), Broker(1, "a"), Broker(2, "b"), Broker(3, "b")]
-    found = check_placement(brokers, {0: [0, 1], 1: [2, 3]})
-    assert found.rack_gaps == [0, 1]
-    assert len(found.moves) == 2
-    for replicas in found.after.values():
+    evenness = check_placement(brokers, {0: [0, 1], 1: [2, 3]})
+    assert evenness.rack_gaps == [0, 1]
+    assert len(evenness.moves) == 2
+    for replicas in evenness.after.values():
         assert {brokers[broker].rack for broker in replicas} == {"a", "b"}
 
 
@@ -57,16 +57,16 @@ def test_better_placement_is_valid_and_final(seed: int) -> None:
     racks = rng.choice([[None], ["a", "b"], ["a", "b", "c"]])
     brokers = [Broker(i, rng.choice(racks)) for i in range(rng.randint(2, 8))]
     placement = {("t", p): rng.sample(range(len(brokers)), rng.randint(1, min(3, len(brokers)))) for p in range(40)}
-    found = check_placement(brokers, placement)
-    again = check_placement(brokers, found.after)
+    evenness = check_placement(brokers, placement)
+    again = check_placement(brokers, evenness.after)
     assert again.even
     assert again.rack_gaps == []
-    assert spread(again) <= spread(found) or found.rack_gaps
+    assert spread(again) <= spread(evenness) or evenness.rack_gaps
     if racks == [None]:
         assert spread(again) <= 1
-    assert {p: len(r) for p, r in found.after.items()} == {p: len(r) for p, r in placement.items()}
-    moved = sum(len(set(placement[p]) - set(found.after[p])) for p in placement)
-    assert len(found.moves) == moved
+    assert {p: len(r) for p, r in evenness.after.items()} == {p: len(r) for p, r in placement.items()}
+    moved = sum(len(set(placement[p]) - set(evenness.after[p])) for p in placement)
+    assert len(evenness.moves) == moved
 
 
 @pytest.mark.parametrize(

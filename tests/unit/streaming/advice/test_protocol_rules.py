@@ -190,7 +190,7 @@ def test_single_restarts_compared_with_batches() -> None:
 
     together = ten()
     both = list(together.members)[:5]
-    together.leave(*both, after=3600).join(*[one.replace("#1", "#2") for one in both], after=10)
+    together.leave(*both, after=3600).join(*[member_id.replace("#1", "#2") for member_id in both], after=10)
     assert "rolling-batches" not in rules(history(together))
 
 
@@ -198,7 +198,7 @@ def listing(builder: DiffBuilder, *lists: tuple[str, ...]) -> Any:
     group = members(builder)
     assert group is not None
     each = zip(group.members, lists, strict=True)
-    return group._replace(members=tuple(structs.replace(one, assignors=names) for one, names in each))
+    return group._replace(members=tuple(structs.replace(member, assignors=names) for member, names in each))
 
 
 def test_cooperative_listed_beside_an_eager_assignor() -> None:
@@ -229,7 +229,7 @@ def test_members_with_different_subscriptions() -> None:
     group = members(builder)
     assert group is not None
     topics = (("orders", "bills"), ("orders", "bills"), ("clicks",))
-    split = tuple(structs.replace(one, topics=names) for one, names in zip(group.members, topics, strict=True))
+    split = tuple(structs.replace(member, topics=names) for member, names in zip(group.members, topics, strict=True))
     advice = rules(history(builder, live=group._replace(members=split)))
     assert advice["mixed-subscriptions"].evidence == evidence(
         "Members subscribe to different topics: a and b to bills, orders; c to clicks", subscriptions=2

@@ -50,14 +50,14 @@ def test_advice_looks_back_thirty_days() -> None:
     now = builder.now + 30 * DAY_MS
     assert advise(history(builder, now_ms=now)) == []
     assert episodes_to_read(history(builder).episodes, now) == []
-    assert [one.episode for one in episodes_to_read(history(builder).episodes, builder.now)] == [2]
+    assert [record.episode for record in episodes_to_read(history(builder).episodes, builder.now)] == [2]
 
 
 def test_the_worst_group_comes_first() -> None:
     quiet, small, large = ten("quiet"), deploy(ten("small")), deploy(deploy(ten("large")))
-    given = [history(quiet), history(small), history(large, downtime_ms=20_000)]
-    advice = advise_all(given)
-    assert [(one.group_id, one.severity) for one in advice][:2] == [("large", "warning"), ("large", "info")]
+    histories = [history(quiet), history(small), history(large, downtime_ms=20_000)]
+    advice = advise_all(histories)
+    assert [(item.group_id, item.severity) for item in advice][:2] == [("large", "warning"), ("large", "info")]
     assert advice[-1].group_id == "small"
     assert fails(advice, "warning")
     assert not fails(advice, "critical")
@@ -65,9 +65,9 @@ def test_the_worst_group_comes_first() -> None:
 
 def test_episodes_beyond_the_budget_are_not_replayed() -> None:
     """Ten restarts of ten members cost 140 units: once unchanged, and once for each proposed change."""
-    given = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
-    advice = advise_all(given, Budget(work=300))
-    savings = {(one.group_id, one.rule): one.saving for one in advice}
+    histories = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
+    advice = advise_all(histories, Budget(work=300))
+    savings = {(item.group_id, item.rule): item.saving for item in advice}
     assert savings["a", "cooperative-assignor"] is None
     assert savings["b", "cooperative-assignor"] is not None
 

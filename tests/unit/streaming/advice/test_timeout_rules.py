@@ -13,7 +13,7 @@ OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout h
 
 def three(instances: bool = False) -> DiffBuilder:
     ids = ("a@h1#1", "b@h2#1", "c@h3#1")
-    return DiffBuilder(12).join(*(f"{one}={one[0]}" if instances else one for one in ids))
+    return DiffBuilder(12).join(*(f"{member_id}={member_id[0]}" if instances else member_id for member_id in ids))
 
 
 def paused(builder: DiffBuilder, times: int = 2) -> DiffBuilder:

@@ -25,16 +25,16 @@ class RecordingReporter:
     """A reporter that records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def assigned(self, _: Iterable[Any]) -> None:
-        self.told.append("assigned")
+        self.calls.append("assigned")
 
     def revoked(self, _: Iterable[Any]) -> None:
-        self.told.append("revoked")
+        self.calls.append("revoked")
 
     def lost(self, _: Iterable[Any]) -> None:
-        self.told.append("lost")
+        self.calls.append("lost")
 
 
 def test_importing_it_loads_no_client_and_no_spark() -> None:
@@ -71,20 +71,20 @@ def test_wrapped_object_that_is_no_consumer_is_refused() -> None:
 
 
 def test_failing_application_callback_fails_and_is_reported() -> None:
-    heard = RecordingReporter()
+    reporter = RecordingReporter()
 
     def own(*_: object) -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        confluent_module._chained(own, heard.assigned)(None, [])
-    confluent_module._chained(None, heard.lost)(None, [])
-    assert heard.told == ["assigned", "lost"]
+        confluent_module._chained(own, reporter.assigned)(None, [])
+    confluent_module._chained(None, reporter.lost)(None, [])
+    assert reporter.calls == ["assigned", "lost"]
 
 
 def test_configuration_of_librdkafka() -> None:
     assert confluent_module.about({"group.id": "g"}) is not None
-    known = confluent_module.about(
+    about_client = confluent_module.about(
         {
             "group.id": "g",
             "client.id": "app",
@@ -94,9 +94,9 @@ def test_configuration_of_librdkafka() -> None:
             "partition.assignment.strategy": "cooperative-sticky",
         }
     )
-    assert known is not None
-    assert known == About(
-        *("g", "app", known.client_host, "i", "r"),
+    assert about_client is not None
+    assert about_client == About(
+        *("g", "app", about_client.client_host, "i", "r"),
         assignors=("cooperative-sticky",),
         session_timeout_ms=9000,
         incremental=True,
@@ -129,51 +129,51 @@ def test_the_generation_in_librdkafkas_metadata() -> None:
 
 def test_configuration_of_kafka_python() -> None:
     config = kafka.KafkaConsumer.DEFAULT_CONFIG | {"group_id": "g", "client_id": "app"}
-    known = kafka_module.about(config)
-    assert known is not None
-    assert known == About("g", "app", known.client_host, assignors=("range", "roundrobin"))
+    about_client = kafka_module.about(config)
+    assert about_client is not None
+    assert about_client == About("g", "app", about_client.client_host, assignors=("range", "roundrobin"))
     assert kafka_module.about(config | {"group_id": None}) is None
 
 
 class ApplicationListener(kafka.ConsumerRebalanceListener):
     """An application's own listener; it is called after the library's."""
 
-    def __init__(self, heard: RecordingReporter) -> None:
-        self.heard = heard
+    def __init__(self, reporter: RecordingReporter) -> None:
+        self.reporter = reporter
 
     def on_partitions_assigned(self, _: Iterable[Any]) -> None:
-        self.heard.told.append("own")
+        self.reporter.calls.append("own")
 
     def on_partitions_revoked(self, _: Iterable[Any]) -> None:
-        self.heard.told.append("own")
+        self.reporter.calls.append("own")
 
 
 class AsyncApplicationListener(AsyncConsumerRebalanceListener):
     """The same as an async listener."""
 
-    def __init__(self, heard: RecordingReporter) -> None:
-        self.heard = heard
+    def __init__(self, reporter: RecordingReporter) -> None:
+        self.reporter = reporter
 
     async def on_partitions_assigned(self, _: Iterable[Any]) -> None:
-        self.heard.told.append("own")
+        self.reporter.calls.append("own")
 
     async def on_partitions_revoked(self, _: Iterable[Any]) -> None:
         raise KeyError("mine")
 
 
 def test_a_kafka_python_listener_is_called_first() -> None:
-    heard = RecordingReporter()
-    wrapper: Any = kafka_module._ReportingListener(ApplicationListener(heard), heard)
+    reporter = RecordingReporter()
+    wrapper: Any = kafka_module._ReportingListener(ApplicationListener(reporter), reporter)
     wrapper.on_partitions_assigned([])
     wrapper.on_partitions_revoked([])
-    kafka_module._ReportingListener(None, heard).on_partitions_lost([])
-    assert heard.told == ["own", "assigned", "own", "revoked", "lost"]
+    kafka_module._ReportingListener(None, reporter).on_partitions_lost([])
+    assert reporter.calls == ["own", "assigned", "own", "revoked", "lost"]
 
 
 def test_async_listener_is_called_too() -> None:
-    heard = RecordingReporter()
-    wrapper: Any = kafka_module._AsyncReportingListener(AsyncApplicationListener(heard), heard)
+    reporter = RecordingReporter()
+    wrapper: Any = kafka_module._AsyncReportingListener(AsyncApplicationListener(reporter), reporter)
     asyncio.run(wrapper.on_partitions_assigned([]))
     with pytest.raises(KeyError, match="mine"):
         asyncio.run(wrapper.on_partitions_revoked([]))
-    assert heard.told == ["own", "assigned", "revoked"]
+    assert reporter.calls == ["own", "assigned", "revoked"]

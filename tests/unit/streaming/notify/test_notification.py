@@ -77,7 +77,7 @@ def test_routing_by_group_severity_and_hour(fields: dict[str, Any], kind: str, w
     incidents = OpenIncidents(target(**fields))
     opened = incidents.notifications(incident("checkout", kind=kind, opened_at=NIGHT_MS))
     closed = incidents.notifications(incident("checkout", kind=kind, opened_at=NIGHT_MS, closed_at=NIGHT_MS * 2))
-    assert [one.action for one in (*opened, *closed)] == (["open", "close"] if wanted else [])
+    assert [notification.action for notification in (*opened, *closed)] == (["open", "close"] if wanted else [])
 
 
 def test_finished_episodes_above_the_threshold() -> None:
@@ -124,10 +124,10 @@ def test_wrong_targets_are_refused(tmp_path: Any, fields: dict[str, Any], messag
 def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
     crash = msgspec.structs.replace(episode_records(DiffBuilder().join("a").join("b"))[-1].episode, kind="crash")
     times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 1}
-    known = OpenIncidents(target())
-    known.notifications(
+    open_incidents = OpenIncidents(target())
+    open_incidents.notifications(
         incident("(cluster)", 4, kind="broker-restart", scope="cluster", groups=[crash.group_id], **times)
     )
-    made = episode_notification(target(episode_downtime_ms=0), known.explain(crash))
+    made = episode_notification(target(episode_downtime_ms=0), open_incidents.explain(crash))
     assert made is not None
     assert (made.kind, "(cluster incident 4)" in made.text) == ("coordinator-move", True)

@@ -43,7 +43,7 @@ def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
         rebalance_timeout_ms=20000,
     )
     rounds = played(text, "cooperative")["rounds"]
-    assert [(round_summary(one), after(one)) for one in rounds] == [
+    assert [(round_summary(entry), after(entry)) for entry in rounds] == [
         ((1, 1, "member.joined", ["a", "b"]), {"a": {"p": [0, 2]}, "b": {"p": [1, 3]}}),
         # The join phase waits for b until its session ends; its partitions are unowned at once.
         ((2, 1, "member.joined", ["c"]), {"a": {"p": [0, 2]}, "c": {"p": [1, 3]}, "b": {}}),
@@ -57,7 +57,8 @@ def test_only_protocol_v0_loses_the_group_with_coordinator() -> None:
     text = scenario("p: 4", "at: 0, join: a", "at: 0, join: b", "at: 60000, coordinator_fails: true")
     answers = {protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")}
     again = {
-        name: [round_summary(one) for one in one["rounds"] if one["at"] >= 60_000] for name, one in answers.items()
+        name: [round_summary(result) for result in result["rounds"] if result["at"] >= 60_000]
+        for name, result in answers.items()
     }
     assert again == {"eager-v1": [(2, 1, "member.joined", ["a", "b"])], "eager": [], "cooperative": [], "consumer": []}
     assert {answer["requests"]["FindCoordinator"] for answer in answers.values()} == {4}
@@ -167,7 +168,7 @@ def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, 
         f"at: 60000, partitions: {{{grown}: 6}}",
     )
     rounds = played(text, protocol)["rounds"]
-    assert [one["cause"]["kind"] for one in rounds if one["at"] >= 60_000 and one["round"] == 1] == causes
+    assert [entry["cause"]["kind"] for entry in rounds if entry["at"] >= 60_000 and entry["round"] == 1] == causes
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_every_message_takes_its_time(protocol: str, ways: list[int]) -> None:
 def test_each_process_start_is_a_new_member(protocol: str) -> None:
     lives = [f"at: {at}, {what}: a" for at in (60_000, 62_000) for what in ("crash", "join")]
     rounds = played(scenario("p: 4", "at: 0, join: a", "at: 0, join: b", *lives), protocol)["rounds"]
-    assert {name for one in rounds for name in one["members"]} == {"a", "a~1", "a~2", "b"}
+    assert {name for entry in rounds for name in entry["members"]} == {"a", "a~1", "a~2", "b"}
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
@@ -198,7 +199,7 @@ def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
         *(f"at: {at}, pause: b, down_ms: 3000" for at in (60_000, 70_000)),
         session_timeout_ms=10_000,
     )
-    assert [round_summary(one) for one in played(text, protocol)["rounds"] if one["at"] >= 60_000] == []
+    assert [round_summary(entry) for entry in played(text, protocol)["rounds"] if entry["at"] >= 60_000] == []
 
 
 @pytest.mark.parametrize("protocol", [name for name in FAMILIES if name != "consumer"])
@@ -232,7 +233,7 @@ def test_static_consumer_keeps_partitions_while_another_joins() -> None:
     )
     *_, first, second = played(text, "consumer")["rounds"]
     kept = {"owned": {"p": [2]}, "revoked": {}, "assigned": {}, "kept": {"p": [2]}}
-    assert [one["members"]["b"] for one in (first, second)] == [kept, kept]
+    assert [entry["members"]["b"] for entry in (first, second)] == [kept, kept]
 
 
 @pytest.mark.parametrize("paused", [60_000, 60_005, 60_010])
@@ -271,7 +272,7 @@ def test_present_member_leads_while_static_members_are_away(protocol: str, stays
     driver.apply(Subscribe(60_001, (stays,), ("p", "q")))
     driver.until(95_000)
     rounds = [output for output in driver.outputs if isinstance(output, Announced)]
-    assert [one.number for one in rounds] == [1, 2]
+    assert [entry.number for entry in rounds] == [1, 2]
     assert rounds[1].after[stays]["q"] == [0]
     assert driver.machine.owned(driver.state) == {stays: rounds[1].after[stays]}
     assert {name for name, share in rounds[1].after.items() if share} == {"a", "b", "c"}

@@ -33,21 +33,21 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     assert revoke["members"]["consumer3"] == {"owned": {}, "revoked": {}, "assigned": {}, "kept": {}}
     assert all(not member["assigned"] for member in revoke["members"].values())
     assert round_summary(assign) == (3, 2, "member.joined", ["consumer3"])
-    given = sorted(gave_up["consumer1"]["p"] + gave_up["consumer2"]["p"])
+    revoked = sorted(gave_up["consumer1"]["p"] + gave_up["consumer2"]["p"])
     assert {name: member["assigned"] for name, member in assign["members"].items()} == {
         "consumer1": {},
         "consumer2": {},
-        "consumer3": {"p": given},
+        "consumer3": {"p": revoked},
     }
-    assert after(assign)["consumer3"] == {"p": given}
+    assert after(assign)["consumer3"] == {"p": revoked}
     # Only moved partitions are without a consumer; under eager all are.
     initial = min(answer["unavailableMs"]["p"].values())
     still = {int(p) for p, ms in answer["unavailableMs"]["p"].items() if ms > initial}
-    assert still == set(given)
+    assert still == set(revoked)
     assert answer["moved"] == 2
     eager = played(text, "eager")
     assert all(ms > initial for ms in eager["unavailableMs"]["p"].values())
-    assert [round_summary(one)[0] for one in eager["rounds"]] == [1, 2]
+    assert [round_summary(entry)[0] for entry in eager["rounds"]] == [1, 2]
 
 
 def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
@@ -77,15 +77,15 @@ def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
         )
 
     members = {"consumer1": member("consumer1", [0, 1, 2]), "consumer2": member("consumer2", [3, 4, 5])}
-    known = topics(p=6)
+    metadata = topics(p=6)
     state = ClassicState(
         members,
-        known,
+        metadata,
         phase=ClassicPhase.STABLE,
         generation=1,
         leader="consumer1",
         assignor="cooperative-sticky",
-        assigned_with=known,
+        assigned_with=metadata,
         announced=1,
     )
     due: list[MachineEvent] = [Start(10_000, (Client("consumer3", ("p",)),))]
@@ -95,7 +95,7 @@ def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
         state, outputs = model.apply(state, due.pop(0))
         due += [output.event for output in outputs if isinstance(output, After)]
         rounds += [output for output in outputs if isinstance(output, Announced)]
-    assert [(one.number, dict(one.after)) for one in rounds] == [
+    assert [(entry.number, dict(entry.after)) for entry in rounds] == [
         (2, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),
         (3, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[2, 5])),
     ]
@@ -112,26 +112,26 @@ WORKERS = scenario(
 
 def test_worker_back_within_the_delay_gets_its_tasks_back() -> None:
     text = WORKERS + "  - {at: 60000, crash: c2}\n  - {at: 150000, join: c2, topics: [p]}\n"
-    start, lost, back, given = played(text, "connect")["rounds"]
+    start, lost, back, assigned = played(text, "connect")["rounds"]
     assert after(start) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
     assert round_summary(lost) == (2, 1, "member.fenced", ["c2"])
     assert 60_000 + 45_000 - 3000 <= lost["at"] <= 60_000 + 45_000 + 4100
     assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
     assert round_summary(back) == (3, 1, "member.joined", ["c2"])
     assert after(back) == owns(c1=[0, 3], c2=[], c3=[2, 5])
-    assert round_summary(given)[0] == 4
-    assert given["at"] >= lost["at"] + 300_000 - 10
-    assert after(given) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
+    assert round_summary(assigned)[0] == 4
+    assert assigned["at"] >= lost["at"] + 300_000 - 10
+    assert after(assigned) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
 
 
 def test_tasks_of_a_gone_worker_spread_after_the_delay() -> None:
     text = WORKERS + "  - {at: 60000, crash: c2}\n"
     answer = played(text, "connect")
-    _, lost, given = answer["rounds"]
+    _, lost, assigned = answer["rounds"]
     assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
-    assert round_summary(given)[:2] == (3, 2)
-    assert given["at"] >= lost["at"] + 300_000 - 10
-    assert after(given) == owns(c1=[0, 1, 3], c3=[2, 4, 5])
+    assert round_summary(assigned)[:2] == (3, 2)
+    assert assigned["at"] >= lost["at"] + 300_000 - 10
+    assert after(assigned) == owns(c1=[0, 1, 3], c3=[2, 4, 5])
     # The other members never stop.
     unavailable = answer["unavailableMs"]["p"]
     assert {p for p, ms in unavailable.items() if ms > 7000} == {"1", "4"}
@@ -147,13 +147,13 @@ def test_a_static_restart_is_no_rebalance() -> None:
     )
     for protocol, loud in (("eager", False), ("cooperative", False), ("eager-v1", True), ("connect", True)):
         answer = played(text, protocol)
-        later = [one for one in answer["rounds"] if one["at"] > 60_000]
+        later = [entry for entry in answer["rounds"] if entry["at"] > 60_000]
         assert bool(later) is loud, protocol
     consumer = played(text, "consumer")
-    assert [one for one in consumer["rounds"] if one["at"] > 60_000] == []
+    assert [entry for entry in consumer["rounds"] if entry["at"] > 60_000] == []
     # A member that stays away longer is fenced; a rebalance assigns its partitions, another returns some.
     late = played(text.replace("down_ms: 40000", "down_ms: 50000"), "eager")
-    assert [round_summary(one)[2:] for one in late["rounds"][1:]] == [
+    assert [round_summary(entry)[2:] for entry in late["rounds"][1:]] == [
         ("member.fenced", ["c1"]),
         ("member.joined", ["c1"]),
     ]
@@ -167,7 +167,7 @@ def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:
         "at: 60000, partitions: {p: 6}",
         "at: 90000, leave: c2",
     )
-    kinds = [round_summary(one)[2] for one in played(text, "eager")["rounds"]]
+    kinds = [round_summary(entry)[2] for entry in played(text, "eager")["rounds"]]
     # New partitions: the leader notices them and rejoins.
     assert kinds == ["member.joined", "topic.partitions_changed", "member.left"]
 
@@ -182,10 +182,10 @@ def test_crash_is_detected_after_the_session_timeout() -> None:
     )
     for protocol in ("zookeeper", "eager-v1", "eager", "cooperative", "consumer"):
         answer = played(text, protocol)
-        found = answer["rounds"][-1]
-        assert round_summary(found)[2:] == ("member.fenced", ["c2"]), protocol
-        assert 60_000 + 10_000 - 5000 <= found["at"] <= 60_000 + 10_000 + 6100, protocol
-        assert after(found) == {"c1": {"p": [0, 1, 2, 3]}, "c2": {}}, protocol
+        last = answer["rounds"][-1]
+        assert round_summary(last)[2:] == ("member.fenced", ["c2"]), protocol
+        assert 60_000 + 10_000 - 5000 <= last["at"] <= 60_000 + 10_000 + 6100, protocol
+        assert after(last) == {"c1": {"p": [0, 1, 2, 3]}, "c2": {}}, protocol
 
 
 def _group(count: int) -> str:

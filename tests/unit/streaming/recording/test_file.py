@@ -60,7 +60,7 @@ def test_a_replay_gives_the_recorded_outputs() -> None:
     assert list(recording.differences()) == []
     diffs = [line.record for line in recording.outputs if line.topic == "diffs"]
     replayed = [output.write for outputs in recording.steps() for output in outputs if output.write.topic == "diffs"]
-    assert [(one.key, one.value) for one in diffs] == [(one.key, one.value) for one in replayed]
+    assert [(record.key, record.value) for record in diffs] == [(record.key, record.value) for record in replayed]
     assert len(diffs) > 50
 
 

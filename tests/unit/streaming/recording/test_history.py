@@ -84,5 +84,5 @@ def test_outputs_are_the_records_of_the_stream() -> None:
     outputs = [output.write for output in history.play(in_records(log)) if output.write.topic == "d"]
     assert outputs
     assert {(output.key, output.value) for output in outputs} == {
-        (one.key, one.value) for one in run(as_topic(log, 1), batch=1000, buckets=1) if one.topic == "d"
+        (record.key, record.value) for record in run(as_topic(log, 1), batch=1000, buckets=1) if record.topic == "d"
     }

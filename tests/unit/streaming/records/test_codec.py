@@ -200,8 +200,8 @@ DEFAULTS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("kind", DEFAULTS)
 def test_omitted_fields_have_the_documented_defaults(kind: str) -> None:
     value = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":["t"]}'
-    found = decode_event(b"g", value, {"type": kind, "id": "1", "source": "s"}).data
-    assert structs.asdict(found) == {"group_id": "g", "timestamp": 1, "member_id": "c", **DEFAULTS[kind]}
+    event = decode_event(b"g", value, {"type": kind, "id": "1", "source": "s"}).data
+    assert structs.asdict(event) == {"group_id": "g", "timestamp": 1, "member_id": "c", **DEFAULTS[kind]}
 
 
 @pytest.mark.parametrize("timestamp", [10**15, 10**18, 10**30, -(10**18)])
@@ -211,8 +211,8 @@ def test_a_time_that_no_calendar_has_is_refused(timestamp: int) -> None:
 
 
 def test_attributes_are_prefixed_headers_with_a_value() -> None:
-    given = [("ce_type", b"t"), ("ab_type", b"another"), ("ce_id", None), ("ce_source", b"\xff"), ("x", b"1")]
-    assert ce_attributes(given) == {"type": "t"}
+    headers = [("ce_type", b"t"), ("ab_type", b"another"), ("ce_id", None), ("ce_source", b"\xff"), ("x", b"1")]
+    assert ce_attributes(headers) == {"type": "t"}
     assert ce_attributes(None) == {}
     assert ce_attributes([("ce_id", b"\xff"), ("x", b"1"), ("ce_type", b"t")]) == {"type": "t"}
 

@@ -33,14 +33,14 @@ def test_no_downtimes_sum_to_none() -> None:
 
 
 def test_sums_add_up_and_longest_is_the_maximum() -> None:
-    one, other = down(20, 50, "listener"), down(10, 90, "listener", "offset-commits", partition=3)
-    assert together([one, None, other]) == Downtime(
+    first, second = down(20, 50, "listener"), down(10, 90, "listener", "offset-commits", partition=3)
+    assert together([first, None, second]) == Downtime(
         lower_ms=30,
         upper_ms=140,
         longest_ms=(20, 90),
         total_ms=(30, 140),
         stops=(2, 2),
-        worst=other.worst,
+        worst=second.worst,
         evidence=["listener", "offset-commits"],
         partitions=2,
         unbounded=0,
@@ -49,14 +49,14 @@ def test_sums_add_up_and_longest_is_the_maximum() -> None:
 
 
 def test_sum_with_an_unbounded_episode_is_unbounded() -> None:
-    one, other = down(20, None), down(10, 90)
-    assert together([one, other]) == Downtime(
+    first, second = down(20, None), down(10, 90)
+    assert together([first, second]) == Downtime(
         lower_ms=30,
         upper_ms=None,
         longest_ms=(20, None),
         total_ms=(30, None),
         stops=(2, 2),
-        worst=one.worst,
+        worst=first.worst,
         partitions=2,
         unbounded=1,
         bounded_ms=90,

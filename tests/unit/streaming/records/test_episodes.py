@@ -115,7 +115,7 @@ def test_invalid_value_is_rejected(wrong: bytes) -> None:
 
 def test_an_upper_bound_may_be_unknown() -> None:
     worst = PartitionDowntime(topic="t", partition=0, lower_ms=1, upper_ms=None)
-    known = structs.replace(EPISODE, downtime=Downtime(lower_ms=1, upper_ms=None, worst=worst, unbounded=1))
-    written = json.loads(encode(known))["downtime"]
+    episode = structs.replace(EPISODE, downtime=Downtime(lower_ms=1, upper_ms=None, worst=worst, unbounded=1))
+    written = json.loads(encode(episode))["downtime"]
     assert (written["upperMs"], written["worst"]["upperMs"]) == (None, None)
-    assert decode_episode(encode(known)) == known
+    assert decode_episode(encode(episode)) == episode

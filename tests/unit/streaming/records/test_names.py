@@ -16,7 +16,7 @@ def names(
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "display_names"),
     [
         ({"m": names("orders", "/10.0.0.1", "i-1")}, {"m": "i-1"}),
         ({"m": names("orders", "/10.0.0.1")}, {"m": "orders"}),
@@ -41,8 +41,8 @@ def names(
     ],
     ids=["static", "client", "host-alone", "empty", "hosts", "one-host", "kip-848", "streams"],
 )
-def test_member_has_a_readable_display_name(members: dict[str, MemberNames], said: dict[str, str]) -> None:
-    assert called(members) == said
+def test_member_has_a_readable_display_name(members: dict[str, MemberNames], display_names: dict[str, str]) -> None:
+    assert called(members) == display_names
 
 
 def test_static_members_client_id_is_no_display_name() -> None:
@@ -52,7 +52,7 @@ def test_static_members_client_id_is_no_display_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("member_ids", "said"),
+    ("member_ids", "text"),
     [
         ([], ""),
         (["x"], ""),
@@ -64,8 +64,8 @@ def test_static_members_client_id_is_no_display_name() -> None:
     ],
     ids=["nobody", "unknown", "one", "two", "one-of-two", "the-other-of-two", "three"],
 )
-def test_member_lists_are_shortened(member_ids: list[str], said: str) -> None:
-    assert who(member_ids, {"a": "anna", "b": "bo", "c": "cy"}) == said
+def test_member_lists_are_shortened(member_ids: list[str], text: str) -> None:
+    assert who(member_ids, {"a": "anna", "b": "bo", "c": "cy"}) == text
 
 
 def test_uuid_is_shortened_wherever_it_occurs() -> None:

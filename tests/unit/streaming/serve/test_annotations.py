@@ -91,7 +91,10 @@ def test_annotations_are_listed_by_group_and_time(history: History) -> None:
     history.append(forwarded_by_the_stream(first))  # repeated
     app = service(history)
     every = ask(app, PATH).json["annotations"]
-    assert [(one["timestamp"], one["groups"], one["link"]) for one in every] == [(2000, "h", None), (1000, "g*", None)]
+    assert [(annotation["timestamp"], annotation["groups"], annotation["link"]) for annotation in every] == [
+        (2000, "h", None),
+        (1000, "g*", None),
+    ]
     assert ask(app, f"{PATH}?group=g").json["annotations"] == every[1:]
     assert ask(app, f"{PATH}?from=1500").json["annotations"] == every[:1]
     assert ask(app, "/api/v1/groups/g").json["annotations"] == every[1:]
@@ -124,5 +127,5 @@ def test_annotations_survive_a_restart(tmp_path: Path) -> None:
     with closing(History(path, cluster_id="c-1", diffs_topic="rebalance.diffs")) as history:
         history.append(forwarded_by_the_stream(mark(1000, text="one")))
     again = History(path, cluster_id="c-1", diffs_topic="rebalance.diffs")
-    assert [one.text for one in again.current_stories.annotations] == ["one"]
+    assert [annotation.text for annotation in again.current_stories.annotations] == ["one"]
     again.close()

@@ -41,8 +41,13 @@ def test_lag_of_groups(history: History) -> None:
     lag = GroupLag(2000, 4, {"t": {"0": 4, "1": None}}, ((1000, 7), (2000, 4)))
     app = service(history, lags=lambda: {"orders": lag})
     assert ask(app, "/api/v1/lag").json == {"groups": {"orders": 4}}
-    found = {"timestamp": 2000, "lag": 4, "partitions": {"t": {"0": 4, "1": None}}, "samples": [[1000, 7], [2000, 4]]}
-    assert ask(app, "/api/v1/groups/orders/lag").json == found
+    progress = {
+        "timestamp": 2000,
+        "lag": 4,
+        "partitions": {"t": {"0": 4, "1": None}},
+        "samples": [[1000, 7], [2000, 4]],
+    }
+    assert ask(app, "/api/v1/groups/orders/lag").json == progress
     then = {"timestamp": 1000, "lag": 7, "partitions": {}, "samples": [[1000, 7]]}
     assert ask(app, "/api/v1/groups/orders/lag?at=1999").json == then
     assert ask(service(history), "/api/v1/groups/orders/lag").json["samples"] == []

@@ -70,7 +70,7 @@ def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("", [("team/checkout", 2), ("orders", 1), ("team/checkout", 1)]),
         ("open=true", [("team/checkout", 2), ("orders", 1)]),
@@ -82,9 +82,9 @@ def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
     ],
 )
 def test_incidents_of_all_groups_or_one_open_or_closed(
-    stored: ASGIApp, query: str, found: list[tuple[str, int]]
+    stored: ASGIApp, query: str, expected: list[tuple[str, int]]
 ) -> None:
-    assert stories_and_cursor(stored, f"/api/v1/incidents?{query}") == (found, None)
+    assert stories_and_cursor(stored, f"/api/v1/incidents?{query}") == (expected, None)
 
 
 def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> None:

@@ -160,9 +160,9 @@ class BlockingSource(MemorySource):
     let_go: threading.Event = field(default_factory=threading.Event)
 
     def poll(self, timeout: float) -> list[TopicRecord]:
-        found = super().poll(timeout)
+        message = super().poll(timeout)
         self.let_go.wait(20)
-        return found
+        return message
 
 
 def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_api_returns_groups_at_a_past_moment(history: History) -> None:
         for member_id, member in round_.members.items()
         if member.present is not False
     }
-    assert {one: share.get("t", []) for one, share in then["assignment"]["members"].items()} == owned
+    assert {name: share.get("t", []) for name, share in then["assignment"]["members"].items()} == owned
     assert (then["at"], then["group"]["generation"], then["group"]["seq"]) == (before, round_.generation, 4)
     listed = ask(app, f"/api/v1/groups?at={before}").json["groups"]
     assert listed == [then["group"]]

@@ -21,8 +21,8 @@ from streaming.serve.problems import Problem
 class UnpicklableError(BadInput):
     """An error whose arguments pickle can't restore."""
 
-    def __init__(self, one: str, two: str) -> None:
-        super().__init__(f"{one} and {two}")
+    def __init__(self, first: str, two: str) -> None:
+        super().__init__(f"{first} and {two}")
 
 
 def work(folder: str, seconds: float) -> bytes:

@@ -11,14 +11,14 @@ from streaming.settings.section import InvalidSettings
 from tests.support.pem import certificate
 
 
-def refusal(config: Path | None = None, **given: str) -> str:
+def refusal(config: Path | None = None, **options: str) -> str:
     with pytest.raises(InvalidSettings) as refused:
-        load(config, **given)
+        load(config, **options)
     return str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('[kafka]\nbootstrap_servrs = "x:1"', "bootstrap_servrs: unknown; did you mean kafka.bootstrap_servers?"),
         ('[kafaka]\nbootstrap_servers = "x:1"', "setting kafaka: unknown; did you mean kafka?"),
@@ -46,14 +46,14 @@ def refusal(config: Path | None = None, **given: str) -> str:
         ('[collect]\ncoordinator_logs = ["a\\u0000"]', "no file has such a name"),
     ],
 )
-def test_wrong_setting_in_the_file_is_reported(tmp_path: Path, text: str, says: str) -> None:
+def test_wrong_setting_in_the_file_is_reported(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "monitor.toml"
     path.write_text(text)
-    assert says in refusal(path)
+    assert message in refusal(path)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "says"),
+    ("name", "value", "message"),
     [
         ("KAFFKA__SASL_PASSWORD", "s3cret", "KAFFKA__SASL_PASSWORD: no table 'kaffka'; did you mean kafka?"),
         ("BOOTSTRAP_SERVERS", "x:1", "has no effect; write REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS"),
@@ -64,11 +64,11 @@ def test_wrong_setting_in_the_file_is_reported(tmp_path: Path, text: str, says: 
     ],
 )
 def test_wrong_environment_variable_is_reported(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(f"REBALANCE_MONITOR_{name}", value)
     told = refusal()
-    assert says in told
+    assert message in told
     assert "s3cret" not in told
 
 
@@ -103,7 +103,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
         ({"ssl_ca_file": "no.pem"}, "no.pem: holds no certificate as PEM"),
         ({"ssl_certificate_file": "one.pem", "ssl_key_file": "one.key"}, "needs its ssl_key_password"),
@@ -117,12 +117,14 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )
-def test_files_that_tls_cannot_use_are_named(keys: Path, tmp_path: Path, settings: dict[str, str], says: str) -> None:
+def test_files_that_tls_cannot_use_are_named(
+    keys: Path, tmp_path: Path, settings: dict[str, str], message: str
+) -> None:
     path = tmp_path / "monitor.toml"
     lines = [f'{name} = "{keys / value if name.endswith("_file") else value}"' for name, value in settings.items()]
     path.write_text("\n".join(["[kafka]", 'security_protocol = "SSL"', *lines]))
     told = refusal(path)
-    assert says in told
+    assert message in told
     assert "s3cret" not in told
 
 
@@ -146,13 +148,13 @@ def test_empty_password_file_is_rejected(keys: Path, tmp_path: Path) -> None:
     assert "empty: is empty" in refusal(path)
 
 
-@pytest.mark.parametrize(("bytes_", "says"), [(b"a = \xff", "can't decode byte 0xff"), (None, "Is a directory")])
-def test_binary_file_is_rejected(tmp_path: Path, bytes_: bytes | None, says: str) -> None:
+@pytest.mark.parametrize(("bytes_", "message"), [(b"a = \xff", "can't decode byte 0xff"), (None, "Is a directory")])
+def test_binary_file_is_rejected(tmp_path: Path, bytes_: bytes | None, message: str) -> None:
     path = tmp_path
     if bytes_ is not None:
         path = tmp_path / "monitor.toml"
         path.write_bytes(bytes_)
-    assert says in refusal(path)
+    assert message in refusal(path)
 
 
 def test_a_file_without_an_end_is_not_read_to_it() -> None:

@@ -38,7 +38,7 @@ def test_password_may_be_in_a_file(environment: pytest.MonkeyPatch, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"SASL_MECHANISM": None}, "sasl_mechanism is missing"),
         ({"SASL_USERNAME": None}, "sasl_username is missing"),
@@ -53,14 +53,14 @@ def test_password_may_be_in_a_file(environment: pytest.MonkeyPatch, tmp_path: Pa
     ],
 )
 def test_conflicting_settings_are_named_without_the_secret(
-    environment: pytest.MonkeyPatch, changes: dict[str, str | None], says: str
+    environment: pytest.MonkeyPatch, changes: dict[str, str | None], message: str
 ) -> None:
     for name, value in changes.items():
         if value is None:
             environment.delenv(f"REBALANCE_MONITOR_KAFKA__{name}")
         else:
             environment.setenv(f"REBALANCE_MONITOR_KAFKA__{name}", value)
-    with pytest.raises(InvalidSettings, match=says) as refused:
+    with pytest.raises(InvalidSettings, match=message) as refused:
         load()
     chain = f"{refused.value} {refused.value.__cause__}"
     assert "s3cret" not in chain
@@ -68,7 +68,7 @@ def test_conflicting_settings_are_named_without_the_secret(
 
 
 @pytest.mark.parametrize(
-    ("secret", "says"),
+    ("secret", "message"),
     [
         *(
             (secret, "is not UTF-8 text")
@@ -80,7 +80,7 @@ def test_conflicting_settings_are_named_without_the_secret(
 )
 @pytest.mark.parametrize("mechanism", ["password", "oauth"])
 def test_a_file_that_holds_no_secret_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: bytes, says: str, mechanism: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: bytes, message: str, mechanism: str
 ) -> None:
     variables, name = (
         (SECURE, "sasl_password") if mechanism == "password" else (OAUTH, "sasl_oauthbearer_client_secret")
@@ -91,17 +91,17 @@ def test_a_file_that_holds_no_secret_is_named(
     file = tmp_path / "secret"
     file.write_bytes(secret)
     monkeypatch.setenv(f"REBALANCE_MONITOR_KAFKA__{name.upper()}_FILE", str(file))
-    with pytest.raises(InvalidSettings, match=f"{name}_file {file}: {says}$"):
+    with pytest.raises(InvalidSettings, match=f"{name}_file {file}: {message}$"):
         load()
 
 
 @pytest.mark.parametrize("name", ["SASL_USERNAME", "SASL_PASSWORD"])
-@pytest.mark.parametrize(("value", "says"), [("a\udcff", "is not UTF-8 text"), ("", "is (missing|empty)")])
+@pytest.mark.parametrize(("value", "message"), [("a\udcff", "is not UTF-8 text"), ("", "is (missing|empty)")])
 def test_setting_that_no_client_accepts_is_named(
-    environment: pytest.MonkeyPatch, name: str, value: str, says: str
+    environment: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     environment.setenv(f"REBALANCE_MONITOR_KAFKA__{name}", value)
-    with pytest.raises(InvalidSettings, match=f"{name.lower()}:? .*{says}") as refused:
+    with pytest.raises(InvalidSettings, match=f"{name.lower()}:? .*{message}") as refused:
         load()
     assert "a\udcff" not in str(refused.value)
 
@@ -138,7 +138,7 @@ def test_client_secret_may_be_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"CLIENT_ID": None}, "sasl_oauthbearer_client_id is missing: sasl_mechanism OAUTHBEARER needs it"),
         ({"TOKEN_ENDPOINT_URL": None}, "sasl_oauthbearer_token_endpoint_url is missing"),
@@ -152,14 +152,16 @@ def test_client_secret_may_be_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Pat
         ({"CA_FILE": "/no/such.pem"}, "sasl_oauthbearer_ca_file /no/such.pem: No such file"),
     ],
 )
-def test_missing_oauth_settings_are_named(oauth: pytest.MonkeyPatch, changes: dict[str, str | None], says: str) -> None:
+def test_missing_oauth_settings_are_named(
+    oauth: pytest.MonkeyPatch, changes: dict[str, str | None], message: str
+) -> None:
     for name, value in changes.items():
         variable = f"REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_{name}"
         if value is None:
             oauth.delenv(variable)
         else:
             oauth.setenv(variable, value)
-    with pytest.raises(InvalidSettings, match=says) as refused:
+    with pytest.raises(InvalidSettings, match=message) as refused:
         load()
     assert "s3cret" not in f"{refused.value} {refused.value.__cause__}"
 
@@ -177,7 +179,7 @@ def test_settings_of_another_mechanism_have_no_effect(oauth: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("changes", "message"),
     [
         ({"sasl_mechanism": "AWS_MSK_IAM"}, "sasl_aws_region is missing: sasl_mechanism AWS_MSK_IAM needs it"),
         ({"sasl_mechanism": "GSSAPI"}, "sasl_kerberos_principal is missing: sasl_mechanism GSSAPI needs it"),
@@ -195,9 +197,9 @@ def test_settings_of_another_mechanism_have_no_effect(oauth: pytest.MonkeyPatch)
         ),
     ],
 )
-def test_settings_of_aws_and_kerberos_are_checked(given: dict[str, str], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        KafkaSettings.model_validate({"security_protocol": "SASL_SSL"} | given)
+def test_settings_of_aws_and_kerberos_are_checked(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KafkaSettings.model_validate({"security_protocol": "SASL_SSL"} | changes)
 
 
 @pytest.mark.parametrize("variables", [{}, SECURE, OAUTH], ids=["plain text", "password", "oauth"])

@@ -47,9 +47,9 @@ def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: o
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before, ".lock": b""}
 
 
-@pytest.mark.parametrize("other", [{"version": 2}, {"state": 99}])
-def test_another_release_s_checkpoint_is_refused(tmp_path: Path, other: dict[str, int]) -> None:
-    LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, **other))
+@pytest.mark.parametrize("changes", [{"version": 2}, {"state": 99}])
+def test_another_release_s_checkpoint_is_refused(tmp_path: Path, changes: dict[str, int]) -> None:
+    LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, **changes))
     with pytest.raises(BadInput, match=r"another release wrote it \(layout \d, state \d+; this"):
         claim(str(tmp_path), METADATA, "stop")
 

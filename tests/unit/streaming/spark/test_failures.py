@@ -49,7 +49,7 @@ def test_system_errors_come_with_advice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("Caused by: java.io.IOException: No space left on device", "No space left on device; make room"),
         (
@@ -69,10 +69,10 @@ def test_system_errors_come_with_advice() -> None:
         ),
     ],
 )
-def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, said: str) -> None:
+def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, message: str) -> None:
     told = str(of_checkpoint(RuntimeError(text), "c", "/c"))
     assert told.startswith("--checkpoint c: ")
-    assert said in told
+    assert message in told
     assert "\n" not in told
 
 

@@ -74,11 +74,11 @@ def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def run(rows: list[tuple[Any, ...]], state: State, reports: Reports | None = None) -> list[SimpleNamespace]:
-    given = list(operator(SINKS, reports or Reports())((7,), iter([framed(rows)]), state))
-    assert all(list(part.columns) == list(OUTPUT) for part in given)
+    frames = list(operator(SINKS, reports or Reports())((7,), iter([framed(rows)]), state))
+    assert all(list(part.columns) == list(OUTPUT) for part in frames)
     return [
         SimpleNamespace(**dict(zip(OUTPUT, values, strict=True)))
-        for part in given
+        for part in frames
         for values in part.itertuples(index=False)
     ]
 
@@ -112,7 +112,7 @@ def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
     ]
     run(rows, state, reports)
     run([TICK], state, reports)
-    size = sum(len(one[3]) for one in rows)
+    size = sum(len(record[3]) for record in rows)
     assert reports.lines == [(7, BucketReport(0)), (7, BucketReport(1_500, 1, 1, 897, size)), (7, BucketReport(1_500))]
 
 
@@ -130,26 +130,26 @@ def test_soonest_timer_of_several_groups_counts() -> None:
 def test_a_bucket_s_output_is_one_frame() -> None:
     log, state = Log(), State()
     rows = [row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])]
-    (found,) = operator(SINKS, Reports())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
-    assert len(found) == 3
-    assert found["partition"].map(type).tolist() == [int, int, int]
+    (frame,) = operator(SINKS, Reports())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
+    assert len(frame) == 3
+    assert frame["partition"].map(type).tolist() == [int, int, int]
 
 
 def test_ticks_are_no_records() -> None:
-    one = row(Log().join("c"), 0, 0)
-    found, oldest, size = read([framed([TICK, one])])
-    assert ([record.partition for record in found], oldest, size) == ([0], 900, len(one[3]))
-    found, oldest, _ = read([framed([TICK]), framed([row(Log().join("c"), 0, 5)])])
-    assert ([record.partition for record in found], oldest) == ([0], 895)
+    joined = row(Log().join("c"), 0, 0)
+    records, oldest, size = read([framed([TICK, joined])])
+    assert ([record.partition for record in records], oldest, size) == ([0], 900, len(joined[3]))
+    records, oldest, _ = read([framed([TICK]), framed([row(Log().join("c"), 0, 5)])])
+    assert ([record.partition for record in records], oldest) == ([0], 895)
 
 
 def test_headers_come_back_byte_for_byte() -> None:
     packed = '[{"key":"a"},{"key":"a","value":""},{"key":"ü","value":"/w=="}]'
     attributes = (b"t", b"i", b"s", b"now")
-    found, *_ = read(
-        [framed([(0, at, b"k", b"v", *attributes, other) for at, other in enumerate((None, packed, "[]"))])]
+    records, *_ = read(
+        [framed([(0, at, b"k", b"v", *attributes, headers) for at, headers in enumerate((None, packed, "[]"))])]
     )
-    assert [record.all_headers for record in found] == [
+    assert [record.all_headers for record in records] == [
         [
             ("ce_specversion", b"1.0"),
             ("ce_type", b"t"),
@@ -161,12 +161,12 @@ def test_headers_come_back_byte_for_byte() -> None:
         [("a", None), ("a", b""), ("ü", b"\xff")],
         [],
     ]
-    assert [record.type for record in found] == [b"t", None, None]
+    assert [record.type for record in records] == [b"t", None, None]
 
 
 def test_the_last_of_several_headers_of_a_name_counts() -> None:
-    found = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
-    packed = msgspec.json.encode([{"key": name, "value": value} for name, value in found]).decode()
+    headers = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
+    packed = msgspec.json.encode([{"key": name, "value": value} for name, value in headers]).decode()
     (record,), *_ = read([framed([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
@@ -179,5 +179,5 @@ def test_our_headers_are_columns_and_foreign_ones_are_kept() -> None:
         *(b"ce_type", b"ce_id", b"ce_source", b"ce_time"),
         *(None, 3),
     )
-    other = [("x", None), ("ce_id", b"1")]
-    assert as_row(Write("dlt", None, None, other, None)) == ("dlt", None, None, *[None] * 4, other, None)
+    headers = [("x", None), ("ce_id", b"1")]
+    assert as_row(Write("dlt", None, None, headers, None)) == ("dlt", None, None, *[None] * 4, headers, None)

@@ -66,8 +66,8 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
 
 
 def test_another_release_s_checkpoint_is_refused(tmp_path: Path) -> None:
-    for other in ({"version": 2}, {"state": 99}):
-        write(tmp_path, structs.replace(METADATA, **other))
+    for changes in ({"version": 2}, {"state": 99}):
+        write(tmp_path, structs.replace(METADATA, **changes))
         with pytest.raises(BadInput, match="release"):
             resize(str(tmp_path), 4, None, dry_run=False)
 
@@ -239,7 +239,7 @@ def with_state(folder: Path, *kilobytes: int) -> Path:
 def in_one_bucket(names: list[str]) -> bytes:
     """Return the state of a bucket with these groups."""
     log = [Log(name) for name in names]
-    events = [event for one in log for event in (one.topics(t=1), one.join("c"))]
+    events = [event for group_log in log for event in (group_log.topics(t=1), group_log.join("c"))]
     rows = [
         Record.of(0, place, key, value, headers)
         for place, (key, value, headers) in enumerate(map(encode_event, events))
@@ -269,13 +269,13 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
         resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
     )
     monkeypatch.setattr(resize_module, "_write_state", write_state)
-    found = resize(str(folder), buckets, 3, dry_run=dry_run)
+    resized = resize(str(folder), buckets, 3, dry_run=dry_run)
     assert asked == [SessionOptions(connector=False, shuffle_partitions=3)]
     sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
-    assert (found.before, found.after, found.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
-    assert found.largest == (len(old[0]), sizes[-1])
+    assert (resized.before, resized.after, resized.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
+    assert resized.largest == (len(old[0]), sizes[-1])
     assert (sizes[0] < sizes[-1]) is (buckets == 4)
-    assert (found.aside is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
+    assert (resized.aside is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
     assert read(folder) == (METADATA if dry_run else structs.replace(METADATA, buckets=buckets))
 
 
@@ -317,20 +317,20 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
 
 def test_a_bucket_s_row_becomes_its_state() -> None:
     class State:
-        given: tuple[bytes, ...] = ()
+        rows: tuple[bytes, ...] = ()
 
         def update(self, value: tuple[bytes, ...]) -> None:
-            self.given += value
+            self.rows += value
 
     state = State()
     frame = pd.DataFrame({"bucket": [7], "blob": [b"state"]})
     assert list(resize_module._keep((7,), iter([frame]), state)) == []
-    assert state.given == (b"state",)
+    assert state.rows == (b"state",)
 
 
-@pytest.mark.parametrize(("kilobytes", "told"), [(800, False), (801, True)])
-def test_a_bucket_may_have_100_kilobytes(tmp_path: Path, kilobytes: int, told: bool) -> None:
-    assert (outgrown(with_state(tmp_path, 800, kilobytes)) is not None) is told
+@pytest.mark.parametrize(("kilobytes", "is_outgrown"), [(800, False), (801, True)])
+def test_a_bucket_may_have_100_kilobytes(tmp_path: Path, kilobytes: int, is_outgrown: bool) -> None:
+    assert (outgrown(with_state(tmp_path, 800, kilobytes)) is not None) is is_outgrown
 
 
 def test_largest_file_of_each_task_counts(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ LOG = Path("spark.log")
 class OneContext:
     """A fake context that counts its stops, each of which may fail because the JVM has ended."""
 
-    def __init__(self, error: Exception | None = None, *, answers: bool = False) -> None:
-        self.stopped, self._error, self._answers = 0, error, answers
+    def __init__(self, error: Exception | None = None, *, responds: bool = False) -> None:
+        self.stopped, self._error, self._responds = 0, error, responds
 
     @property
     def version(self) -> str:
-        if not self._answers:
+        if not self._responds:
             raise Py4JNetworkError("no answer")
         return "4.2.0"
 
@@ -75,7 +75,7 @@ def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
 
 def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
     said = Py4JError("Method x does not exist")
-    with pytest.raises(Py4JError) as told, open_until_gone(OneContext(answers=True), LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(Py4JError) as told, open_until_gone(OneContext(responds=True), LOG):  # type: ignore[arg-type] # same
         raise said
     assert told.value is said
 
@@ -126,10 +126,10 @@ def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_pat
         """A fake SparkConf, which needs a JVM: the properties passed to spark-submit."""
 
         def __init__(self) -> None:
-            self.given = {"spark.master": "yarn"}
+            self.properties = {"spark.master": "yarn"}
 
         def setIfMissing(self, name: str, value: str) -> None:  # noqa: N802 - Spark's name
-            self.given.setdefault(name, value)
+            self.properties.setdefault(name, value)
 
     class Context:
         """A fake SparkContext."""
@@ -137,14 +137,14 @@ def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_pat
         getSystemProperty = staticmethod(str)  # noqa: N815 - Spark's name
 
         def __init__(self, conf: Conf) -> None:
-            self.given = conf.given
+            self.properties = conf.properties
 
     monkeypatch.setattr(pyspark, "SparkConf", Conf)
     monkeypatch.setattr(pyspark, "SparkContext", Context)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     ours = {"spark.master": "local[2]", "spark.app.name": "monitor"}
     context: Any = session._context(ours, tmp_path / "log", tmp_path)
-    assert context.given == ours | {"spark.master": "yarn"}
+    assert context.properties == ours | {"spark.master": "yarn"}
 
 
 def properties(options: SessionOptions) -> dict[str, str]:
@@ -209,5 +209,5 @@ def test_a_missing_connector_names_the_release_to_install(monkeypatch: pytest.Mo
 
 def test_a_newer_pyspark_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     for release in ("4.1.0", "4.3.0", "5.0.0.dev1"):
-        monkeypatch.setattr(session, "version", lambda _, found=release: found)
+        monkeypatch.setattr(session, "version", lambda _, installed=release: installed)
         assert installed_pyspark() == release

@@ -100,7 +100,7 @@ def test_lost_records_are_reported_by_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some",
         "Some data may have been lost because they are not available in Kafka any more",
@@ -108,6 +108,6 @@ def test_lost_records_are_reported_by_partition() -> None:
         "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: x",
     ],
 )
-def test_spark_errors_are_shown_verbatim(said: str) -> None:
-    assert records_lost(f"Caused by: {said}")
+def test_spark_errors_are_shown_verbatim(message: str) -> None:
+    assert records_lost(f"Caused by: {message}")
     assert not records_lost("org.apache.kafka.common.errors.TimeoutException")

@@ -24,14 +24,14 @@ def test_fields_have_their_names() -> None:
     state, _ = play([log.topics(t=1), log.join("c1")])
     tracked.state = state
     tracked.heartbeats = {"c1": LastHeartbeat(1, 99, 10)}
-    found = json.loads(InspectedGroup(3, "g", 120, tracked).as_json())
-    assert (found["groupId"], found["bucket"], found["bytes"], found["forgetAt"]) == ("g", 3, 120, None)
-    assert found["heard"] == {"c1": {"timestamp": 1, "deadline": 99, "timeout": 10}}
-    assert found["state"]["generation"] == 1
-    assert found["state"]["members"][0]["memberId"] == "c1"
-    assert found["state"]["members"][0]["owned"] == {"t": [0]}
-    assert found["state"]["topics"]["t"]["partitions"] == 1
-    assert "applied" not in found["state"]
+    document = json.loads(InspectedGroup(3, "g", 120, tracked).as_json())
+    assert (document["groupId"], document["bucket"], document["bytes"], document["forgetAt"]) == ("g", 3, 120, None)
+    assert document["heard"] == {"c1": {"timestamp": 1, "deadline": 99, "timeout": 10}}
+    assert document["state"]["generation"] == 1
+    assert document["state"]["members"][0]["memberId"] == "c1"
+    assert document["state"]["members"][0]["owned"] == {"t": [0]}
+    assert document["state"]["topics"]["t"]["partitions"] == 1
+    assert "applied" not in document["state"]
 
 
 def test_a_blob_is_decoded_without_spark() -> None:
@@ -39,6 +39,6 @@ def test_a_blob_is_decoded_without_spark() -> None:
     tracked = bucket.get("g")
     tracked.state = play([log.topics(t=1), log.join("c1")])[0]
     bucket.commit("g")
-    found = groups(bytearray(bucket.pack()))  # PySpark's type of a binary column
-    assert found.keys() == {"g"}
-    assert found["g"]["state"]["members"][0]["owned"] == {"t": [0]}
+    states = groups(bytearray(bucket.pack()))  # PySpark's type of a binary column
+    assert states.keys() == {"g"}
+    assert states["g"]["state"]["members"][0]["owned"] == {"t": [0]}

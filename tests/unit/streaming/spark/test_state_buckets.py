@@ -67,10 +67,10 @@ def bucket_of(*groups: str) -> bytes:
 @pytest.mark.parametrize("buckets", [1, 3, 8, 256, 300])
 def test_groups_go_where_the_query_looks_for_them(buckets: int) -> None:
     groups = [*(f"group-{number}" for number in range(20)), "ü"]
-    found = regroup([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
+    blobs = regroup([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
     numbers = bucket_numbers(buckets)
-    held = {group: number for number, blob in found.items() for group in Bucket(blob)}
+    held = {group: number for number, blob in blobs.items() for group in Bucket(blob)}
     assert held == {group: numbers[crc32(group.encode()) % buckets] for group in groups}
-    assert all(Bucket(blob).due == {name: 99 + len(name) for name in Bucket(blob)} for blob in found.values())
+    assert all(Bucket(blob).due == {name: 99 + len(name) for name in Bucket(blob)} for blob in blobs.values())
     everything = Bucket(bucket_of(*groups))
-    assert all(Bucket(found[held[group]]).get(group) == everything.get(group) for group in groups)
+    assert all(Bucket(blobs[held[group]]).get(group) == everything.get(group) for group in groups)

@@ -115,10 +115,10 @@ def test_recreated_output_topic_ends_the_job() -> None:
 
 
 def test_the_topic_that_is_read_is_a_choice() -> None:
-    other = TOPICS | {"m": Identity("id-2", 4)}
+    recreated = TOPICS | {"m": Identity("id-2", 4)}
     with pytest.raises(TopicGone, match="Choose: --on-data-loss restart"):
-        supervisor().set_topics(other, 1.0)
-    supervisor(on_data_loss="continue").set_topics(other, 1.0)
+        supervisor().set_topics(recreated, 1.0)
+    supervisor(on_data_loss="continue").set_topics(recreated, 1.0)
     made = supervisor()
     made.set_topics(TOPICS | {"m": None, "diffs": None}, 1.0)
     with pytest.raises(TopicGone, match=r"^topics m, diffs were deleted.*needs --on-data-loss restart or continue"):

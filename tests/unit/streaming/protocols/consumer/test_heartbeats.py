@@ -8,16 +8,16 @@ from tests.support.machines import Driver, played, scenario, topics
 
 
 @pytest.mark.parametrize(
-    ("left", "told"),
+    ("left", "learned_at"),
     [
         (59_998, 60_002),  # b's next heartbeat is sent at 60 000, and its answer arrives two network latencies later
         (60_000, 60_002),  # it is sent with the change, and arrives after it
         (60_001, 63_335),  # it arrived before the change, so the next one counts: a third of the session later
     ],
 )
-def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, told: int) -> None:
+def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, learned_at: int) -> None:
     text = scenario("p: 5", "at: 3, join: a", "at: 3, join: b", f"at: {left}, leave: a", session_timeout_ms=10_000)
-    assert played(text, "consumer")["rounds"][-1]["at"] == told
+    assert played(text, "consumer")["rounds"][-1]["at"] == learned_at
 
 
 def test_static_member_back_before_its_leave_was_alive() -> None:

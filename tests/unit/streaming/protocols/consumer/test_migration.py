@@ -22,7 +22,7 @@ def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
 
 def test_first_consumer_member_converts_and_last_one_reverts() -> None:
     rounds = played(TEXT, "consumer")["rounds"]
-    assert [(round_summary(one), after(one)) for one in rounds] == [
+    assert [(round_summary(entry), after(entry)) for entry in rounds] == [
         ((1, 1, "member.joined", ["c1", "c2"]), owns(c1=[0, 1], c2=[2, 3])),
         ((2, 1, "member.left", ["c2"]), owns(c1=[0, 1, 2, 3], c2=[])),
         # The generation continues as the group epoch.
@@ -138,9 +138,9 @@ BACK = {
 
 def rounds_of(*events: str) -> list[object]:
     both = [f"at: 0, join: {name}, group_protocol: classic" for name in ("c1", "c2")]
-    return [(round_summary(one), after(one)) for one in played(scenario("p: 4", *both, *events), "consumer")["rounds"]][
-        1:
-    ]
+    return [
+        (round_summary(entry), after(entry)) for entry in played(scenario("p: 4", *both, *events), "consumer")["rounds"]
+    ][1:]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

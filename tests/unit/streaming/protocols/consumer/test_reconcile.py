@@ -12,7 +12,7 @@ S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reco
 
 
 @pytest.mark.parametrize(
-    ("name", "current", "target", "others", "owned", "expected"),
+    ("name", "current", "target", "others_partitions", "owned", "expected"),
     [
         ("stable stays", Current(S, 2, {"t": [0]}), {"t": [0]}, {}, None, Current(S, 2, {"t": [0]})),
         ("stable to stable", Current(S, 1, {"t": [0]}), {"t": [0, 1]}, {}, None, Current(S, 2, {"t": [0, 1]})),
@@ -57,11 +57,11 @@ def test_from_to(  # noqa: PLR0917 - the table's columns
     name: str,
     current: Current,
     target: TopicPartitions,
-    others: TopicPartitions,
+    others_partitions: TopicPartitions,
     owned: TopicPartitions | None,
     expected: Current,
 ) -> None:
-    assert advance(current, target, 2, others, owned) == expected, name
+    assert advance(current, target, 2, others_partitions, owned) == expected, name
 
 
 def test_the_first_round_takes_and_gives_what_is_free() -> None:

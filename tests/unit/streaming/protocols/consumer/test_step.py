@@ -24,12 +24,12 @@ def step(**members: ConsumerMember) -> ConsumerStep:
     return ConsumerStep(ConsumerState(members=members), 0, Setup(assignor="uniform"))
 
 
-@pytest.mark.parametrize("turn", range(4))
-def test_members_are_in_the_order_in_which_they_were_added(turn: int) -> None:
+@pytest.mark.parametrize("first", range(4))
+def test_members_are_in_the_order_in_which_they_were_added(first: int) -> None:
     # "Aa" and "BB" have the same hash: insertion order decides which is first in their slot.
     ids = dict(zip(NAMES, ("AaAa", "BBBB", "AaBB", "BBAa"), strict=True))
     made = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
-    came = [*NAMES[turn:], *NAMES[:turn]]
+    came = [*NAMES[first:], *NAMES[:first]]
     for name in reversed(came):
         made.counted_in(name, member_id=ids[name])
     expected = in_timeline_order([ids[name] for name in reversed(came)])
