@@ -39,7 +39,7 @@ def ratio(ours: float, theirs: float | None) -> str:
 
 
 def method(seed: int, protocol: str, *, processor: bool) -> str:
-    """Return the section's text on what was measured, and how."""
+    """Return the section's text about the method of measurement."""
     spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
         f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; JVM: "

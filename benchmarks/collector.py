@@ -1,4 +1,4 @@
-"""Reading ``__consumer_offsets``: ``make bench-collector``. The collector beside a bare client that only counts.
+"""Speed of reading ``__consumer_offsets``, compared with a client that only counts: ``make bench-collector``.
 
 Offset commits of groups without members here, as a cluster's topic is full of, each with a key of its own (as after
 compaction), and some groups that the collector follows. The same records are read by turns: by a confluent-kafka

@@ -1,4 +1,4 @@
-"""Large groups: ``make bench-large``. What the whole monitor costs for them, and what gives way first.
+"""Cost of the whole monitor for large groups, and which part reaches its limit first: ``make bench-large``.
 
 Records of KIP-848 groups as a coordinator writes them, in the ``__consumer_offsets`` of an embedded broker; behind
 it `collect`, `stream` and `serve` as a person starts them.

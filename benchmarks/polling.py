@@ -1,7 +1,7 @@
 """Cost of ``collect`` while thousands of groups are stable: its CPU time, and requests to the broker.
 
 The groups are real to the broker: members that joined, were assigned a partition each, and have half an hour until
-their sessions end. The collector is the command as a person runs it, with its defaults.
+their sessions end. The collector runs with its default settings.
 """
 
 from __future__ import annotations

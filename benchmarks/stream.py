@@ -1,4 +1,4 @@
-"""The stream beside what Spark and Kafka cost without us: ``make bench-stream``.
+"""Throughput of the stream, compared with plain Spark and plain Kafka clients: ``make bench-stream``.
 
 One embedded broker, one Spark session, the same membership topic for all:
 

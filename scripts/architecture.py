@@ -1,7 +1,7 @@
 """Writes the diagram and the path of an event in docs/design/architecture.md, or checks them with ``--check``.
 
 ``python scripts/architecture.py`` after a change of who imports whom, or of an event's way; a test runs
-``--check``. The words around are the page's own.
+``--check``. The rest of the page is written by hand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes the diagrams and figures of docs/explanation/protocols.md from the code, or checks them with ``--check``.
 
 ``python scripts/protocols.py`` after a change of a machine; a test runs
-``--check``. The words around are the page's own.
+``--check``. The rest of the page is written by hand.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Writes the packages of an installation as a CycloneDX 1.6 document: Debian's packages, Python's, and every jar.
 
-Run by path with the Python that is asked about, in an image too; it needs the standard library alone::
+Run by path with the Python whose packages are listed, also in an image; it needs only the standard library::
 
     docker run --rm --interactive --entrypoint python IMAGE - /opt/rebalance-monitor < scripts/sbom.py
 
-Arguments are folders to look for jars in; without one, where Python's packages are.
+Arguments are folders that are searched for jars; by default, those of Python's packages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""At image build: Spark's Kafka connector of the installed PySpark, into ``REBALANCE_MONITOR_CACHE``.
+"""Copies the installed PySpark's Kafka connector into ``REBALANCE_MONITOR_CACHE`` when an image is built.
 
-Also beside Spark's own jars: drivers and executors that an operator starts look nowhere else.
+It is also copied beside Spark's own jars, the only place that an operator's drivers and executors search.
 """
 
 import shutil

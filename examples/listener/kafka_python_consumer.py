@@ -16,7 +16,7 @@ KafkaConsumer = Listener(monitor).wrap(KafkaConsumer)  # the only line for the m
 
 
 class Own(ConsumerRebalanceListener):
-    """The application's own listener is called as ever."""
+    """The application's own listener, which is called as without the monitor."""
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Open what belongs to these."""

@@ -21,7 +21,7 @@ class Case:
     Attributes:
         where: the affected component.
         fault: its name in the table.
-        strike: does it.
+        strike: injects the fault.
         during: whether groups can change while it lasts.
     """
 

@@ -52,7 +52,7 @@ class Site(Monitor):
 
     Attributes:
         ports: component → where its metrics are.
-        past: membership logs of topics that were deleted.
+        past: events of deleted membership topics.
         written: ids in diff topics that were deleted.
         confirmed: group and generation of each assignment that the coordinator has confirmed.
         ended: groups whose last member's leave the coordinator has confirmed.
@@ -192,19 +192,19 @@ class Site(Monitor):
         return len(lost), len(served) - len({*served})
 
     def server_reports(self, kind: str, within: float = 15.0) -> Report:
-        """Expect the report of the server."""
+        """Expect that ``/ready`` and the metrics of the server report this status."""
         wanted = {"ready": kind, "metrics": kind}
         return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.statuses() == wanted, within)
 
     def log_contains(self, name: str, *words: str, within: float = 15.0) -> Report:
-        """Expect the report in a component's log, from now on."""
+        """Expect these words in a component's log, from now on."""
         part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
             name, f"log: “{self._shown(words)}”", lambda: all(word in part.output()[mark:] for word in words), within
         )
 
     def _shown(self, words: Iterable[str]) -> str:
-        """Return words for the table, without file paths of this run."""
+        """Return the words as the table shows them, without file paths of this run."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:

@@ -27,7 +27,7 @@ class Target:
     Args:
         name: as ``TARGET=`` takes it.
         check: raises for a finding; otherwise the input was accepted, or correctly rejected.
-        seeds: real cases to start from.
+        seeds: real cases, from which mutations start.
         width: parts of one record; a case holds whole records.
         shape: a strategy for well-typed cases.
         words: tokens of the format under attack.
@@ -62,8 +62,3 @@ def unpack(data: bytes) -> Case | None:
         return _packed.decode(data)
     except msgspec.MsgspecError:
         return None
-
-
-def finding_files(name: str) -> list[Path]:
-    """Return the findings of a target so far."""
-    return sorted((FOUND / name).glob("*.case"))

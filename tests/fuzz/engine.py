@@ -39,7 +39,7 @@ GUIDED = importlib.util.find_spec("atheris") is not None
 
 
 def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
-    """Attack one target; a finding is left in ``folder`` and ends the process with status 1.
+    """Attack one target; a finding is stored in ``folder`` and ends the process with status 1.
 
     ``seconds`` include the start of this process; its seeds are checked in any case.
     """

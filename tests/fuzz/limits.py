@@ -10,7 +10,7 @@ from types import FrameType
 
 from tests.fuzz.case import Case
 
-#: Processor seconds of one input, and bytes by which the process may grow: inputs have some kilobytes.
+#: Limits for one input of some kilobytes: processor seconds, and bytes by which the process may grow.
 MOST_SECONDS = 5.0
 MOST_BYTES = 400 * 2**20
 #: Memory limit of every process of the harness.

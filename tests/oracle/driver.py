@@ -43,7 +43,7 @@ class Oracle:
         self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._errors)
 
     def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return one result for each request, in order. A exception is ``{"error": {"type", "message", "at"}}``."""
+        """Return one result for each request, in order. An exception is ``{"error": {"type", "message", "at"}}``."""
         lines = [json.dumps(request).encode() + b"\n" for request in requests]
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None

@@ -1,8 +1,8 @@
 """Random groups in the format of the ``assign`` command, and their random changes.
 
 ``Groups(seed).fresh()`` is one group; ``Groups(seed).after(case, assignment)`` is the same group after members
-joined, left, changed their subscription, or a topic grew, with the answer fed back as what everyone owns, now
-and then stale or claimed twice. The same seed gives the same cases.
+joined, left, changed their subscription, or a topic grew. Its members own this assignment; some claims are stale
+or made twice. The same seed gives the same cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A monitor under load and faults for as long as is asked: ``make soak MINUTES=30``.
+"""Runs a monitor under load and faults for some minutes: ``make soak MINUTES=30``.
 
 An embedded broker, `collect`, `stream`, `serve` and clients of its feed, on this machine alone. Members of
 thousands of groups come and go (:mod:`tests.soak.groups`) while each program is killed, the broker is restarted and

@@ -23,7 +23,7 @@ from tests.support.monitor import events, generations, snapshots
 
 @dataclass
 class Account:
-    """Results of a soak; ``wrong`` lists broken promises.
+    """Results of a soak; ``wrong`` lists the violations.
 
     Attributes:
         events: in the membership log.

@@ -1,8 +1,8 @@
 """Groups whose members join and leave at a rate, through the broker's own group coordinator.
 
-No client of a library is run a member: each group's requests are written byte by byte, over a few connections, so
-that thousands of groups cost little. What the coordinator makes of them is what it makes of any client's: a
-generation a change, in records of ``__consumer_offsets``.
+The groups have no real clients: the requests of each group are sent as bytes over a few connections, so that
+thousands of groups cost little. The coordinator handles them as any client's: each change is a generation, with
+records in ``__consumer_offsets``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HALVES = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (
 
 @dataclass(slots=True)
 class _Group:
-    """A group with a permanent member and, from time to time, a visitor; ids are empty while they are out."""
+    """A group with a permanent member and, at times, a visitor; the id of an absent member is empty."""
 
     name: str
     resident: str = ""
@@ -55,7 +55,7 @@ class Traffic:
     Attributes:
         acknowledged: ``(group, generation)`` of every assignment that the coordinator has confirmed.
         failures: requests without a good answer, tried again.
-        born: acquired once a worker, when each of its groups has its first member.
+        born: released by each worker once all its groups have their first members.
     """
 
     servers: str
@@ -88,7 +88,7 @@ class Traffic:
 
 
 class _Worker(threading.Thread):
-    """Changes its groups in turn, with two connections, as one's join waits for the other's."""
+    """Changes its groups in turn, over two connections, as a member's join waits for the other member's."""
 
     def __init__(self, traffic: Traffic, groups: list[_Group], rate: float, seed: int) -> None:
         super().__init__(daemon=True)

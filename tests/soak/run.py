@@ -38,7 +38,7 @@ _PREFIX = "soak."
 
 @dataclass
 class Recovery:
-    """A fault, and the seconds from its end until clients received new rounds, and as fast as before."""
+    """Seconds from a fault's end until clients received new rounds, and until they were as fast as before."""
 
     fault: str
     new: float | None = None
@@ -50,7 +50,7 @@ class Recovery:
 
 @dataclass
 class Soak:
-    """One soak; ``wrong`` lists broken promises."""
+    """One soak; ``wrong`` lists the violations."""
 
     options: argparse.Namespace
     monitor: Monitor
@@ -142,7 +142,7 @@ def show(text: str) -> None:
 
 
 def void(_: object) -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 @contextmanager

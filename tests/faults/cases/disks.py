@@ -146,7 +146,7 @@ def _damage_topic_files(site: Site, topic: str, spoil: Callable[[Path], object])
 
 @contextmanager
 def diffs_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
-    """Lose the records of the file from the topic."""
+    """Damage the diff topic's log files, so that its records are lost."""
     site.written |= {*site.topic_ids()}
     report = site.log_contains("serve", "ends at", "before", "read again", within=40.0)
     _damage_topic_files(site, site.diffs, spoil)

@@ -137,7 +137,7 @@ def _claimed(folder: Path) -> checkpoint.Metadata:
 
 
 def _resized(folder: Path) -> None:
-    """Do as ``stream resize`` and ``doctor`` do without Spark."""
+    """Read a checkpoint as ``stream resize`` and ``doctor`` do before they start Spark."""
     resize.outgrown(folder)
     done = resize.resize(str(folder), None, None, dry_run=False)
     assert done.before == done.after
@@ -185,7 +185,7 @@ def _real_history() -> tuple[Path, bytes]:
 
 
 def _use_history(path: Path) -> None:
-    """Do as ``serve`` does with a history: every error is one line."""
+    """Open and use a history as ``serve`` does: every error is one line."""
     try:
         with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
             extent = history.extent
@@ -239,7 +239,7 @@ def _history_byte_seeds() -> Iterator[Case]:
         yield [place.to_bytes(4) + b"\xff\xff"]
 
 
-#: Values for the rows of each table, as SQL; the parts of a case are such values.
+#: SQL that replaces values in each table's rows; the parts of a case are the new values.
 _STORED = (
     ("UPDATE meta SET value = ? WHERE key = 'epoch'", "text"),
     ("UPDATE meta SET value = ? WHERE key = 'trimmed'", "text"),

@@ -93,7 +93,7 @@ def _polling(case: Case) -> None:
         except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the answer is unusable
             continue
         now = 1_700_000_000_000 + 1_000 * number
-        if number % 3 == 2:  # the list contained its state before
+        if number % 3 == 2:  # the list of groups contains the state already
             is_news(polled, description.state)
             polled = in_flux(polled, description.state, now)
         before = polled.number

@@ -74,7 +74,7 @@ def check_written(write: Write) -> None:
         _check_dead_letter(write.key, write.value, write.headers)
     elif ce["type"] == DIFF_TYPE:
         diff = msgspec.json.decode(write.value or b"", type=diffs.Diff)
-        if not diff.violations:  # two owners of a partition are reported as such
+        if not diff.violations:  # a partition with two owners is reported
             check_algebra(diff)
         records.round_of(TopicRecord("d", 0, 0, write.key, write.value, ce["id"]))
         list(diff_lines(diff))

@@ -23,7 +23,7 @@ def rounds(kind: str) -> list[Diff]:
 
 
 def summary_of(diff: Diff) -> list[object]:
-    """Return a round in a line: members, number, cause, moves, unassigned partitions and the wait for them."""
+    """Return a round as one line: members, number, cause, moves, unassigned partitions and their delay."""
     number = diff.generation if diff.group_epoch is None else diff.group_epoch
     delay = diff.delay_ms or 0
     return [number, diff.round, diff.cause.kind, len(diff.members), diff.moved, diff.unassigned, delay]

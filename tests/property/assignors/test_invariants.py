@@ -27,7 +27,7 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assi
         question = parse_group(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
         try:
             assignment = registry.find(protocol, name).assign(question.topics, question.members)
-        except InvalidGroup:  # a target that assigns a partition twice, which a coordinator never has
+        except InvalidGroup:  # a target that assigns a partition twice, which no coordinator creates
             break
         cases.append((question, assignment))
         case = groups.after(case, {m: {t: list(p) for t, p in s.items()} for m, s in assignment.items()})
@@ -62,7 +62,7 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
 
 
 def spoil(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """Return the assignment with partitions moved, lost, assigned twice, to strangers, or of unknown numbers."""
+    """Return an invalid assignment: partitions moved, lost, assigned twice, to unknown members, or nonexistent."""
     spoiled = {member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()}
     for _ in range(chance.choice((0, 1, 2, 6))):
         member, receiver = (chance.choice([*spoiled, "stranger"]) for _ in range(2))

@@ -77,7 +77,7 @@ def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
 
 
 def history(collecting: Collecting, group: str) -> GroupHistory:
-    """Return the stream's output for the group: its start, and later the deploy."""
+    """Return the episodes, rounds and assignment of the group, from its start until after the deploy."""
     events, log = collecting.events(group), MembershipLog(group)
     for event in events:
         log.feed(event)

@@ -120,13 +120,13 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def quorum() -> Iterator[KafkaCluster]:
-    """A cluster in which each broker is also a controller."""
+    """Yield a cluster in which each broker is also a controller."""
     with kafka_cluster(controllers=3, properties=_SESSIONS) as made:
         yield with_consumers(made)
 
 
 def with_consumers(made: KafkaCluster) -> KafkaCluster:
-    """A cluster with a topic and the internal topics of consumers."""
+    """Yield a cluster with a topic and the internal topics of consumers."""
     servers = made.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})  # keep it: responses only arrive while it exists
     admin.create_topics([NewTopic("orders", _PARTITIONS, 3)])["orders"].result()
@@ -175,7 +175,7 @@ def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
 
 
 def away_brokers(servers: str, membership: str) -> dict[str, set[str]]:
-    """Return the groups of each broker that was away."""
+    """Return, for each broker that crashed or hung, the groups that it coordinated."""
     return {
         change.subject: set(change.groups)
         for event in cluster_events(servers, membership)

@@ -61,7 +61,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
                 eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
 
     def causes(collecting: Collecting, group: str) -> dict[str, set[str | None]]:
-        """Return client id → the kinds of evidence that name it."""
+        """Return, by client id, the kinds of evidence that name it."""
         clients: dict[str, str] = {}
         subscriptions: dict[str, set[str | None]] = {}
         for view in collecting.views(group):

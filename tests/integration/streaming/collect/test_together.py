@@ -1,4 +1,4 @@
-"""One scenario, followed by the offsets collector and the polling collector: into one topic, and by polling alone."""
+"""The offsets collector and the polling collector follow the same group: both into one topic, and polling alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ View = dict[str, Share]
 
 
 def view(data: GroupObserved) -> View:
-    """Return client id → owned partitions."""
+    """Return the owned partitions by client id."""
     return {
         member.client_id or "": {topic: numbers for topic, numbers in member.assigned.items() if numbers}
         for member in data.members

@@ -107,7 +107,7 @@ GROUP = "messaging.consumer.group.name"
 
 @contextmanager
 def exporting(settings: Settings, receiver: Receiver) -> Iterator[TraceFollower]:
-    """Episodes are exported until the end of the block."""
+    """Export episodes until the end of the block."""
     stop = threading.Event()
     follower = TraceFollower(settings, EpisodeTraces(receiver, MeterProvider()), stop)
     thread = threading.Thread(target=follower.run)
@@ -120,7 +120,7 @@ def exporting(settings: Settings, receiver: Receiver) -> Iterator[TraceFollower]
 
 
 def rounds_of(receiver: Receiver, group_id: str) -> list[int]:
-    """The number of rounds in each span of a group."""
+    """Return the number of rounds in each span of a group."""
     spans = receiver.get_finished_spans()
     return [len(span.events) for span in spans if (span.attributes or {}).get(GROUP) == group_id]
 

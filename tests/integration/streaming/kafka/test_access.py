@@ -118,7 +118,7 @@ def why(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 
 def forecast(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    with suppress(UnknownGroup):  # it looks in both topics before it reports this
+    with suppress(UnknownGroup):  # replay reads both topics before it reports this
         read_live(settings, cluster.group)
 
 
@@ -180,7 +180,7 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
 
 @pytest.fixture
 def consumers(cluster: Cluster) -> Iterator[str]:
-    """A KIP-848 group with one member."""
+    """Run a KIP-848 group with one member until the end of the block."""
     group = unique("consumers")
     member = Consumer({"bootstrap.servers": cluster.secure.clear, "group.id": group, "group.protocol": "consumer"})
     member.subscribe([cluster.topic])

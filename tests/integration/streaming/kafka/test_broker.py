@@ -48,7 +48,7 @@ def test_broker_keeps_port_data_and_cluster_id_after_a_crash(tmp_path: Path) -> 
 
 
 def test_broker_starts_in_seconds_and_leaves_no_files() -> None:
-    with EmbeddedBroker():  # files that are created once are created now
+    with EmbeddedBroker():  # creates the files that later starts reuse
         pass
     began = time.monotonic()
     with EmbeddedBroker() as broker:
@@ -70,7 +70,7 @@ def test_the_command_ends_with_0(end: signal.Signals) -> None:
         try:
             assert process.wait(20) == 0
         finally:
-            process.kill()  # otherwise leaving the block waits for a broker that hangs
+            process.kill()  # otherwise the block's end waits for a broker that hangs
 
 
 def test_the_broker_ends_with_a_command_that_is_killed() -> None:

@@ -139,11 +139,11 @@ def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp
         stream = pipeline.running["stream"]
         with pipeline.started(), pipeline.member():
             holder = "stream"
-            if mechanism != "OAUTHBEARER":  # whose clients renew their tokens themselves
+            if mechanism != "OAUTHBEARER":  # with OAUTHBEARER the clients renew their tokens themselves
                 pipeline.renew()
                 with pipeline.member():
                     pass
-            if mechanism == "certificate":  # a component that kept its old credentials has ended by now
+            if mechanism == "certificate":  # by now a component with its old credentials would have ended
                 holder = "monitor"
                 pipeline.forget()
                 with pipeline.member():

@@ -21,7 +21,7 @@ from tests.support.secure import MECHANISMS, PASSWORDS, Secure, secure_broker
 
 pytestmark = pytest.mark.broker
 
-#: Seconds until a component has reported a problem: a few, and more on a busy machine.
+#: Time limit in seconds for the report of a problem, on a busy machine.
 BOUND = 60.0
 
 COMPONENTS = {
@@ -34,7 +34,7 @@ COMPONENTS = {
     "groups": [],
     "replay": [],
 }
-#: Connecting where no broker listens takes seconds, and the same function waits for all cases.
+#: Components of the case without a broker: a refused connection takes seconds, and all components share that code.
 SLOW = ("collect", "stream", "serve", "run")
 
 
@@ -76,7 +76,7 @@ REFUSALS = {
     "untrusted certificate": ({"ssl_ca_file": "{other}"}, "is not vouched for", "kafka.ssl_ca_file"),
     "unreachable": ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers", "bootstrap_servers 127.0.0.1:1"),
 }
-#: One function makes all their requests: every component runs once, and every case with two of them.
+#: All components connect with the same function: each runs in one case, and each case with two of them.
 TRIED = {
     "wrong password": ("collect", "stream", "topics", "watch"),
     "untrusted certificate": ("serve", "replay"),

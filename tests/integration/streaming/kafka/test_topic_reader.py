@@ -166,7 +166,7 @@ def test_recreated_topic_is_read_after_broker_restart() -> None:
 
 @contextmanager
 def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
-    """Record the topics that were created in the block."""
+    """Yield a set that contains, after the block, the topics created in it."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     before, names = admin.list_topics(timeout=10).topics.keys(), set[str]()
     yield names

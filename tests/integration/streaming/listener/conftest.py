@@ -12,6 +12,6 @@ from tests.support.kafka import Kafka
 
 @pytest.fixture
 def written(broker: Kafka) -> Iterator[str]:
-    """Return a topic of six partitions with a producer that keeps writing."""
+    """Return a topic of six partitions to which a producer writes until the end of the module."""
     with written_topic(broker.bootstrap_servers) as name:
         yield name

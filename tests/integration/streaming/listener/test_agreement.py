@@ -28,7 +28,7 @@ CLIENTS: dict[str, dict[str, Any]] = {
 }
 #: Clients with a callback in every generation; kafka-python has none in generations that it skips.
 CALLS_BACK = ("cooperative", "eager")
-#: This client also has no callback in generations without a change: it may report none, or late.
+#: A client that also has no callback in generations without a change, and so may report them late or never.
 AT_REST = ("kafka-python-cooperative",)
 
 

@@ -56,7 +56,7 @@ def accepted(received: Receiver, *ids: str) -> None:
 
 
 def first_start(settings: Settings, received: Receiver) -> None:
-    """Start at the ends of the topics: earlier incidents are not sent, and the next one is."""
+    """Start without a position, at the ends of the topics; assert that only later incidents are sent."""
     write(settings, incident("old"))
     with notifying(settings):
         number = 0

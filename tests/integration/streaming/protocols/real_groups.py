@@ -276,7 +276,7 @@ class Play:
         return [(number, shares) for number, shares in sorted(self.log.generations.items()) if shares]
 
     def machine(self) -> Rounds:
-        """Return the same from the machine, with the same member ids and topic ids."""
+        """Return the machine's generations, or target epochs, with the same member ids and topic ids."""
 
         def member_id(name: str, incarnation: int) -> str:
             return self.log.ids[name][incarnation - 1]

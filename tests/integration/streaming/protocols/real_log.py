@@ -17,10 +17,10 @@ from tests.support.members import Share
 
 @dataclass
 class Log:
-    """The group's records; members go by their client ids.
+    """Records of the group in the offsets topic; members are named by their client ids.
 
     Attributes:
-        generations: what each generation assigned, and each target epoch.
+        generations: assignments by generation or target epoch.
         subscriptions: of each current member.
         ids: the member ids that each client had, in order.
         seen: the current state of the group.

@@ -64,7 +64,7 @@ def consuming(servers: str, group: str, name: str, assignor: type[RangePartition
 
 
 def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
-    """Return the diff of the round in which a group has two members, led by such a consumer."""
+    """Return the diff of the round in which the group has two members; its leader uses this assignor."""
     group = unique(f"led-{assignor.name}")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(group, PARTITIONS, 1)])[group].result(30)

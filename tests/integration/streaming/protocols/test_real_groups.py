@@ -51,7 +51,7 @@ def collector(broker: Kafka) -> Iterator[Collecting]:
 
 @pytest.mark.parametrize("seed", _seeds())
 def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int) -> None:
-    """A rebalance that begins while SyncGroups of the last are on their way cuts these off, on a busy machine.
+    """On a busy machine, a rebalance may begin before all SyncGroup requests of the previous one have arrived.
 
     Then a cooperative member gives up one round later, which is one round more: such a play is played again.
     """
@@ -68,7 +68,8 @@ def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *
         predictions = Predictions(collector, play)
         play.run(predictions)
         real, machine = play.real(), play.machine()
-        overtaken = len(real) > len(machine) and real[-1][1] == machine[-1][1]  # later, and the same in the end
+        # The real group has more rounds, with the same final assignment.
+        overtaken = len(real) > len(machine) and real[-1][1] == machine[-1][1]
         if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and overtaken:
             return False
         assert machine == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
@@ -94,5 +95,5 @@ def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected |
 def possible_verdicts(group: Group) -> set[str]:
     """Return the possible verdicts for a group whose leader is one of these clients."""
     if group.protocol == "consumer":
-        return {"equal", "unknown"}  # a round that begins before the last target is reached
+        return {"equal", "unknown"}  # a round that begins before the previous target is reached
     return {"equal"} if set(group.clients.values()) == {"java"} else {"equal", "tie"}

@@ -1,6 +1,6 @@
 """Real groups of six Java members, restarted one after the other, each compared with its forecast.
 
-The forecast begins with what ``__consumer_offsets`` says of the group before, and knows nothing of what comes.
+The forecast starts from the group's records in ``__consumer_offsets`` before the restart, without later ones.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _forecast(restart: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
     times = {
         "heartbeat_ms": restart.heartbeat_ms,
         "consumer_heartbeat_ms": int(PROPERTIES["group.consumer.heartbeat.interval.ms"]),
-        "processing_ms": 20,  # the time for which its members poll
+        "processing_ms": 20,  # the time until its members next poll
     }
     change = request_change(begun, times, Deploy({"events": restart.events}))
     way = next(way for way in forecast.ways(begun.protocol, begun.assignor) if way.name == restart.kind)

@@ -33,7 +33,7 @@ KILLS = 5
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the pip install's commands."""
+    """Return the folder of the commands that pip installed."""
     folder = tmp_path_factory.mktemp("installed")
     return install(build(folder / "dist", "wheel"), folder / "environment")
 
@@ -98,7 +98,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     job = on_cluster(broker, commands, cluster, tmp_path / "job")
     log = as_topic(membership_log(EVENTS, GROUPS, seed=33), 4)
     diffs = job.settings.topics.diffs
-    # The batch limit does not shrink after a slow batch, as one is slow when its executor is killed.
+    # The batch limit must not shrink after a slow batch: the batch whose executor is killed is slow.
     bound = ("--max-offsets-per-trigger", str(EVENTS // 20))
     rng, calm, written = random.Random(34), threading.Event(), 0
 
@@ -138,7 +138,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     finally:
         calm.set()
         load.join()
-    # On another machine: only the checkpoint of the first driver is left.
+    # The new driver runs on another machine: only the first one's checkpoint is left.
     (tmp_path / "elsewhere").mkdir()
     job.environment = environment(commands, SPARK_LOCAL_IP="127.0.0.1", TMPDIR=str(tmp_path / "elsewhere"))
     job.drain()

@@ -44,7 +44,7 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
 
 
 def check(stops: Stops, truth: list[Gap], end: int) -> None:
-    """Check that each figure is inside its bounds. A gap whose consumption was proved late may count or not."""
+    """Assert that the true figures are inside the bounds; a gap that was proved late may count or not."""
     lengths = [(gap.end or end) - gap.start for gap in truth]
     sure = [length for length, outage in zip(lengths, truth, strict=True) if outage.is_sure]
     is_open = any(gap.end is None and gap.is_sure for gap in truth)

@@ -22,7 +22,7 @@ Shares = dict[str, Partitions]
 
 
 def _began(state: GroupState | None, data: EventData, held: Shares, *, round_follows: bool) -> Shares:
-    """Return the assignment as the rebalance begins.
+    """Return each member's partitions at the beginning of the rebalance.
 
     A static member that comes back under another id has its old share; what a newcomer claims counts where nobody
     else holds it. The diffs before say neither.

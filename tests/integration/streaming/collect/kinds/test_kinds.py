@@ -87,7 +87,7 @@ class Group:
         return views[-1] if views else None
 
     def names(self, name: Callable[[Any], str | None]) -> dict[str, str | None]:
-        """Return member id → its result of ``name``, for all members that ever joined."""
+        """Return the result of ``name`` for each member id that ever joined."""
         return {
             member.member_id: name(member) for view in self.collecting.views(self.group_id) for member in view.members
         }
@@ -189,7 +189,7 @@ def test_connect_workers_join_crash_and_rejoin(cluster: EmbeddedBroker, topic: s
     joined = [diff for diff in rounds if diff.cause.kind == "member.joined"]
     assert any(diff.unassigned and diff.round == 1 for diff in joined)
     assert any(diff.moved and diff.round == 2 for diff in joined)
-    # Tasks waited twice for a worker. The first time it rejoined: the rest of the delay is reported again.
+    # Tasks are unassigned for the delay twice; after the first, the rejoin reports the rest of the delay again.
     waits = [diff.delay_ms for diff in rounds if diff.delay_ms]
     assert waits[0] == DELAY_MS
     assert waits.count(DELAY_MS) >= 2
