@@ -15,14 +15,12 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from assignors.model import Topic
-from streaming.kafka.metadata import identify
 from streaming.protocols.vocabulary import Setup, Timing
-from streaming.settings.connection import KafkaSettings
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario as parse
 from streaming.simulation.scenario import Scenario, ScenarioEvent
 from tests.integration.streaming.protocols.java_members import JavaMembers
-from tests.integration.streaming.protocols.real_log import Log
+from tests.integration.streaming.protocols.real_log import Log, topic_ids
 from tests.support.kafka import Kafka, unique
 from tests.support.members import Member, Share
 from tests.support.wait import eventually
@@ -75,15 +73,7 @@ class Play:
         )
         for future in created.values():
             future.result(30)
-        settings = KafkaSettings(bootstrap_servers=self.kafka.bootstrap_servers)
-
-        def identified() -> dict[str, str]:
-            ids = {name: topic.topic_id for name, topic in identify(settings, scenario.topics).items() if topic}
-            return ids if ids.keys() == scenario.topics.keys() else {}  # some broker may not know the topic yet
-
-        topic_ids: Any = eventually(identified)
-        # As in the coordinator's records: base64 for addresses, unpadded.
-        ids = {name: topic_id.rstrip("=").replace("+", "-").replace("/", "_") for name, topic_id in topic_ids.items()}
+        ids = topic_ids(self.kafka, scenario.topics.keys())
         self.topic_names: dict[str, str] = {ids[name]: name for name in ids}
         return replace(
             scenario,

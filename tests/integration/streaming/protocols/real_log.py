@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 
 from confluent_kafka import Consumer
 
@@ -11,8 +13,24 @@ from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
 from streaming.collect.followed_group import CoordinatedGroup
+from streaming.kafka.metadata import identify
 from streaming.records.events import GroupObserved, Partitions
+from streaming.settings.connection import KafkaSettings
+from tests.support.kafka import Kafka
 from tests.support.members import Share
+from tests.support.wait import eventually
+
+
+def topic_ids(kafka: Kafka, names: Collection[str]) -> dict[str, str]:
+    """Return the topic ids as a coordinator's records have them, base64url without padding; wait for new topics."""
+    settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+
+    def identified() -> dict[str, str]:
+        ids = {name: topic.topic_id for name, topic in identify(settings, names).items() if topic}
+        return ids if len(ids) == len(names) else {}  # some broker may not have the topic's metadata yet
+
+    ids: Any = eventually(identified)
+    return {name: topic_id.rstrip("=").replace("+", "-").replace("/", "_") for name, topic_id in ids.items()}
 
 
 @dataclass

@@ -15,15 +15,13 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.kafka.metadata import identify
 from streaming.records.events import Event, PartitionsChanged, TopicMetadata
-from streaming.settings.connection import KafkaSettings
 from streaming.simulation import forecast
 from streaming.simulation.changes import BEGIN_MS, Deploy, baseline_of, request_change, rolling_restart
 from streaming.simulation.live_group import MembershipLog
 from streaming.simulation.parse import parse_scenario
 from tests.integration.streaming.protocols.java_members import JavaMembers, MemberCallback
-from tests.integration.streaming.protocols.real_log import Log
+from tests.integration.streaming.protocols.real_log import Log, topic_ids
 from tests.support.kafka import PROPERTIES, Kafka, unique
 from tests.support.members import Share
 from tests.support.wait import eventually
@@ -101,7 +99,7 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.create_topics([NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]).values():
         future.result(30)
-    ids = _topic_ids(kafka, [restart.group for restart in restarts])
+    ids = topic_ids(kafka, [restart.group for restart in restarts])
     for restart in restarts:
         for name in restart.names:
             java.start(name, restart.config(kafka.bootstrap_servers, name), [restart.group])
@@ -126,17 +124,6 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
         )
         for restart, expected in zip(restarts, forecasts, strict=True)
     ]
-
-
-def _topic_ids(kafka: Kafka, names: Sequence[str]) -> dict[str, str]:
-    settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
-
-    def topic_ids() -> dict[str, str]:
-        ids = {name: topic.topic_id for name, topic in identify(settings, names).items() if topic}
-        return ids if len(ids) == len(names) else {}
-
-    base64_ids: Any = eventually(topic_ids)
-    return {name: topic_id.rstrip("=").replace("+", "-").replace("/", "_") for name, topic_id in base64_ids.items()}
 
 
 def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
