@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,6 @@ def test_recorded_findings_stay_fixed(path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_target_takes_its_seeds(name: str) -> None:
     target = get(name)
-    for case in islice(target.seeds(), 3):
+    for case in target.seeds():
         target.check(list(case))
         assert load(dump(case)) == case
