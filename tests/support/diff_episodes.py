@@ -60,17 +60,7 @@ class GroupReader:
         past, first = self._members or {}, self._members is None
         listed = {member_id: member for member_id, member in diff.members.items() if member.present is not False}
         gone = [member_id for member_id, member in diff.members.items() if member.present is False]
-        instances = {
-            member.group_instance_id: member_id
-            for member_id, member in listed.items()
-            if member.group_instance_id is not None
-        }
-        # Earlier events of a static member that rejoined are attributed to its new id as well.
-        renamed = {
-            member_id: instances[member.group_instance_id]
-            for member_id, member in past.items()
-            if member_id not in diff.members and member.group_instance_id in instances
-        }
+        renamed = _rejoined(past, diff, listed)
         previous = {renamed.get(member_id, member_id): member for member_id, member in past.items()}
         unlisted: dict[str, MemberDiff] = {}
         if diff.unchanged is not UNSET:
@@ -129,6 +119,20 @@ class GroupReader:
         }
         self._free = _renamed(self._free, note.renamed)
         return note
+
+
+def _rejoined(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[str, MemberDiff]) -> dict[str, str]:
+    """Return the new ids of static members that rejoined, by old id: events of both belong to the same member."""
+    instances = {
+        member.group_instance_id: member_id
+        for member_id, member in listed.items()
+        if member.group_instance_id is not None
+    }
+    return {
+        member_id: instances[member.group_instance_id]
+        for member_id, member in past.items()
+        if member_id not in diff.members and member.group_instance_id in instances
+    }
 
 
 def _number(diff: Diff) -> int:

@@ -1,6 +1,6 @@
-"""The cluster under test: an embedded broker or, for the same tests, a container.
+"""The cluster under test: an embedded broker or, with ``KAFKA_UNDER_TEST=container``, a container.
 
-``KAFKA_UNDER_TEST=container`` asks for the container (:mod:`tests.support.container`). Tests see no difference.
+The same tests run with both; :mod:`tests.support.container` has the container.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEVER_FENCED = {"broker.session.timeout.ms": "60000"}
 
 
 class Kafka(Protocol):
-    """A cluster as tests use it."""
+    """Interface of the cluster under test."""
 
     @property
     def bootstrap_servers(self) -> str:

@@ -19,7 +19,7 @@ from streaming.process.children import SupervisedProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.wait import PATIENCE, eventually
 
-#: Settings of a production cluster of three, with short timeouts after a crash.
+#: Settings of a production cluster with three brokers, and short timeouts after a crash.
 _COPIED = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
@@ -75,7 +75,7 @@ class Node:
             self._process = None
 
     def pause(self) -> None:
-        """Pause the broker with SIGSTOP: it keeps its connections and answers nothing."""
+        """Pause the broker with SIGSTOP: it keeps its connections and sends no response."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -134,7 +134,7 @@ class KafkaCluster:
         eventually(lambda: len(self.metadata().brokers) == brokers, timeout=timeout, every=0.1)
 
     def metadata(self, topic: str | None = None) -> Any:
-        """Return the cluster's metadata as a new client receives it."""
+        """Return the metadata that a new client receives."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         responses: list[Any] = []
 
@@ -152,7 +152,7 @@ class KafkaCluster:
         return int(partitions[partition].leader) if partition in partitions else -1
 
     def expendable_leader(self, topic: str) -> int:
-        """Return the id of a broker that leads a partition of the topic and is no controller."""
+        """Return the id of a broker that leads a partition of the topic and is not a controller."""
         partitions = self.metadata(topic).topics[topic].partitions.values()
         return int(next(partition.leader for partition in partitions if partition.leader > self._controllers))
 
@@ -180,7 +180,7 @@ class KafkaCluster:
 
 
 def _format(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> None:
-    """Format the empty storage of a broker and return its folder."""
+    """Format the empty storage of a broker."""
     storage.mkdir(parents=True)
     for file in runtime.storage.iterdir():
         (storage / file.name).write_bytes(file.read_bytes())

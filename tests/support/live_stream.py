@@ -1,4 +1,4 @@
-"""Runs the stream without Spark: the pure monitor over a growing membership topic, with timers."""
+"""The stream without Spark: the pure monitor follows a real membership topic, with timers."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from tests.support.members import Share
 from tests.support.pure_stream import SINKS
 from tests.support.wait import PATIENCE
 
-#: Decoders are built on first use, and msgspec does not support building one in two threads at once.
+#: msgspec builds a decoder on first use, and does not support this in two threads at once.
 _decoding = threading.Lock()
 _diffs = msgspec.json.Decoder(Diff)
 _latest = msgspec.json.Decoder(LatestAssignment)
 
 
 def _may_end(state: EpisodeState) -> bool:
-    """Return true if the quiet time ends the episode: nothing is waited for, and the group has caught up."""
+    """Return true if the quiet time ends the episode: nothing is pending, and its lag is consumed."""
     return not (state.waiting or state.awaited or state.rebalancing or cost_of_episode(state)[1])
 
 
 class LiveStream:
-    """A context manager that follows a membership topic from its beginning, as the stream does.
+    """A context manager that reads a membership topic from its beginning in a thread, as the stream does.
 
-    It reads in a thread of its own: a timer counts from the moment when a heartbeat is read.
+    Session timers count from the time when a heartbeat was read.
 
     Attributes:
-        events: all events that were read or written by timers.
+        events: all events that were read, and those that timers wrote.
         diffs: the resulting diffs.
         names: client ids by member id.
     """

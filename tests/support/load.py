@@ -1,7 +1,7 @@
-"""Many clients of one feed, in a process of their own: ``python -m tests.support.load PORT CLIENTS STUCK EVENTS``.
+"""Many clients of one feed, in a separate process: ``python -m tests.support.load PORT CLIENTS STUCK EVENTS``.
 
-Prints one JSON line: for each client how many ids it was given and how many twice, and every delay from the
-diff's timestamp (set by the publisher as it sent it) to the client's read, as ``[timestamp ms, delay ms]``.
+Prints one JSON line: the number of ids that each client received, the number of repeated ids, and the delay of each
+diff as ``[timestamp ms, delay ms]``, from its timestamp (when it was published) until a client read it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class FeedClient:
     """A feed client that reconnects at its last position.
 
     Args:
-        port: of the server.
-        take: called with a round's id, its timestamp and when it was read, both in ms.
+        port: the server's port.
+        take: called with a round's id, its timestamp and the time of reading, both in ms.
     """
 
     def __init__(self, port: int, take: Callable[[bytes, int, float], None]) -> None:
@@ -95,6 +95,7 @@ class _Client:
 
 
 def _stuck(port: int) -> socket.socket:
+    """Return a client that requests the feed and never reads it."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))
@@ -124,7 +125,7 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """Result of a load: delays in ms of diffs sent while the server was up; memory in MB."""
+    """Result of a load test: delays in ms of diffs that were sent while the server was up; memory in MB."""
 
     events: int
     clients: int

@@ -1,4 +1,4 @@
-"""Runs protocol machines in tests: YAML scenarios to rounds as plain values, and a driver for single steps."""
+"""Protocol machines in tests: the rounds of a YAML scenario as plain values, and a driver for single steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
 
 
 def round_summary(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
-    """Return the round's generation or epoch, its number, and its cause."""
+    """Return a round's generation or epoch, its number, its cause and the members that caused it."""
     number = round_.get("generation", round_.get("groupEpoch"))
     return number, round_["round"], round_["cause"]["kind"], round_["cause"]["memberIds"]
 
@@ -86,7 +86,7 @@ class Driver:
         self._number = 0
 
     def apply(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
-        """Apply one event; events that it schedules wait in the queue."""
+        """Apply one event and queue the events that it schedules."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
         for output in outputs:
@@ -112,6 +112,6 @@ class Driver:
     def settle(self, most: int = 20_000) -> None:
         """Apply events until none is scheduled."""
         while self.queue:
-            assert most, "the group never comes to rest"
+            assert most, "the group never becomes stable"
             most -= 1
             self.step()

@@ -1,4 +1,4 @@
-"""Reads deploy/: the chart's rendered resources, and the commands that they start."""
+"""The rendered resources of deploy/, and the commands that they start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 
 
 def resources() -> list[tuple[Path, dict[str, Any]]]:
-    """Yield every rendered resource with its file."""
+    """Return every rendered resource with its file."""
     return [
         (path, document)
         for path in sorted(KUBERNETES.glob("*/manifests.yaml"))
@@ -23,7 +23,7 @@ def resources() -> list[tuple[Path, dict[str, Any]]]:
 
 
 def pods(resource: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the pod specs of a resource: one of a Deployment, driver and executor of Apache's SparkApplication."""
+    """Return the pod specs of a resource: one for a Deployment, two for a SparkApplication."""
     spec = resource.get("spec", {})
     if resource["kind"] == "Deployment":
         return [spec["template"]["spec"]]
@@ -31,7 +31,7 @@ def pods(resource: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Return ``(source, arguments)`` of each component in the manifests and in docker-compose.yml."""
+    """Yield ``(source, arguments)`` of each component in the manifests and in docker-compose.yml."""
     for path, resource in resources():
         where = path.parent.name
         if resource["kind"] == "SparkApplication":

@@ -26,9 +26,9 @@ class Member:
     """A Python consumer (``streaming.demo.consumer``); ``lines`` has its report lines.
 
     Args:
-        options: of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
-        properties: of the client itself.
-        host: the loopback address that its connections come from (kafka-python); None: the default.
+        options: options of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
+        properties: properties of the client library.
+        host: loopback address of its end of connections (kafka-python only); None: the default.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Member:
 
     @property
     def generations(self) -> dict[int, Share]:
-        """Return its assignment in each generation."""
+        """Return the member's assignment in each generation."""
         return {line["generation"]: line["owned"] for line in self.lines if line["event"] == "assigned"}
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""``python -m tests.support.memory_server``: the feed over generated groups, to look at the page.
+"""``python -m tests.support.memory_server`` serves the page over generated groups, without a broker.
 
-``--live RATE`` keeps diffs coming, ``--stories`` tells episodes and incidents of them.
+``--live RATE`` adds new diffs all the time; ``--stories`` adds their episodes and incidents.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class StoryBuilder:
 
 
 class Stories:
-    """Episodes and incidents of all groups, and their records with offsets."""
+    """Builder of the episodes and incidents of all groups, as records with offsets."""
 
     def __init__(self) -> None:
         self._builders: dict[str, StoryBuilder] = {}
@@ -129,7 +129,7 @@ def generated_group(number: int, partitions: int) -> Group:
 
 
 def restamped(diff: Diff, timestamp: int) -> Diff:
-    """Return the diff with a timestamp of its own; every eighth group is of another kind."""
+    """Return the diff with this timestamp; every eighth group becomes a Streams group."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
 

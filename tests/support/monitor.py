@@ -1,4 +1,4 @@
-"""Runs a monitor as users do (`collect`, `stream`, `serve`), and reads the status that each interface shows."""
+"""A complete monitor (`collect`, `stream`, `serve`) as child processes, and the status that each interface shows."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PATIENCE = 240.0
 
 @dataclass
 class Monitor:
-    """The components of a running monitor, and the status that each interface shows.
+    """The processes of a monitor, and the status that each interface shows.
 
     Attributes:
-        watched: the page in a browser, if one is open.
-        foreign: ids of diffs that a test wrote itself.
+        watched: the page in a browser, if it is open.
+        foreign: ids of diffs that the test itself wrote.
     """
 
     broker: EmbeddedBroker
@@ -86,7 +86,7 @@ class Monitor:
         }
 
     def statuses(self) -> dict[str, str | None]:
-        """Return the status in ``/ready``, metrics and an open page: None if all is well, else the problem."""
+        """Return the problem that ``/ready``, the metrics and an open page show; None for no problem."""
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
@@ -99,7 +99,7 @@ class Monitor:
         return statuses if self.watched is None else {**statuses, "page": _status_of_page(self.watched.page)}
 
     def await_status(self, kind: str | None, seconds: float = PATIENCE) -> None:
-        """Wait until all interfaces show this status, within this time and without contradiction."""
+        """Wait until all interfaces show this problem, or None for no problem."""
         wanted = {"ready": kind, "metrics": kind}
         if self.watched is not None:
             wanted["page"] = kind and "stale"
@@ -109,7 +109,7 @@ class Monitor:
             raise AssertionError(f"wanted {wanted}, got {self.statuses()}\n{self.serve.output()[-2000:]}") from error
 
     def ids(self) -> list[str]:
-        """Return the ids of the stream's diffs on the server, oldest first."""
+        """Return the ids of the diffs on the server, oldest first, without foreign ones."""
         return [diff_id for diff_id in self.serve.ids() if diff_id not in self.foreign]
 
     def log(self) -> list[Event]:
@@ -117,13 +117,13 @@ class Monitor:
         return events(self.servers, self.membership)
 
     def expected(self) -> list[str]:
-        """Return the diff ids that a replay of the membership log gives."""
+        """Return the ids of the diffs that a replay of the membership log computes."""
         return sorted(diff_ids(self.log()))
 
     def quiet(self) -> None:
         """Wait until no member has joined or left for longer than a session timeout, so that no event is pending.
 
-        What was quiet before counts for nothing: the broker may have been away.
+        The time begins with this call, as the broker may have been unavailable before.
         """
         began = time.time()
 
@@ -133,7 +133,7 @@ class Monitor:
         eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
 
     def undisturbed_snapshots(self, seconds: float = PATIENCE) -> list[Event]:
-        """Return the snapshots that an undisturbed collector takes of all of ``__consumer_offsets``."""
+        """Return the snapshots of a new, undisturbed collector that reads all of ``__consumer_offsets``."""
         prefix = f"{unique('undisturbed')}."
         command = [*self.collect.command]
         if "--metrics-port" in command:  # this lock belongs to the other collector
@@ -156,7 +156,7 @@ class Monitor:
         return snapshots(self.servers, topic)
 
     def complete(self, more_than: int = 0) -> int:
-        """Return how many diffs there are once their number has grown and the server has each exactly once."""
+        """Wait until the server has more diffs, and each expected one exactly once; return their number."""
 
         def complete_count() -> int:
             ids = self.ids()
@@ -200,7 +200,7 @@ def diff_ids(log: Iterable[Event]) -> list[str]:
 
 
 def _status_of_page(page: Any) -> str | None:
-    """Return the page's status: None if all is well, ``stale`` if it shows since when."""
+    """Return the page's problem: None for no problem, ``stale`` if the page shows since when it is stale."""
     state = page.get_attribute("#live", "data-state")
     warning = "" if page.is_hidden("#stale") else page.inner_text("#stale")
     if state == "live" and not warning:
@@ -222,12 +222,12 @@ def running_monitor(
     """Run `collect` and `stream`, with a `serve` that a test may start; remove everything afterwards.
 
     Args:
-        broker: is running.
-        folder: takes what they print.
-        prefix: of their topics.
-        history: the folder of the server's history, ``folder`` itself if not given.
-        checkpoint: of `stream`, in ``folder`` if not given.
-        buckets: of `stream`.
+        broker: the running broker.
+        folder: folder of the processes' logs.
+        prefix: prefix of their topics.
+        history: folder of the server's history; None: ``folder``.
+        checkpoint: checkpoint of `stream`; None: in ``folder``.
+        buckets: number of buckets of `stream`.
     """
     common = ("--bootstrap-servers", broker.bootstrap_servers, "--topic-prefix", prefix)
     place = ("--checkpoint", str(checkpoint or folder / "checkpoint"), "--buckets", str(buckets))

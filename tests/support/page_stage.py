@@ -1,4 +1,4 @@
-"""Everything behind a live page: broker, collector, Spark job, `serve`, and consumers that join and leave."""
+"""A live page's data source: broker, collector, Spark job, `serve`, and consumers that join and leave."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from streaming.records.episodes import Episode, Incident, decode_episode, decode
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.serving import Serve
 
-#: Seconds until consumers settle: the time that a busy machine takes to start them.
+#: Timeout in seconds until consumers have their partitions, on a busy machine.
 PATIENCE = 240.0
 #: Quiet time in seconds: longer than a consumer takes to restart on a busy machine.
 QUIET = 15
 
-#: Further groups beside the observed one.
+#: Prefix of the ids of further groups.
 NEIGHBOURS = "pipeline"
 
 
 @dataclass
 class Arrivals(threading.Thread):
-    """Records when each diff of the group became readable from the topic; other groups' diffs are ignored."""
+    """Reads the group's diffs from their topic and records when each one became readable."""
 
     serve: Serve
     group: str
@@ -52,7 +52,7 @@ class Arrivals(threading.Thread):
 
 @dataclass
 class StoryArrivals(threading.Thread):
-    """Records when, by the clock that the browser uses, each episode and incident became readable from its topic."""
+    """Reads episodes and incidents from their topics and records when each became readable, by the browser's clock."""
 
     serve: Serve
     seen: list[tuple[float, Episode | Incident]] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Stage:
         eventually(lambda: self.settled() and not self.ids(name) & before, timeout=PATIENCE)
 
     def ids(self, name: str) -> set[str]:
-        """Return the member ids of a consumer in the group after the newest diff."""
+        """Return the member ids of a consumer in the newest diff."""
         members = self.arrivals.seen[-1][1].members
         return {member_id for member_id, member in members.items() if member.present and member.client_id == name}
 

@@ -1,4 +1,4 @@
-"""Self-made certificates that only tests trust."""
+"""Certificates for tests, self-signed or signed by such a one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> P
 
 
 def signed(folder: Path, name: str, signer: str) -> Path:
-    """Write a certificate of ``name`` at 127.0.0.1 that ``signer`` signs, ``name.pem``, and its key, ``name.key``."""
+    """Write a certificate of ``name`` for 127.0.0.1, ``name.pem``, signed by ``signer``, and its key, ``name.key``."""
     made, request, names = (folder / f"{name}.{kind}" for kind in ("pem", "csr", "cnf"))
     names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     openssl(

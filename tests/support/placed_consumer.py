@@ -1,4 +1,4 @@
-"""The demo's kafka-python consumer with its own host address: it connects from the address in ``HOST_ADDRESS``."""
+"""The demo's kafka-python consumer, connecting from the address in ``HOST_ADDRESS``, so that it has its own host."""
 
 from __future__ import annotations
 

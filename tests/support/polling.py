@@ -1,4 +1,4 @@
-"""A polling collector over a cluster in memory."""
+"""A polling collector over the cluster in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.wait import eventually
 
-#: A broker's description of a group without a coordinator.
+#: Error of a description of a group without a coordinator.
 AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
 #: Owners of the partitions of ``t``: one member, or two.
 ONE = {"a": [("t", 0), ("t", 1)]}
@@ -38,7 +38,7 @@ class Polling:
     def _run(self) -> None:
         try:
             self._collector.run()
-        except Exception as error:  # noqa: BLE001 - the test looks at it
+        except Exception as error:  # noqa: BLE001 - the test checks it
             self.error = error
 
     def figure(self, name: str) -> float:

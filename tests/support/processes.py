@@ -1,4 +1,4 @@
-"""Processes of this machine, and locks between test processes that disturb each other."""
+"""Processes of this machine, and locks between tests of several processes that disturb each other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 @contextmanager
 def process_lock(name: str, *, shared: bool = False) -> Iterator[None]:
-    """Hold a lock between processes: exclusive, or shared with others that share.
+    """Hold a lock between processes, exclusive or shared.
 
-    ``crowd``: many consumers at the same time starve each other, and their groups. ``network``: Chromium gives up its
-    connections when Docker makes a network or takes one away.
+    ``crowd``: many consumers at the same time delay each other and their groups. ``network``: Chromium closes its
+    connections when Docker creates or removes a network.
     """
     place = Path(tempfile.gettempdir()) / f"kafka-rebalance-monitor-{name}.lock"
     with place.open("w") as lock:

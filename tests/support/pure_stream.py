@@ -1,4 +1,4 @@
-"""The stream without Spark: the pure functions over a topic in memory, bucket by bucket, batch by batch."""
+"""The stream without Spark: the pure functions over a topic in memory, in batches and buckets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
 
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
-    """Return the records of each topic and key in order; of compacted topics only the last, as Kafka guarantees."""
+    """Return the records of each topic and key, in order; of compacted topics only the last one."""
     records: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:
         rows = records[write.topic, write.key]

@@ -1,4 +1,4 @@
-"""A group member that encodes the classic protocol itself, so that it can send what no client library would."""
+"""A group member that encodes the classic protocol itself, to send requests that no client library would send."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FIND_COORDINATOR = 10
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = 11, 12, 13, 14
 #: Kafka's error codes while a coordinator starts: loading, not available, not coordinator.
 _NOT_YET = frozenset({14, 15, 16})
-#: The same, and the code of a heartbeat while other members wait for this one to rejoin.
+#: Kafka's error code of a heartbeat while the group waits for this member to rejoin.
 REBALANCE_IN_PROGRESS = 27
 
 
-class Refused(Exception):  # noqa: N818 - what the coordinator does
+class Refused(Exception):  # noqa: N818 - the coordinator refuses
     """The coordinator responds with an error; ``code`` is Kafka's."""
 
     def __init__(self, request: str, code: int) -> None:
@@ -30,7 +30,7 @@ class Refused(Exception):  # noqa: N818 - what the coordinator does
 class RawConnection:
     """A context manager for a connection to the coordinator of any number of groups.
 
-    The broker answers one request after the other: one that has to wait holds up those behind it.
+    The broker processes one request after the other: a request that waits delays all later ones.
     """
 
     def __init__(self, servers: str, timeout: float = PATIENCE) -> None:
@@ -131,9 +131,9 @@ class RawLeader(RawConnection):
     """The only member, and so the leader, of a group; it sends no heartbeats.
 
     Args:
-        servers: the broker that coordinates the group.
+        servers: address of the group's coordinator.
         group: the group id.
-        session_timeout_ms: until the coordinator removes it.
+        session_timeout_ms: session timeout of the member.
     """
 
     def __init__(self, servers: str, group: str, session_timeout_ms: int = 6000) -> None:
@@ -143,7 +143,7 @@ class RawLeader(RawConnection):
         self._member_id = ""
 
     def generation(self, subscription: bytes, assignment: bytes, protocol: str = "range") -> int:
-        """Join and, as the leader, assign, with exactly these bytes. Returns the generation."""
+        """Join with this subscription, assign these bytes as the leader, and return the generation."""
         timeout = self._session_timeout_ms
 
         def joined() -> tuple[int, str, str] | None:

@@ -1,4 +1,4 @@
-"""A receiver of notifications: a real HTTP server on loopback with responses that a test chooses."""
+"""A receiver of notifications: an HTTP server on 127.0.0.1 with responses that a test chooses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 @dataclass
 class Response:
-    """A response: a status with headers, or ``close``: the connection ends without a response."""
+    """A response of the receiver. ``close``: the connection is closed without a response."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Response:
 
 @dataclass
 class Receiver:
-    """Received requests and the next responses; after those, 200."""
+    """Received requests, and the next responses; later ones have status 200, or 503 while ``down`` is set."""
 
     url: str = ""
     responses: list[Response] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Receiver:
 
 @contextmanager
 def receiver(*responses: Response) -> Iterator[Receiver]:
-    """Run a receiver that listens."""
+    """Run a receiver with these next responses."""
     received = Receiver(responses=list(responses))
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ def receiver(*responses: Response) -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, *arguments: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     received.url = f"http://127.0.0.1:{server.server_port}/hook"

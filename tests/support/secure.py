@@ -44,7 +44,7 @@ MECHANISMS = tuple(_LISTENERS.values())
 
 @dataclass(frozen=True)
 class Secure:
-    """The broker's addresses: plaintext for the superuser, and a secured one for the others by mechanism."""
+    """The broker's addresses: ``clear`` is plaintext, for the superuser; ``listeners`` by mechanism, for all users."""
 
     clear: str
     listeners: dict[str, str]
@@ -94,7 +94,7 @@ class Secure:
 
 
 class _Broker(EmbeddedBroker):
-    """A broker whose ports are fixed before it starts, as its listeners contain them."""
+    """A broker with fixed ports, as its listeners' properties contain them."""
 
     fixed: tuple[int, int] = (0, 0)
 
@@ -104,6 +104,7 @@ class _Broker(EmbeddedBroker):
 
 @contextmanager
 def secure_broker(folder: Path) -> Iterator[Secure]:
+    """Run the broker and its identity provider, with certificates in ``folder``."""
     certificate(folder, "authority")
     certificate(folder, "other")
     broker_pem = signed(folder, "broker", "authority")
@@ -180,7 +181,7 @@ def forbid(secure: Secure, principal: str, permission: Permission) -> None:
 
 
 def new_topic(secure: Secure, partitions: int) -> str:
-    """Return a topic name that no other test uses."""
+    """Create a topic with a unique name and return the name."""
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": secure.clear})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)

@@ -39,12 +39,14 @@ class Serve(Running):
         return self
 
     def start_with(self, diffs: Iterable[Diff]) -> Self:
-        """Publish diffs to its topic, start it, and wait until it has read them."""
+        """Publish diffs to the server's topic, start the server, and wait until it has read them."""
         Publisher(self).put(diffs)
         self.start().await_status("/ready", 200)
         return self
 
     def await_status(self, path: str, status: int, seconds: float = PATIENCE) -> None:
+        """Wait until a path responds with this HTTP status."""
+
         def has_status() -> bool:
             try:
                 return self.ask(path)[0] == status

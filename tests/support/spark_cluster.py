@@ -26,7 +26,7 @@ class Worker:
 
     @property
     def executors(self) -> list[int]:
-        """Return the pids of its executors' JVMs. (Spark's script leaves a child that has ended.)"""
+        """Return the pids of its executors' JVMs, without zombies that Spark's script leaves."""
         return [pid for pid in children(self.process.pid) if alive(pid)]
 
     def gone(self) -> None:

@@ -36,15 +36,15 @@ class Job:
 
     Attributes:
         program: the command line of `rebalance-monitor`.
-        options: of every start.
-        environment: its variables; None for this process's own.
+        options: options of every start.
+        environment: environment variables; None: those of this process.
     """
 
     def __init__(self, kafka: Kafka, folder: Path, partitions: int = 4, prefix: str | None = None) -> None:
         self.program = command()
         self.options: tuple[str, ...] = ()
         self.environment: dict[str, str] | None = None
-        #: No timer ends a quiet time while a test runs, as the pure functions get the log alone.
+        #: No timer ends a quiet time while a test runs, as the pure functions only process the log.
         self.quiet_seconds = 86_400
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
@@ -96,7 +96,7 @@ class Job:
         ]
 
     def start(self, *options: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the job to its end; ``path``: a folder that all its Python processes import from first."""
+        """Run the job to its end. ``path``: first entry of PYTHONPATH for all its Python processes."""
         ours = {} if path is None else {"PYTHONPATH": str(path)}
         return subprocess.run(
             self.command(*options),
@@ -115,7 +115,7 @@ class Job:
 
     @contextmanager
     def running(self, *options: str, log: IO[str] | None = None) -> Iterator[subprocess.Popen[str]]:
-        """Run the job as a child process, its standard error in ``log`` or a pipe; end it in any case."""
+        """Run the job as a child process, with its standard error in ``log`` or a pipe; kill it when the block ends."""
         child = subprocess.Popen(
             self.command(*options),
             stdout=subprocess.PIPE,
@@ -160,7 +160,7 @@ class Job:
 
 
 def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
-    """Return the pure functions' output by topic and key."""
+    """Return the pure functions' output for a log by topic and key."""
     sinks = job.sinks
     output: dict[str, dict[bytes | None, list[Row]]] = {
         name: {} for name in (*sinks[:4], sinks.episodes or "", sinks.incidents or "")
@@ -176,7 +176,7 @@ def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Ro
 
 
 def without_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
-    """Remove repeats of a ``ce_id``, which must have the same bytes."""
+    """Return the records without repeats of a ``ce_id``, which must be equal byte by byte."""
     result: dict[bytes | None, list[Row]] = {}
     for key, records in rows.items():
         seen: dict[bytes | None, Row] = {}
@@ -193,7 +193,7 @@ def problems(errors: str) -> list[str]:
 
 
 def write_in_pieces(job: Job, log: Topic, stop: threading.Event) -> None:
-    """Write the log in a hundred pieces, each partition in order; after ``stop`` without pauses."""
+    """Write the log in a hundred pieces with pauses, each partition in order; after ``stop`` without pauses."""
     longest = max(map(len, log))
     step = max(1, longest // 100)
     for start in range(0, longest, step):
@@ -213,7 +213,7 @@ def behind(job: Job) -> int:
 
 
 def processes_of(driver: int) -> dict[str, list[int]]:
-    """Return the pids of a job: its driver, its JVM, and Python's daemon and workers (the workers first)."""
+    """Return the pids of a job: its driver, its JVM, and its Python workers, followed by their daemon."""
     jvms = children(driver)
     daemons = [pid for jvm in jvms for pid in children(jvm)]
     workers = [pid for daemon in daemons for pid in children(daemon)]

@@ -1,4 +1,4 @@
-"""Groups of each protocol that fill a :class:`~tests.support.timelines.Timeline` with their members' actions."""
+"""Random groups of each protocol, whose members' actions fill a :class:`~tests.support.timelines.Timeline`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.timelines import SESSION_MS, TOPIC, Timeline
 
 
 def eager(chance: Random) -> Timeline:
-    """A classic group with ``range``, whose members stop consuming everything in each round."""
+    """Return the timeline of a classic group with ``range``, whose members revoke all partitions in each round."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Eager(line)
     group.join(chance.randint(1, 3))
@@ -71,7 +71,7 @@ class _Eager:
         self.round(back, gone=gone, come=self.new(len(gone)), joined=died + SESSION_MS)
 
     def bounce(self) -> None:
-        """Restart a static member within its session: the generation is written again with its new id."""
+        """Restart a static member within its session: the coordinator writes the generation again with its new id."""
         died = self.line.now
         old = self.chance.choice(self.members)
         held, at = self.line.held(old), self.line.wait(200, SESSION_MS - 1)
@@ -89,7 +89,7 @@ class _Eager:
         """Let a static member take over the partitions of its old id."""
 
     def away(self) -> None:
-        """Make the coordinator unavailable for a while; members may crash meanwhile."""
+        """Make the coordinator unavailable for a while, in which members may crash."""
         begin = self.line.now
         end = begin + self.chance.randint(500, 30_000)
         self.line.outages.append((begin, end))
@@ -106,7 +106,14 @@ class _Eager:
         gone: dict[str, tuple[int, int, bool]] | None = None,
         joined: int = 0,
     ) -> None:
-        """Ask members to rejoin. ``gone``: when these members stopped, and when they were removed."""
+        """Add a rebalance.
+
+        Args:
+            requested_at: when the members were asked to rejoin.
+            come: new members.
+            gone: per removed member: when it stopped consuming, when it was removed, and if it committed at its end.
+            joined: earliest time at which all new members have joined.
+        """
         line, gone = self.line, gone or {}
         stays = [member for member in self.members if member not in gone]
         stops = {stay: requested_at + self.chance.randint(0, 3000) for stay in stays}
@@ -151,7 +158,7 @@ class _Eager:
 
 
 def cooperative(chance: Random) -> Timeline:
-    """A classic group with ``cooperative-sticky``, whose members stop consuming revoked partitions only."""
+    """Return the timeline of a classic group with ``cooperative-sticky``, which only revokes moved partitions."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Cooperative(line)
     group.join(chance.randint(1, 3))
@@ -227,7 +234,7 @@ class _Cooperative(_Eager):
 
 
 def epochs(chance: Random) -> Timeline:
-    """A KIP-848 group, whose members give up and get partitions with their heartbeats."""
+    """Return the timeline of a KIP-848 group, whose members revoke and get partitions with their heartbeats."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Epochs(line)
     group.come()

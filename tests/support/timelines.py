@@ -1,8 +1,8 @@
-"""Random histories of a group with the true times of consumption, and the evidence that follows from them.
+"""Random timelines of a group: true times of consumption, and the evidence that results from them.
 
-A timeline is drawn first: members join, leave, crash and come back, alone or all at once, also while the
-coordinator is away. Then the evidence is derived from it: the coordinator's records, offset commits (each as late
-as the coordinator lets it arrive), callbacks by a clock of their own, and lines of the coordinator's log.
+First a timeline is drawn: members join, leave, crash and rejoin, alone or all at once, also while the coordinator is
+unavailable. The evidence is derived from it: the coordinator's records, offset commits (delayed while the coordinator
+is unavailable), callbacks by the members' own clocks, and lines of the coordinator's log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _RECORD_MS = 20
 class Interval(NamedTuple):
     """A member consumed a partition from ``start`` to ``end``.
 
-    Its commits count until ``fenced``; the round that took the partition away was written at ``taken`` or later.
+    The coordinator accepts its commits until ``fenced``, and writes the round that revokes the partition at ``taken``
+    or later.
     """
 
     partition: int
@@ -54,12 +55,12 @@ class Timeline:
     """Consumption of a group over time, in ms.
 
     Attributes:
-        intervals: when each partition had a consumer.
-        rows: the coordinator's records, by the time of their writing.
-        outages: when the coordinator was away.
+        intervals: times when each partition had a consumer.
+        rows: the coordinator's records in the order of writing.
+        outages: begin and end of times when the coordinator was unavailable.
         callbacks: time, member, generation, revoked and assigned partitions.
-        joins: by generation, when members were asked to join and when all had.
-        commits: those that the coordinator took, in the order of their arrival.
+        joins: per generation: when members were requested to rejoin, and when all had joined.
+        commits: commits that the coordinator accepted, in the order of arrival.
     """
 
     chance: Random
@@ -74,12 +75,12 @@ class Timeline:
     _starts: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def wait(self, least: int, most: int) -> int:
-        """Let time pass and return the time after it."""
+        """Let a random time pass and return the new time."""
         self.now += self.chance.randint(least, most)
         return self.now
 
     def start(self, partition: int, member: str, at: int) -> None:
-        """Let a member consume a partition from ``at`` on, unless it loses it before."""
+        """Let a member consume a partition from ``at`` on, unless the partition is revoked before."""
         self._starts[partition] = member, at
 
     def stop(self, partition: int, at: int, *, fenced: int, commits: bool, taken: int | None = None) -> None:
@@ -140,9 +141,9 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
 
     Args:
         line: the timeline.
-        reported: whether members report their callbacks, by clocks that are 500 s fast.
-        logged: whether the coordinator's log is read.
-        restarts: how often the collector is started again.
+        reported: members report their callbacks, by clocks that are 500 s fast.
+        logged: the coordinator's log is read.
+        restarts: number of the collector's restarts.
     """
     commits = [
         RawRecord(
@@ -215,8 +216,9 @@ def _holding(partitions: list[int]) -> Holding:
 
 
 class Gap(NamedTuple):
-    """A time when a partition had no consumer; ``end`` None: until the end. ``is_sure``: commits prove earlier
-    consumption.
+    """A time without a consumer of a partition, until ``end`` or, for None, the end of the timeline.
+
+    ``is_sure``: commits prove that the partition was consumed before.
     """
 
     start: int

@@ -20,7 +20,7 @@ def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, ev
         result = condition()
         if result:
             return result
-        assert monotonic() < by, f"not within {timeout:g} s; last answer {result!r}"
+        assert monotonic() < by, f"not within {timeout:g} s; last result {result!r}"
         sleep(every)
 
 

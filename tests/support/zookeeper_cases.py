@@ -1,4 +1,4 @@
-"""Random groups of the old consumer, and the comparable parts of two assignments."""
+"""Random groups of Kafka's old ZooKeeper-based consumer, and the comparable part of their assignments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assignors.java import string_hash
 Case = dict[str, Any]
 Answer = dict[str, dict[str, list[int]]]
 
-#: Ids that compare as strings, not as numbers; equal hash codes; letters outside ASCII and outside the BMP.
+#: Ids that sort as strings, not as numbers, with equal hash codes, and of characters outside ASCII and the BMP.
 CONSUMERS = [
     *(f"c-{n}" for n in (1, 2, 9, 10, 11, 100)),
     *("c", "c1", "C", "Aa", "BB", "AaAa", "BBBB", "ümlaut", "日本", "～", "😀", "g_host-1411-5f"),
@@ -54,14 +54,14 @@ class ZookeeperGroups:
         case = copy.deepcopy(case)
         members, topics = case["members"], case["topics"]
         for _ in range(rng.choice((1, 1, 2))):
-            what = rng.random()
+            roll = rng.random()
             free = [name for name in CONSUMERS if all(name != member["memberId"] for member in members)]
-            if what < 0.4 and free:
-                streams = dict(rng.choice(members)["streams"]) if what < 0.3 else self._streams(topics)
+            if roll < 0.4 and free:
+                streams = dict(rng.choice(members)["streams"]) if roll < 0.3 else self._streams(topics)
                 members.append({"memberId": rng.choice(free), "streams": streams})
-            elif what < 0.7 and len(members) > 1:
+            elif roll < 0.7 and len(members) > 1:
                 members.pop(rng.randrange(len(members)))
-            elif what < 0.9:
+            elif roll < 0.9:
                 rng.choice(members)["streams"] = self._streams(topics)
             else:
                 rng.choice(list(topics.values()))["partitions"] += rng.randint(1, 5)
@@ -86,7 +86,7 @@ def _some_topic(rng: random.Random, case: Case) -> Case:
 
 
 def colliding(case: Case, version: str) -> set[tuple[str, int]]:
-    """Return subscribed partitions whose text has the same hash code as another's: Kafka gives them no order."""
+    """Return subscribed partitions whose text shares its hash code with another: their order is undefined."""
     texts = "{}-{}" if version == "1.1" else "[{},{}]"
     subscribed = {name for member in case["members"] for name in member["streams"]}
     hashes = {
@@ -106,7 +106,7 @@ def equal_streams(case: Case) -> bool:
 
 
 def comparable(answer: Answer, without: set[tuple[str, int]] = frozenset()) -> Answer:
-    """Return threads and topics that have partitions, except the partitions ``without`` an order."""
+    """Return the assignment without empty threads and topics, and without the partitions in ``without``."""
     shares = {
         thread: {
             name: kept

@@ -35,7 +35,7 @@ def group(
     kind: ConsumerGroupType = ConsumerGroupType.CLASSIC,
     target: Mapping[str, Iterable[tuple[str, int]]] | None = None,
 ) -> admin.ConsumerGroupDescription:
-    """Add a group with its members' partitions and, for consumer groups, the target."""
+    """Return a group's description with its members' partitions and, for consumer groups, their targets."""
 
     def places(share: Iterable[tuple[str, int]]) -> admin.MemberAssignment:
         return admin.MemberAssignment([TopicPartition(*place) for place in share])
@@ -58,7 +58,7 @@ def group(
 
 
 class MemoryAdmin:
-    """In-memory AdminClient: every future is already complete."""
+    """In-memory AdminClient, whose futures are complete at once unless a test delays them."""
 
     def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
         self._kafka = kafka
@@ -145,7 +145,7 @@ class MemoryAdmin:
         return self._about_groups("list_consumer_groups", listed)
 
     def _about_groups(self, request: str, make: Callable[[Groups], Any]) -> Future[Any]:
-        """Complete a request about groups now, or when the test allows it."""
+        """Complete a request about groups at once, or in :meth:`MemoryKafka.answer` if it is in ``slow``."""
         if request not in self._kafka.slow:
             return answered(partial(make, self._kafka.groups))
         late: Future[Any] = Future()

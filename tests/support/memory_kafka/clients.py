@@ -1,4 +1,4 @@
-"""The consumer, whose poll can also return events, and the producer with atomic transactions, both in memory."""
+"""The consumer and the producer with atomic transactions, in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MemoryConsumer:
-    """In-memory Consumer of assigned partitions."""
+    """In-memory Consumer of assigned partitions; ``events``: errors that the next polls return."""
 
     def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
         self._kafka = kafka
@@ -60,7 +60,7 @@ class MemoryConsumer:
     def get_watermark_offsets(
         self, place: TopicPartition, *, timeout: float | None = None, cached: bool = False
     ) -> tuple[int, int]:
-        assert cached is (timeout is None), "a request has its time"
+        assert cached is (timeout is None), "a request needs a timeout"
         topic = self._kafka.topics.get(place.topic)
         if topic is None or (cached and (place.topic, place.partition) not in self._next):
             return -1001, -1001
@@ -68,7 +68,7 @@ class MemoryConsumer:
         return log.begins, log.end
 
     def offsets_for_times(self, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
-        """Return the first offset at a time or later, or the end; the time is the offset that is given."""
+        """Return the first offset at or after a time, or the end; ``offset`` of each place is the time."""
         del timeout
         result = []
         for place in places:

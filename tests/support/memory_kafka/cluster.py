@@ -1,4 +1,4 @@
-"""The cluster in memory: methods by which a test changes it, and requests of its clients."""
+"""The cluster in memory, with methods by which tests change it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.memory_kafka.log import DEFAULTS, Log, Message, Topic
 
 
 class MemoryKafka:
-    """The in-memory cluster; ``MemoryKafka(monkeypatch)`` replaces every real one."""
+    """The in-memory cluster; ``MemoryKafka(monkeypatch)`` replaces the client classes of confluent-kafka."""
 
     cluster_id = "memory"
 
@@ -34,16 +34,16 @@ class MemoryKafka:
         self.brokers: dict[int, dict[str, str]] = {1: {}}
         self.denied: dict[str, set[str]] = {}
         self.epochs: dict[str, int] = defaultdict(int)
-        #: Groups as their coordinators describe them; groups that no list names; brokers that list no group.
+        #: Groups as their coordinators describe them; groups missing from lists; errors of brokers that list no groups.
         self.groups: dict[str, admin.ConsumerGroupDescription] = {}
         self.unlisted: set[str] = set()
         self.unlistable: list[KafkaError] = []
-        #: Admin clients, and those that still wait for coordinators that stopped.
+        #: Admin clients, and those that still send requests to coordinators that have moved.
         self.admins: list[MemoryAdmin] = []
         self.stale: set[MemoryAdmin] = set()
-        #: True if no request about groups is answered.
+        #: True if requests about groups get no response.
         self.silent = False
-        #: Requests about groups that wait until :meth:`answer`, and the waiting ones.
+        #: Requests about groups whose response waits for :meth:`answer`, and their pending responses.
         self.slow: set[str] = set()
         self.late: list[tuple[Future[Any], Callable[[Groups], Any]]] = []
         self._failing: dict[str, deque[KafkaError]] = defaultdict(deque)
@@ -83,13 +83,13 @@ class MemoryKafka:
         return log.end - 1
 
     def cut(self, topic: str, partition: int, end: int) -> None:
-        """Remove the newest records; clients beyond the new end start again, as with librdkafka."""
+        """Remove the newest records; consumers beyond the new end restart at the beginning, as with librdkafka."""
         del self.topics[topic].logs[partition].entries[end:]
         for consumer in self.consumers:
             consumer.restart_beyond_end(topic, partition, end)
 
     def mark(self, topic: str, partition: int = 0) -> None:
-        """Append the marker of a transaction's end: an offset without a record."""
+        """Append a transaction marker, which takes an offset but is no record."""
         self.topics[topic].logs[partition].entries.append(None)
 
     def records(self, topic: str) -> list[Message]:
@@ -108,21 +108,21 @@ class MemoryKafka:
         self.stale = set(self.admins)
 
     def answer(self, groups: Groups) -> None:
-        """Answer waiting requests with the groups of that moment, and later requests at once."""
+        """Respond to the pending requests with these groups; later requests get a response at once."""
         self.slow.clear()
         late, self.late = self.late, []
         for future, make in late:
             answered(partial(make, groups), future)
 
     def deliver_error(self, error: KafkaError, topic: str | None = None) -> None:
-        """Deliver this event to every consumer."""
+        """Deliver an error event to every consumer."""
         for consumer in self.consumers:
             consumer.events.append(Message(topic, None, None, error=error))
 
     # Requests of clients.
 
     def receive(self, request: str) -> None:
-        """Record a request; return its error if one was set or the cluster is unavailable."""
+        """Record a request; raise the error that a test set for it, or that the cluster is unavailable."""
         self.requests.append(request)
         if self._failing[request]:
             raise KafkaException(self._failing[request].popleft())

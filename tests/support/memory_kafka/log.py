@@ -50,6 +50,8 @@ class Log:
 
 @dataclass
 class Topic:
+    """A topic: the logs of its partitions, its configuration, and the racks of their replicas."""
+
     id: str
     logs: list[Log]
     config: dict[str, str]
