@@ -46,18 +46,14 @@ SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standi
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
 _SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
-_TESTS = tuple(
-    f"tests/{name}/"
-    for name in ("acceptance", "faults", "fuzz", "golden", "integration", "oracle", "property", "soak", "unit")
-)
 ENFORCED = {
     "test-name": ("tests/",),
-    "local-name": (*_SCRIPTS, *_TESTS),
-    "module-name": (*_SCRIPTS, *_TESTS, "assignors/", "streaming/"),
-    "name": (*_SCRIPTS, *_TESTS),
+    "local-name": (*_SCRIPTS, "tests/"),
+    "module-name": (*_SCRIPTS, "tests/", "assignors/", "streaming/"),
+    "name": (*_SCRIPTS, "tests/"),
     "public-name": (
         *_SCRIPTS,
-        *_TESTS,
+        "tests/",
         "assignors/",
         *(f"streaming/{name}/" for name in ("advice", "cli", "collect", "demo", "explain", "incidents", "kafka")),
         *(
@@ -66,8 +62,8 @@ ENFORCED = {
         ),
         "streaming/simulation/",
     ),
-    "riddle": (*_SCRIPTS, *_TESTS, "assignors/", "streaming/"),
-    "speech": (*_SCRIPTS, *_TESTS),
+    "riddle": (*_SCRIPTS, "tests/", "assignors/", "streaming/"),
+    "speech": (*_SCRIPTS, "tests/"),
 }
 TEST_NAME_LENGTH = 60
 #: First words, and other words, that make a test's name unclear.
