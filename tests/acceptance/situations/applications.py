@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
-from tests.acceptance.situations.real_group import MemberKind, RealGroup
+from tests.acceptance.situations.member_kind import MemberKind
+from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.stage import POLLING, Stage
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker, JavaProcess
 from tests.support.members import Share

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streaming.records.episodes import Episode, Incident
+from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.poller import Poller
 from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, Stage
 from tests.support.callbacks import distinct
@@ -20,41 +21,10 @@ from tests.support.kafka import eventually, unique
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 
-#: Long enough for a member on a busy machine.
-SESSION_MS: Final = 6000
-#: max.poll.interval.ms of a member that is going to exceed it.
-POLL_MS: Final = 6000
 #: kafka-python's leader may request one more generation within a heartbeat (3 s), for metadata that arrives after all
 #: members have their partitions.
 _AFTERTHOUGHT_MS: Final = 5000
-_JAVA: Final = "org.apache.kafka.clients.consumer."
-_ASSIGNORS: Final = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    "cooperative-sticky": "CooperativeStickyAssignor",
-}
 _PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUMER}
-
-
-@dataclass(frozen=True)
-class MemberKind:
-    """Kind of a member: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
-
-    ``assignors``: of the classic protocol, by preference. ``static``: each has an instance id.
-    ``listened``: members report themselves (Python clients). ``placed``: each process has a host of its own
-    (kafka-python). ``racks``: of members by name (confluent).
-    """
-
-    client: str
-    protocol: str
-    assignors: tuple[str, ...] = ()
-    static: bool = False
-    listened: bool = False
-    placed: bool = False
-    racks: tuple[tuple[str, str], ...] = ()
-    pattern: bool = False
-    session_ms: int = SESSION_MS
-    poll_ms: int = 300_000
 
 
 @dataclass
@@ -122,7 +92,7 @@ class RealGroup:
             self._started += 1
             self.java[name] = puppet = f"{self.group_id}/{name}/{self._started}"
             self.marks.append(self.stage.folder / f"{puppet.replace('/', '-')}.marks")
-            config = self._java_config(name, member_kind)
+            config = member_kind.java_config(self.stage.servers, self.group_id, name)
             self.stage.java.start(puppet, config, list(topics), marks=self.marks[-1])
             return
         if member_kind.client == "poller":
@@ -153,32 +123,6 @@ class RealGroup:
     def _run(self, name: str, process: Member | Poller) -> None:
         self.python[name] = process
         self.processes.append(process)
-
-    def _java_config(self, name: str, member_kind: MemberKind) -> dict[str, Any]:
-        config: dict[str, Any] = {
-            "bootstrap.servers": self.stage.servers,
-            "group.id": self.group_id,
-            "client.id": name,
-            "allow.auto.create.topics": False,
-            "auto.offset.reset": "earliest",
-            "auto.commit.interval.ms": 500,
-            "metadata.max.age.ms": 500,
-            "max.poll.interval.ms": member_kind.poll_ms,
-        }
-        if member_kind.static:
-            config["group.instance.id"] = name
-        if member_kind.protocol == "consumer":
-            return config | {
-                "group.protocol": "consumer",
-                "group.remote.assignor": member_kind.assignors[0] if member_kind.assignors else "uniform",
-            }
-        usual = "cooperative-sticky" if member_kind.protocol == "cooperative" else "range"
-        assignors = [_JAVA + _ASSIGNORS[assignor] for assignor in member_kind.assignors or (usual,)]
-        return config | {
-            "session.timeout.ms": member_kind.session_ms,
-            "heartbeat.interval.ms": 200,
-            "partition.assignment.strategy": ",".join(assignors),
-        }
 
     def leave(self, *names: str) -> None:
         """Let these members leave at once with a LeaveGroup, which a static member sends only on request."""

@@ -8,7 +8,8 @@ from time import monotonic
 
 from tests.acceptance.situations import operations
 from tests.acceptance.situations.applications import Connect, Streams
-from tests.acceptance.situations.real_group import POLL_MS, MemberKind, RealGroup
+from tests.acceptance.situations.member_kind import POLL_MS, MemberKind
+from tests.acceptance.situations.real_group import RealGroup
 from tests.support.wait import eventually
 
 EAGER = MemberKind("java", "eager", poll_ms=POLL_MS)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.situations.real_group import MemberKind, RealGroup
+from tests.acceptance.situations.member_kind import MemberKind
+from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER
 from tests.acceptance.situations.stage import stage
 from tests.acceptance.situations.verdicts import faults

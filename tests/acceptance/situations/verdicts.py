@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from streaming.records.episodes import Episode
-from tests.acceptance.situations.real_group import SESSION_MS, RealGroup, Step
+from tests.acceptance.situations.member_kind import SESSION_MS
+from tests.acceptance.situations.real_group import RealGroup, Step
 from tests.acceptance.situations.stage import LOG, OFFSETS, POLLING
 from tests.support.callbacks import missing_callbacks
 

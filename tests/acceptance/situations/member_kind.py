@@ -1,0 +1,65 @@
+"""Kinds of members: their clients, protocols and settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: Long enough for a member on a busy machine.
+SESSION_MS: Final = 6000
+#: max.poll.interval.ms of a member that is going to exceed it.
+POLL_MS: Final = 6000
+_JAVA: Final = "org.apache.kafka.clients.consumer."
+_ASSIGNORS: Final = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
+
+
+@dataclass(frozen=True)
+class MemberKind:
+    """Kind of a member: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
+
+    ``assignors``: of the classic protocol, by preference. ``static``: each has an instance id.
+    ``listened``: members report themselves (Python clients). ``placed``: each process has a host of its own
+    (kafka-python). ``racks``: of members by name (confluent).
+    """
+
+    client: str
+    protocol: str
+    assignors: tuple[str, ...] = ()
+    static: bool = False
+    listened: bool = False
+    placed: bool = False
+    racks: tuple[tuple[str, str], ...] = ()
+    pattern: bool = False
+    session_ms: int = SESSION_MS
+    poll_ms: int = 300_000
+
+    def java_config(self, servers: str, group_id: str, name: str) -> dict[str, Any]:
+        """Return the configuration of a Java consumer."""
+        config: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "group.id": group_id,
+            "client.id": name,
+            "allow.auto.create.topics": False,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 500,
+            "metadata.max.age.ms": 500,
+            "max.poll.interval.ms": self.poll_ms,
+        }
+        if self.static:
+            config["group.instance.id"] = name
+        if self.protocol == "consumer":
+            return config | {
+                "group.protocol": "consumer",
+                "group.remote.assignor": self.assignors[0] if self.assignors else "uniform",
+            }
+        usual = "cooperative-sticky" if self.protocol == "cooperative" else "range"
+        assignors = [_JAVA + _ASSIGNORS[assignor] for assignor in self.assignors or (usual,)]
+        return config | {
+            "session.timeout.ms": self.session_ms,
+            "heartbeat.interval.ms": 200,
+            "partition.assignment.strategy": ",".join(assignors),
+        }
