@@ -36,7 +36,7 @@ class ComparedDowntime(NamedTuple):
         pause: the longest time (ms) between two records with one holder after this change.
     """
 
-    act: int
+    change: int
     kind: str
     partition: Place
     gaps: int
@@ -90,19 +90,19 @@ def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUI
     """Return each partition with measured or reported downtime after each change."""
     gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
-        gaps[_change_at(played, gap.end), gap.partition].append(gap)
+        gaps[_last_change(played, gap.end), gap.partition].append(gap)
     bounds, pauses = _reported_bounds(played, events, quiet_ms), _pauses(played)
     return [
         ComparedDowntime(
-            act,
-            played.acts[act].kind,
+            change,
+            played.changes[change].kind,
             partition,
-            len(gaps[act, partition]),
-            sum(gap.end - gap.start for gap in gaps[act, partition]),
-            bounds.get((act, partition)),
-            pauses.get(act, 0),
+            len(gaps[change, partition]),
+            sum(gap.end - gap.start for gap in gaps[change, partition]),
+            bounds.get((change, partition)),
+            pauses.get(change, 0),
         )
-        for act, partition in sorted({*gaps, *bounds})
+        for change, partition in sorted({*gaps, *bounds})
     ]
 
 
@@ -111,14 +111,14 @@ def _pauses(played: PlayedChanges) -> dict[int, int]:
     pauses: dict[int, int] = {}
     for mark, later in pairwise(played.marks()):
         if mark.partition == later.partition and mark.holder == later.holder:
-            act = _change_at(played, mark.at)
-            pauses[act] = max(pauses.get(act, 0), later.at - mark.at)
+            change = _last_change(played, mark.at)
+            pauses[change] = max(pauses.get(change, 0), later.at - mark.at)
     return pauses
 
 
-def _change_at(played: PlayedChanges, at: int) -> int:
+def _last_change(played: PlayedChanges, at: int) -> int:
     """Return the last change that had begun by this time; −1: none."""
-    return sum(act.at <= at for act in played.acts) - 1
+    return sum(change.at <= at for change in played.changes) - 1
 
 
 def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
@@ -128,11 +128,11 @@ def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: i
     for offset, event in enumerate(events):
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], event.data.timestamp, sinks)
         episode = bucket.get(played.group).episode
-        if episode is None or episode.outages is None or (act := _change_at(played, episode.opened_at)) < 0:
+        if episode is None or episode.outages is None or (change := _last_change(played, episode.opened_at)) < 0:
             continue
         for topic, partition, outage in episode.outages.each():
             if stops_of(outage) != NO_STOPS:
-                bounds[act, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
+                bounds[change, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
     return {
         place: Bounds(
             sum(part.lower for part in all_of.values()),
@@ -177,8 +177,8 @@ class Line(NamedTuple):
 
 def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDowntime]) -> Line:
     """Return the table's line of one group and kind of evidence."""
-    wrong = {downtime.act for downtime in downtimes if not downtime.inside}
-    impossible = {downtime.act for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))}
+    wrong = {downtime.change for downtime in downtimes if not downtime.inside}
+    impossible = {downtime.change for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))}
     stops = [downtime for downtime in downtimes if downtime.reported is not None]
     bounded = [stop for stop in stops if stop.width is not None]
     return Line(

@@ -28,13 +28,13 @@ def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
     events = (event for event in group.views[view].events if event.data.group_id == group.group_id)
     downtimes = compared(played, events, SINKS.quiet_ms)
     last = {mark.partition: mark.at for mark in played.marks()}
-    ends = [*(act.at for act in played.acts[1:]), time.time_ns() // 1_000_000]
+    ends = [*(change.at for change in played.changes[1:]), time.time_ns() // 1_000_000]
     return [
         downtime
         for downtime in downtimes
-        if group.steps[downtime.act].is_measured
+        if group.steps[downtime.change].is_measured
         and downtime.pause < _STARVED_MS
-        and (downtime.gaps or last.get(downtime.partition, 0) >= ends[downtime.act])
+        and (downtime.gaps or last.get(downtime.partition, 0) >= ends[downtime.change])
     ]
 
 

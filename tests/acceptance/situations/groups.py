@@ -31,7 +31,7 @@ RECORD_MS = 50
 COMMIT_MS = 500
 #: A group is settled after this many ms without a change; the next change begins a new episode.
 QUIET_MS = 3000
-ACTS = ("join", "kill", "recreate", "join", "leave", "restart")
+CHANGES = ("join", "kill", "recreate", "join", "leave", "restart")
 _JAVA = "org.apache.kafka.clients.consumer."
 
 
@@ -254,7 +254,7 @@ class PlayedChanges:
 
     group: str
     files: list[Path]
-    acts: list[AppliedChange] = field(default_factory=list)
+    changes: list[AppliedChange] = field(default_factory=list)
 
     def marks(self) -> list[Mark]:
         """Return when partitions were consumed, each in order of time."""
@@ -271,18 +271,18 @@ class PlayedChanges:
         return [
             Gap(before.partition, before.at, after.at)
             for before, after in pairwise(self.marks())
-            if before.partition == after.partition and before.holder != after.holder and after.at >= self.acts[0].at
+            if before.partition == after.partition and before.holder != after.holder and after.at >= self.changes[0].at
         ]
 
 
 def play(members: Members, rounds: int) -> PlayedChanges:
-    """Apply the changes of ``ACTS`` in turn to a group of two members, each after the group has settled."""
+    """Apply the changes of ``CHANGES`` in turn to a group of two members, each after the group has settled."""
     played = PlayedChanges(members.group, members.files)
     members.start("a")
     members.start("b")
     _settle(members)
-    for kind in islice(cycle(ACTS), rounds):
-        played.acts.append(AppliedChange(kind, time.time_ns() // 1_000_000))
+    for kind in islice(cycle(CHANGES), rounds):
+        played.changes.append(AppliedChange(kind, time.time_ns() // 1_000_000))
         match kind:
             case "join":
                 members.start("c")

@@ -18,13 +18,13 @@ NEW_PODS = tuple(f"shop-5c6b9d7f4-{suffix}" for suffix in ("x7k2p", "b9v4d", "z5
 def end(group: RealGroup) -> None:
     """Let all members leave."""
     gone = tuple(group.subscribed)
-    with group.step("shutdown", went=gone):
+    with group.step("shutdown", left=gone):
         group.leave(*gone)
 
 
 def begin(group: RealGroup, *names: str) -> None:
     """Start the group."""
-    with group.step("first-start", came=names):
+    with group.step("first-start", joined=names):
         group.start(*names)
 
 
@@ -32,7 +32,7 @@ def rollouts(group: RealGroup) -> None:
     """Run three rolling restarts with a quiet time between them."""
     begin(group, "a", "b", "c")
     for _ in range(3):
-        with group.step("rolling-restart", back=("a", "b", "c")):
+        with group.step("rolling-restart", rejoined=("a", "b", "c")):
             group.roll("a", "b", "c")
     end(group)
 
@@ -40,7 +40,7 @@ def rollouts(group: RealGroup) -> None:
 def rollout_of_twenty(group: RealGroup) -> None:
     """Run a healthy rollout of twenty members."""
     begin(group, *TWENTY)
-    with group.step("rolling-restart", back=TWENTY):
+    with group.step("rolling-restart", rejoined=TWENTY):
         group.roll(*TWENTY)
     end(group)
 
@@ -49,7 +49,7 @@ def shared_instance(group: RealGroup) -> None:
     """Run two processes with the same instance id, each restarted when the other has it fenced."""
     begin(group, "a", "b")
     group.alarms = ("duplicate-instance-id",)
-    with group.step("duplicate-instance-id", back=("b",)):
+    with group.step("duplicate-instance-id", rejoined=("b",)):
         for _ in range(6):
             group.share("b")
     end(group)
@@ -75,7 +75,7 @@ def one_request(group: RealGroup) -> None:
 
 def join_during_first_rebalance(group: RealGroup) -> None:
     """Let members join during and right after the first rebalance."""
-    with group.step("first-start", came=TWENTY[:8]):
+    with group.step("first-start", joined=TWENTY[:8]):
         for name in TWENTY[:8]:
             group.start(name)
             sleep(0.3)  # the pace of a deployment
@@ -95,7 +95,7 @@ def short_visits(group: RealGroup) -> None:
 def start_and_leave(group: RealGroup) -> None:
     """Let three members join an empty group, and leave at once."""
     del group.views[POLLING]  # a snapshot may come too late to see them
-    with group.step("first-start", came=("a", "b", "c"), then="shutdown"):
+    with group.step("first-start", joined=("a", "b", "c"), second_kind="shutdown"):
         group.start("a", "b", "c")
         group.whole()
         group.leave("a", "b", "c")
@@ -106,7 +106,7 @@ def kill_all(group: RealGroup) -> None:
     coordinator.
     """
     begin(group, "a", "b")
-    with group.step("crash", back=("a", "b"), may=("crash", "restart"), provable=False):
+    with group.step("crash", rejoined=("a", "b"), unsure_kinds=("crash", "restart"), provable=False):
         group.crash("a", "b")
         group.start("a", "b")
     end(group)
@@ -115,7 +115,7 @@ def kill_all(group: RealGroup) -> None:
 def recreated(group: RealGroup) -> None:
     """Stop all members and restart them within the quiet time: a Deployment with the Recreate strategy."""
     begin(group, "a", "b", "c")
-    with group.step("restart", back=("a", "b", "c"), may=("restart",), provable=False):
+    with group.step("restart", rejoined=("a", "b", "c"), unsure_kinds=("restart",), provable=False):
         group.leave("a", "b", "c")
         group.start("a", "b", "c")
     end(group)
@@ -124,7 +124,7 @@ def recreated(group: RealGroup) -> None:
 def recreated_elsewhere(group: RealGroup) -> None:
     """Replace all members by new ones on other hosts: new pods of a Deployment with the Recreate strategy."""
     begin(group, *PODS)
-    with group.step("recreate", back=NEW_PODS, may=("restart", "recreate"), provable=False):
+    with group.step("recreate", rejoined=NEW_PODS, unsure_kinds=("restart", "recreate"), provable=False):
         group.leave(*PODS)
         group.start(*NEW_PODS)
     end(group)
@@ -133,7 +133,7 @@ def recreated_elsewhere(group: RealGroup) -> None:
 def surge(group: RealGroup) -> None:
     """Run a rollout of a Deployment with maxSurge: each new pod starts before an old one ends."""
     begin(group, *PODS)
-    with group.step("surge", back=NEW_PODS, may=("rolling-restart", "restart", "surge")):
+    with group.step("surge", rejoined=NEW_PODS, unsure_kinds=("rolling-restart", "restart", "surge")):
         for old, new in zip(PODS, NEW_PODS, strict=True):
             group.start(new)
             group.whole()
@@ -145,7 +145,7 @@ def surge(group: RealGroup) -> None:
 def fleet_replaced(group: RealGroup) -> None:
     """Run a blue-green deploy: a second set of members joins, then the first one leaves."""
     begin(group, *PODS)
-    with group.step("fleet-replaced", back=NEW_PODS, may=("fleet-replaced", "restart", "rolling-restart")):
+    with group.step("fleet-replaced", rejoined=NEW_PODS, unsure_kinds=("fleet-replaced", "restart", "rolling-restart")):
         group.start(*NEW_PODS)
         group.whole()
         group.leave(*PODS)
@@ -155,7 +155,7 @@ def fleet_replaced(group: RealGroup) -> None:
 def zone_lost(group: RealGroup) -> None:
     """Kill all members of one of two racks."""
     begin(group, "a", "b", "c", "d")
-    with group.step("zone-lost", went=("c", "d"), may=("crash", "zone-lost"), provable=False):
+    with group.step("zone-lost", left=("c", "d"), unsure_kinds=("crash", "zone-lost"), provable=False):
         group.crash("c", "d")
     end(group)
 
@@ -167,7 +167,7 @@ def topic_added(group: RealGroup) -> None:
     kind = (
         "topic-added" if group.member_kind.client == "java" else "subscription-change"
     )  # librdkafka sends existing names
-    with group.step(kind, may=("topic-added",), provable=False):
+    with group.step(kind, unsure_kinds=("topic-added",), provable=False):
         group.create(later, 4)
     end(group)
 
@@ -197,7 +197,7 @@ def offsets_reset(group: RealGroup) -> None:
 def exceed_poll_interval(group: RealGroup) -> None:
     """Let a librdkafka member stop polling: it leaves without a reason, and rejoins when it polls."""
     begin(group, "a", "b")
-    with group.step("poll-timeout", back=("b",), may=("restart", "crash"), provable=False):
+    with group.step("poll-timeout", rejoined=("b",), unsure_kinds=("restart", "crash"), provable=False):
         group.stall("b")
     end(group)
 
@@ -207,11 +207,11 @@ def deleted_topic(group: RealGroup) -> None:
     gone = group.topic(4)
     begin(group, "a", "b")
     group.alarms = ("topic-gone",)
-    with group.step("topic-deleted", may=("unknown", "restart", "crash", "topic-deleted"), provable=False):
+    with group.step("topic-deleted", unsure_kinds=("unknown", "restart", "crash", "topic-deleted"), provable=False):
         group.delete(gone)
     step = group.steps[-1]
-    step.back = group.removed(step.at)
-    if step.back:  # its commits to the deleted topic took longer than the group waited
+    step.rejoined = group.removed(step.at)
+    if step.rejoined:  # its commits to the deleted topic took longer than the group waited
         step.kind = "poll-timeout"
     end(group)
 
@@ -228,6 +228,6 @@ def worker_restart(group: RealGroup) -> None:
     begin(group, "w1", "w2")
     with group.step("connector-change"):
         group.configure("one", 3)
-    with group.step("restart", back=("w2",), may=("restart",), provable=False):
+    with group.step("restart", rejoined=("w2",), unsure_kinds=("restart",), provable=False):
         group.leave("w2")
         group.start("w2")

@@ -34,22 +34,22 @@ class Step:
     Attributes:
         kind: the expected kind of its episode.
         at: start time, ms.
-        came, went, back: client ids that joined, that left or crashed, and that did so and joined again.
-        may: kinds, besides ``unknown``, that a view without the coordinator's log may report as not sure.
-        then: the kind of a second episode, without a quiet time between.
-        provable: whether the coordinator's log proves the kind; if not, ``may`` applies to its view as well.
+        joined, left, rejoined: client ids that joined, that left or crashed, and that did so and joined again.
+        unsure_kinds: kinds, besides ``unknown``, that a view without the coordinator's log may report as not sure.
+        second_kind: the kind of a second episode, without a quiet time between.
+        provable: whether the coordinator's log proves the kind; if not, ``unsure_kinds`` applies to its view as well.
         is_measured: whether all members recorded what they consumed, up to its end.
         episodes: reported episodes by view.
     """
 
     kind: str
     at: int
-    came: frozenset[str]
-    went: frozenset[str]
-    back: frozenset[str]
-    may: frozenset[str]
+    joined: frozenset[str]
+    left: frozenset[str]
+    rejoined: frozenset[str]
+    unsure_kinds: frozenset[str]
     provable: bool = True
-    then: str = ""
+    second_kind: str = ""
     is_measured: bool = False
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
 
@@ -351,12 +351,12 @@ class RealGroup:
         self,
         kind: str,
         *,
-        came: Iterable[str] = (),
-        went: Iterable[str] = (),
-        back: Iterable[str] = (),
-        may: Iterable[str] = (),
+        joined: Iterable[str] = (),
+        left: Iterable[str] = (),
+        rejoined: Iterable[str] = (),
+        unsure_kinds: Iterable[str] = (),
         provable: bool = True,
-        then: str = "",
+        second_kind: str = "",
     ) -> Iterator[None]:
         """Record the block's changes as one episode of this kind; it ends once the group is quiet."""
         at = time.time_ns() // 1_000_000
@@ -368,7 +368,13 @@ class RealGroup:
             self.settle(ids)
         except AssertionError as error:
             raise AssertionError(f"after {kind}: {error}") from error
-        step = Step(kind, at, *map(frozenset, (came, went, back, may)), provable=provable, then=then)
+        step = Step(
+            kind,
+            at,
+            *map(frozenset, (joined, left, rejoined, unsure_kinds)),
+            provable=provable,
+            second_kind=second_kind,
+        )
         step.is_measured = bool(self.marks) and not self.processes
         for name, view in self.views.items():
             step.episodes[name] = view.episodes(self.group_id)[before[name] :]

@@ -22,14 +22,14 @@ TEN = tuple(f"m{number}" for number in range(10))
 
 
 def _beginning(group: RealGroup) -> None:
-    with group.step("first-start", came=("a", "b")):
+    with group.step("first-start", joined=("a", "b")):
         group.start("a", "b")
-    with group.step("scale-out", came=("c",)):
+    with group.step("scale-out", joined=("c",)):
         group.start("c")
 
 
 def _crash(group: RealGroup) -> None:
-    with group.step("crash", went=("c",)):
+    with group.step("crash", left=("c",)):
         group.crash("c")
 
 
@@ -41,13 +41,13 @@ def _apply_all_changes(group: RealGroup) -> None:
         group.subscribe("b", first, more)
     with group.step("partition-growth"):
         group.grow(9)
-    with group.step("rolling-restart", back=("a", "b", "c")):
+    with group.step("rolling-restart", rejoined=("a", "b", "c")):
         group.roll("a", "b", "c")
-    with group.step("poll-timeout", back=("b",), may=("crash", "restart")):
+    with group.step("poll-timeout", rejoined=("b",), unsure_kinds=("crash", "restart")):
         group.stall("b")
-    with group.step("scale-in", went=("a",)):
+    with group.step("scale-in", left=("a",)):
         group.leave("a")
-    with group.step("restart", back=("b", "c")):
+    with group.step("restart", rejoined=("b", "c")):
         group.leave("b", "c")
         group.start("b")
         group.start("c", member_kind=replace(group.member_kind, client="confluent"))
@@ -58,9 +58,9 @@ def _apply_all_changes(group: RealGroup) -> None:
 def _apply_usual_changes(group: RealGroup) -> None:
     """Apply the changes that every group supports."""
     _beginning(group)
-    with group.step("rolling-restart", back=("a", "b"), may=("restart",)):
+    with group.step("rolling-restart", rejoined=("a", "b"), unsure_kinds=("restart",)):
         group.roll("a", "b")
-    with group.step("scale-in", went=("b",)):
+    with group.step("scale-in", left=("b",)):
         group.leave("b")
     _crash(group)
     operations.end(group)
@@ -70,7 +70,7 @@ def new_assignor(group: RealGroup) -> None:
     """Replace members by ones that prefer another assignor; the group uses it once most of them do."""
     _beginning(group)
     reversed_kind = replace(group.member_kind, assignors=tuple(reversed(group.member_kind.assignors)))
-    with group.step("assignor-change", back=("a", "b", "c")):
+    with group.step("assignor-change", rejoined=("a", "b", "c")):
         group.roll("a", "b", "c", member_kind=reversed_kind)
     operations.end(group)
 
@@ -78,7 +78,7 @@ def new_assignor(group: RealGroup) -> None:
 def migration(group: RealGroup) -> None:
     """Migrate from the classic protocol to KIP-848, one member after the other."""
     _beginning(group)
-    with group.step("protocol-migration", back=("a", "b", "c")):
+    with group.step("protocol-migration", rejoined=("a", "b", "c")):
         group.roll("a", "b", "c", member_kind=replace(group.member_kind, protocol="consumer"))
     operations.end(group)
 
@@ -86,9 +86,9 @@ def migration(group: RealGroup) -> None:
 def static(group: RealGroup) -> None:
     """Restart members with instance ids: if they rejoin in time, no partition moves."""
     _beginning(group)
-    with group.step("static-bounce", back=("b",)):
+    with group.step("static-bounce", rejoined=("b",)):
         group.roll("b")
-    with group.step("static-bounce", back=("a", "b", "c")):
+    with group.step("static-bounce", rejoined=("a", "b", "c")):
         group.roll("a", "b", "c")
     _crash(group)
     operations.end(group)
@@ -96,48 +96,48 @@ def static(group: RealGroup) -> None:
 
 def static_rollouts(group: RealGroup) -> None:
     """Run three rollouts of static members."""
-    with group.step("first-start", came=("a", "b", "c")):
+    with group.step("first-start", joined=("a", "b", "c")):
         group.start("a", "b", "c")
     for _ in range(3):
-        with group.step("static-bounce", back=("a", "b", "c")):
+        with group.step("static-bounce", rejoined=("a", "b", "c")):
             group.roll("a", "b", "c")
     operations.end(group)
 
 
 def ten(group: RealGroup) -> None:
     """Restart ten members one by one."""
-    with group.step("first-start", came=TEN):
+    with group.step("first-start", joined=TEN):
         group.start(*TEN)
-    with group.step("static-bounce" if group.member_kind.static else "rolling-restart", back=TEN):
+    with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=TEN):
         group.roll(*TEN)
     operations.end(group)
 
 
 def scales_twice(group: RealGroup) -> None:
     """Scale a healthy group out and in."""
-    with group.step("first-start", came=("a", "b")):
+    with group.step("first-start", joined=("a", "b")):
         group.start("a", "b")
-    with group.step("scale-out", came=("c", "d")):
+    with group.step("scale-out", joined=("c", "d")):
         group.start("c", "d")
-    with group.step("scale-in", went=("a", "d")):
+    with group.step("scale-in", left=("a", "d")):
         group.leave("a", "d")
     operations.end(group)
 
 
 def one_join(group: RealGroup) -> None:
     """Let one member join another."""
-    with group.step("first-start", came=("a",)):
+    with group.step("first-start", joined=("a",)):
         group.start("a")
-    with group.step("scale-out", came=("b",)):
+    with group.step("scale-out", joined=("b",)):
         group.start("b")
     operations.end(group)
 
 
 def storm(group: RealGroup, kills: int = 3, every: float = 0) -> None:
     """Kill a member repeatedly; ``every``: minimum seconds between two kills."""
-    with group.step("first-start", came=("a", "b")):
+    with group.step("first-start", joined=("a", "b")):
         group.start("a", "b")
-    with group.step("storm", back=("b",)):
+    with group.step("storm", rejoined=("b",)):
         for _ in range(kills):
             killed = monotonic()
             group.kills.append(killed)
@@ -157,7 +157,7 @@ def long_storm(group: RealGroup) -> None:
 def connectors(group: RealGroup) -> None:
     """Create and delete connectors of a worker."""
     assert isinstance(group, Connect)
-    with group.step("first-start", came=("w1",)):
+    with group.step("first-start", joined=("w1",)):
         group.start("w1")
     with group.step("connector-change"):
         group.configure("one", 2)
@@ -171,18 +171,18 @@ def connectors(group: RealGroup) -> None:
 def streams(group: RealGroup) -> None:
     """Run a Kafka Streams application; under the classic protocol its threads send no LeaveGroup."""
     a, b, c = map(Streams.thread, "abc")
-    with group.step("first-start", came=(a, b)):
+    with group.step("first-start", joined=(a, b)):
         group.start(a, b)
-    with group.step("scale-out", came=(c,)):
+    with group.step("scale-out", joined=(c,)):
         group.start(c)
-    with group.step("rolling-restart", back=(a, b, c)):
+    with group.step("rolling-restart", rejoined=(a, b, c)):
         group.roll(a, b, c)
     goodbye = group.member_kind.protocol == "streams"
-    with group.step("crash", went=(c,), provable=goodbye):
+    with group.step("crash", left=(c,), provable=goodbye):
         group.crash(c)
-    with group.step("scale-in" if goodbye else "crash", went=(b,), provable=goodbye):
+    with group.step("scale-in" if goodbye else "crash", left=(b,), provable=goodbye):
         group.leave(b)
-    with group.step("shutdown" if goodbye else "crash", went=(a,), provable=goodbye):
+    with group.step("shutdown" if goodbye else "crash", left=(a,), provable=goodbye):
         group.leave(a)
 
 

@@ -49,7 +49,7 @@ def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
             for view in group.views:
                 downtimes = group_downtimes(group, view)
                 for number, step in enumerate(group.steps):
-                    figures = Figures.of(downtime for downtime in downtimes if downtime.act == number)
+                    figures = Figures.of(downtime for downtime in downtimes if downtime.change == number)
                     ratio = "" if figures.ratio is None else f"{figures.ratio:.2f}"
                     reported = " + ".join(answer(episode, step.kind, yes=step.kind) for episode in step.episodes[view])
                     down = (figures.partitions, figures.inside, ratio) if step.is_measured else ("", "", "")

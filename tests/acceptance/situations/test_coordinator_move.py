@@ -31,7 +31,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
         groups = [RealGroup(made, f"moves-{kind.protocol}", kind) for kind in member_kind]
 
         def begin(group: RealGroup) -> None:
-            with group.step("first-start", came=("a", "b")):
+            with group.step("first-start", joined=("a", "b")):
                 group.start("a", "b")
 
         def begin_to_join(group: RealGroup) -> None:
@@ -72,11 +72,11 @@ def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -
         groups = [RealGroup(made, f"moves-{kind.client}-{kind.protocol}", kind) for kind in member_kind]
 
         def begin(group: RealGroup) -> None:
-            with group.step("first-start", came=("a", "b")):
+            with group.step("first-start", joined=("a", "b")):
                 group.start("a", "b")
 
         def go_on(group: RealGroup) -> None:
-            with group.step("scale-out", came=("c",)):
+            with group.step("scale-out", joined=("c",)):
                 group.start("c")
 
         try:

@@ -25,21 +25,21 @@ def named(episode: Episode) -> dict[str, set[str]]:
     def names(ids: list[str]) -> set[str]:
         return {members.names[member_id].client_id or member_id for member_id in ids}
 
-    went = {*members.left, *members.lost, *members.gone}
+    left = {*members.left, *members.lost, *members.gone}
     return {
-        "came": names([member_id for member_id in members.joined if member_id not in went]),
-        "went": names([*went]),
-        "back": names([replacement.joined for replacement in members.replaced]),
+        "joined": names([member_id for member_id in members.joined if member_id not in left]),
+        "left": names([*left]),
+        "rejoined": names([replacement.joined for replacement in members.replaced]),
     }
 
 
 def wrong(step: Step, view: str) -> list[str]:
     """Return the wrong reports of a view about a step."""
     episodes = step.episodes[view]
-    if view == POLLING and not episodes and not step.came | step.went | step.back:
+    if view == POLLING and not episodes and not step.joined | step.left | step.rejoined:
         return []  # joined and left between two polls, and nothing else changed
-    if step.then and len(episodes) == 2:
-        second = (step.then,) if view == LOG else (step.then, "unknown")
+    if step.second_kind and len(episodes) == 2:
+        second = (step.second_kind,) if view == LOG else (step.second_kind, "unknown")
         if episodes[0].kind == step.kind and episodes[1].kind in second:
             return []
     if len(episodes) != 1:
@@ -52,9 +52,9 @@ def wrong(step: Step, view: str) -> list[str]:
     lines = []
     right = episode.kind == step.kind or (
         (view != LOG or not step.provable)
-        and (episode.kind == "unknown" or (episode.kind in step.may and not episode.sure))
+        and (episode.kind == "unknown" or (episode.kind in step.unsure_kinds and not episode.sure))
     )
-    wanted = {"came": step.came, "went": step.went, "back": step.back}
+    wanted = {"joined": step.joined, "left": step.left, "rejoined": step.rejoined}
     if not right or episode.status != "settled":
         lines.append(description)
     elif episode.kind != "unknown" and named(episode) != wanted:
