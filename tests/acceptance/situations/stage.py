@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
 from tests.support.kafka import NEVER_FENCED, PROPERTIES, unique
@@ -111,7 +111,7 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
             (OFFSETS, ()),
             (POLLING, ("--by", "polling")),
         ):
-            collecting = Collecting(servers, pattern, *options, log=folder / f"{name}.log")
+            collecting = CollectorProcess(servers, pattern, *options, log=folder / f"{name}.log")
             collecting.environment = dict(_QUICK)
             ensure_topics(collecting.settings)
             stack.enter_context(collecting)

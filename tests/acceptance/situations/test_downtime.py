@@ -16,7 +16,7 @@ import pytest
 from streaming.kafka.broker import EmbeddedBroker
 from tests.acceptance.situations.comparison import EVIDENCE, Line, compared, line, table
 from tests.acceptance.situations.groups import JavaGroup, PythonGroup, together, traffic
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.processes import process_lock
 
@@ -66,7 +66,7 @@ def test_measured_downtime_lies_inside_the_bounds(
     reading = ("--coordinator-log", str(cluster.log_path))
     with (
         traffic(servers) as topic,
-        Collecting(servers, f"{client}-.*", *reading, log=tmp_path / "collect.log") as collecting,
+        CollectorProcess(servers, f"{client}-.*", *reading, log=tmp_path / "collect.log") as collecting,
     ):
         prefix = collecting.settings.topics.prefix
         played = together(

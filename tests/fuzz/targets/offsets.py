@@ -20,7 +20,7 @@ from streaming.records.codec import Record
 from streaming.records.events import Event, GroupObserved
 from tests.fuzz.case import Case, Target
 from tests.fuzz.targets.embedded import assignments, numbers, subscriptions
-from tests.fuzz.targets.parted import parted
+from tests.fuzz.targets.split_groups import split_group_records
 from tests.fuzz.targets.topics import SINKS, check_written
 from tests.support import offsets_topic
 
@@ -117,6 +117,6 @@ _LOG_WORDS = (
     *(b"Preparing to rebalance group ", b" in state Stable with old generation ", b"with group instance id a "),
 )
 TARGETS = (
-    Target("offsets-topic", _records, _record_seeds, 3, _generations() | parted(), _WORDS),
+    Target("offsets-topic", _records, _record_seeds, 3, _generations() | split_group_records(), _WORDS),
     Target("coordinator-log", _log, _log_seeds, words=_LOG_WORDS),
 )

@@ -13,7 +13,7 @@ from streaming.monitor.outputs import DiffOutput
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
 from streaming.simulation.live_group import MembershipLog
-from tests.integration.streaming.collect.collecting import Collecting, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, written_topic
 from tests.support.advice import rules
 from tests.support.diff_episodes import QuietNote, updates
 from tests.support.histories import assignments, diffs, play
@@ -76,7 +76,7 @@ def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
     return sum(waits[:end])
 
 
-def history(collecting: Collecting, group: str) -> GroupHistory:
+def history(collecting: CollectorProcess, group: str) -> GroupHistory:
     """Return the episodes, rounds and assignment of the group, from its start until after the deploy."""
     events, log = collecting.events(group), MembershipLog(group)
     for event in events:
@@ -112,7 +112,7 @@ def test_killed_members_against_members_that_leave(broker: Kafka, tmp_path: Path
         scale_in(stack, servers, held, topic)
         (tmp_path / "server.log").write_text(broker.log_text())
         log = ["--coordinator-log", str(tmp_path / "server.log")]
-        collecting = stack.enter_context(Collecting(servers, f"{killed}|{closed}|{held}", *log))
+        collecting = stack.enter_context(CollectorProcess(servers, f"{killed}|{closed}|{held}", *log))
         for group in (killed, closed):
             eventually(lambda: sorted(collecting.members(group) or {}) == NEW)  # noqa: B023 - called at once
         eventually(lambda: list(collecting.members(held) or ()) == ["stays"])

@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.topics import ensure_topics
 from tests.integration.streaming.brokers.test_three_brokers import start_all_brokers, with_consumers
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
 from tests.support.command import Running
@@ -44,10 +44,10 @@ class Observed:
         self.cluster = cluster
         self.groups: dict[str, list[Member]] = {unique("classic"): [], unique("consumer"): []}
         self.views: dict[str, LiveStream] = {}
-        self.collectors: dict[str, Collecting] = {}
+        self.collectors: dict[str, CollectorProcess] = {}
         for way in ways or ("offsets",):
             pattern = "(classic|consumer)-.*"
-            collecting = Collecting(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
+            collecting = CollectorProcess(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
             ensure_topics(collecting.settings)
             self.stack.enter_context(collecting)
             self.views[way] = self.stack.enter_context(LiveStream(collecting.settings))

@@ -23,7 +23,7 @@ from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import ClusterObserved, GroupObserved
 from streaming.settings.connection import KafkaSettings
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.serve.test_outages import readiness
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
@@ -193,7 +193,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
 ) -> None:
     """The broker that crashes leads the groups' offsets and their events, while both groups rebalance."""
     servers = cluster.bootstrap_servers
-    collecting = Collecting(servers, "dies-.*", log=tmp_path / "collect.log")
+    collecting = CollectorProcess(servers, "dies-.*", log=tmp_path / "collect.log")
     ensure_topics(collecting.settings)
     membership = collecting.settings.topics.membership
     down = cluster.expendable_leader(OFFSETS_TOPIC)
@@ -308,7 +308,7 @@ def test_events_flow_again_soon_after_new_leaders(
 ) -> None:
     servers = cluster.bootstrap_servers
     while True:
-        collecting = Collecting(servers, f"{fault}-.*", log=tmp_path / "collect.log")
+        collecting = CollectorProcess(servers, f"{fault}-.*", log=tmp_path / "collect.log")
         own = coordinator_partition(collecting.settings.collector_id)
         down = cluster.leader(OFFSETS_TOPIC, own)
         if down > 1:  # 1 is the controller

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streaming.records.events import GroupDeleted, PartitionsChanged
-from tests.integration.streaming.collect.collecting import Collecting, consecutive, owned_by
+from tests.integration.streaming.collect.collector_process import CollectorProcess, consecutive, owned_by
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share, spread
 
@@ -49,7 +49,7 @@ def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config:
         instance = f"{group}-{name}" if static else None
         return Member(servers, group, name, [topic], **config, instance_id=instance)
 
-    with Collecting(servers, group) as collecting:
+    with CollectorProcess(servers, group) as collecting:
         with member("a") as a:
             eventually(lambda: spread([a], 6))
             b = member("b")
@@ -87,7 +87,7 @@ def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config:
 def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
     config = {"client": "kafka-python"}
-    with Collecting(servers, group) as collecting:
+    with CollectorProcess(servers, group) as collecting:
         with Member(servers, group, "a", [topic], **config) as a:
             eventually(lambda: any(map(len, a.generations.values())))
             with Member(servers, group, "b", [topic], **config) as b:
@@ -106,7 +106,7 @@ def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str
 def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, topic: str) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
-    with Collecting(servers, group) as collecting:
+    with CollectorProcess(servers, group) as collecting:
         with Member(servers, group, "a", [topic], **COOPERATIVE) as a:
             eventually(lambda: spread([a], 6) and collecting.members(group))
             admin.create_partitions([NewPartitions(topic, 8)])[topic].result()

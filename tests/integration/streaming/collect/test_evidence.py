@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.integration.streaming.collect.collecting import Collecting, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, written_topic
 from tests.support.histories import diffs, play
 from tests.support.kafka import NEVER_FENCED, PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
@@ -54,13 +54,15 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
         (tmp_path / "server.log").write_text(broker.log_text())
         pattern = f"{classic}|{modern}"
-        logged = stack.enter_context(Collecting(servers, pattern, "--coordinator-log", str(tmp_path / "server.log")))
-        inferred = stack.enter_context(Collecting(servers, pattern))
+        logged = stack.enter_context(
+            CollectorProcess(servers, pattern, "--coordinator-log", str(tmp_path / "server.log"))
+        )
+        inferred = stack.enter_context(CollectorProcess(servers, pattern))
         for collecting in (logged, inferred):
             for group in (classic, modern):
                 eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
 
-    def causes(collecting: Collecting, group: str) -> dict[str, set[str | None]]:
+    def causes(collecting: CollectorProcess, group: str) -> dict[str, set[str | None]]:
         """Return, by client id, the kinds of evidence that name it."""
         clients: dict[str, str] = {}
         subscriptions: dict[str, set[str | None]] = {}
@@ -89,7 +91,7 @@ def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(broker: Kafka, 
             eventually(lambda: spread([a, b], 6))
             final = {member.name: member.owned for member in (a, b)}
             log.write_text(broker.log_text())
-            with Collecting(servers, group, "--coordinator-log", str(log)) as collecting:
+            with CollectorProcess(servers, group, "--coordinator-log", str(log)) as collecting:
                 eventually(lambda: collecting.members(group) == final)
                 assert collecting.stop() == 0
 
@@ -111,7 +113,7 @@ def test_kip_848_leave_is_certain_where_sessions_are_bounded() -> None:
     with ExitStack() as stack:
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED | bounds)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
-        collecting = stack.enter_context(Collecting(servers, group))
+        collecting = stack.enter_context(CollectorProcess(servers, group))
         stay = stack.enter_context(Member(servers, group, "stay", [topic], **CONSUMER))
         eventually(lambda: spread([stay], 6))
         leave = Member(servers, group, "leave", [topic], **CONSUMER)

@@ -18,7 +18,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from tests.integration.streaming.collect.collecting import written_topic
+from tests.integration.streaming.collect.collector_process import written_topic
 from tests.support.kafka import Kafka, eventually, read, unique
 from tests.support.members import Member
 from tests.support.wait import PATIENCE

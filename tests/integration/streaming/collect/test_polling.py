@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.collect.polling.group import LIMITS
 from streaming.records.events import GroupDeleted, GroupObserved
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread
 
@@ -37,7 +37,7 @@ def test_members_join_and_leave_and_restart_repeats_no_event(
 ) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
-    collecting = Collecting(servers, group, "--by", "polling")
+    collecting = CollectorProcess(servers, group, "--by", "polling")
     collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
 
     def member(name: str) -> Member:

@@ -9,14 +9,14 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.records.events import GroupProgress
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.collect.test_rebalances_in_progress import Hanging, hanging
 from tests.support.kafka import Kafka, eventually, unique
 
 pytestmark = [pytest.mark.broker]
 
 
-def samples(collecting: Collecting, group: str) -> list[GroupProgress]:
+def samples(collecting: CollectorProcess, group: str) -> list[GroupProgress]:
     return [event.data for event in collecting.events(group) if isinstance(event.data, GroupProgress)]
 
 
@@ -43,7 +43,7 @@ def test_a_group_is_sampled_until_it_has_caught_up(broker: Kafka) -> None:
     def offsets(sample: GroupProgress) -> Any:
         return sample.partitions.get(topic, {}).get("0")
 
-    with Collecting(servers, group) as collecting:
+    with CollectorProcess(servers, group) as collecting:
         with hanging(servers, group, topic, enable_auto_commit=False) as member:
             consume(member, 10)
             eventually(lambda: [offsets(sample) for sample in samples(collecting, group)][-1:] == [(None, 10)])

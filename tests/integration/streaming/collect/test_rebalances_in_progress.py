@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from streaming.records.events import GroupObserved, GroupRebalancing
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import Embedded, Kafka, eventually, unique
 
 pytestmark = [pytest.mark.broker]
@@ -40,11 +40,11 @@ def hanging(servers: str, group: str, topic: str, **properties: Any) -> Iterator
         member.consumer.close()
 
 
-def rebalances(collecting: Collecting, group: str) -> list[GroupRebalancing]:
+def rebalances(collecting: CollectorProcess, group: str) -> list[GroupRebalancing]:
     return [event.data for event in collecting.events(group) if isinstance(event.data, GroupRebalancing)]
 
 
-def _is_over(collecting: Collecting, group: str) -> bool:
+def _is_over(collecting: CollectorProcess, group: str) -> bool:
     """Return true if the last rebalance has ended, by a later snapshot or by its own end event."""
     events = [event.data for event in collecting.events(group)]
     last = next(event for event in reversed(events) if isinstance(event, GroupObserved | GroupRebalancing))
@@ -60,7 +60,7 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
         if not isinstance(broker, Embedded):
             pytest.skip("the container's log is no file here")
         options = ["--coordinator-log", str(broker.broker.log_path)]
-    with Collecting(servers, group, *options) as collecting, hanging(servers, group, topic) as slow:
+    with CollectorProcess(servers, group, *options) as collecting, hanging(servers, group, topic) as slow:
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
         began = time.time()
@@ -89,7 +89,10 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
 
 def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, topic: str) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
-    with Collecting(servers, group) as collecting, hanging(servers, group, topic, group_protocol="consumer") as slow:
+    with (
+        CollectorProcess(servers, group) as collecting,
+        hanging(servers, group, topic, group_protocol="consumer") as slow,
+    ):
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
         with hanging(servers, group, topic, group_protocol="consumer") as new:
@@ -111,7 +114,7 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
 def test_a_rebalance_that_ends_without_a_generation(broker: Kafka, topic: str) -> None:
     """The only member that had joined leaves again: the group is empty, and an event says so."""
     group, servers = unique("group"), broker.bootstrap_servers
-    with Collecting(servers, group) as collecting:
+    with CollectorProcess(servers, group) as collecting:
         with hanging(servers, group, topic) as slow:
             slow.poll_until_assigned()
             eventually(lambda: collecting.views(group))

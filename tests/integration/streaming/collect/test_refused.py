@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from assignors.java import string_hash
 from streaming.kafka.broker import EmbeddedBroker
-from tests.integration.streaming.collect.collecting import Collecting, consecutive, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, consecutive, written_topic
 from tests.support.kafka import NEVER_FENCED, PROPERTIES, Kafka, eventually, unique
 from tests.support.members import EAGER, Member, spread
 from tests.support.offsets_topic import assignment, group_key, subscription
@@ -30,7 +30,7 @@ def test_truncated_value_is_dead_lettered_and_skipped() -> None:
         # A broker of its own: the coordinator stops using a partition with records of another writer.
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
-        collecting = stack.enter_context(Collecting(servers, f"{group}|bad"))
+        collecting = stack.enter_context(CollectorProcess(servers, f"{group}|bad"))
         own = collecting.settings.topics.prefix + collecting.settings.collect.group_id
         # GroupCoordinatorService.partitionFor: Utils.abs, not a mask.
         used = {abs(string_hash(name)) % 4 for name in (group, own)}
@@ -64,8 +64,8 @@ def test_bad_leader_assignment_costs_only_its_record(broker: Kafka, topic: str) 
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
     with (
         RawLeader(servers, bad, SESSION_MS) as leader,
-        Collecting(servers, f"{bad}|{good}") as collecting,
-        Collecting(servers, ".*", "--exclude-group", f"{bad}|(?!{good}).*") as excluding,
+        CollectorProcess(servers, f"{bad}|{good}") as collecting,
+        CollectorProcess(servers, ".*", "--exclude-group", f"{bad}|(?!{good}).*") as excluding,
     ):
         dead = collecting.settings.topics.dead_letters
         with Member(servers, good, "a", [topic], **EAGER) as a:
@@ -103,7 +103,7 @@ NONSENSE = (bytes.fromhex("0000 00000001 0002 fffe 00000001 00000000"), assignme
 
 def test_polling_bad_leader_assignment_costs_only_its_group(broker: Kafka, topic: str, tmp_path: Path) -> None:
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
-    collecting = Collecting(servers, f"{bad}|{good}", "--by", "polling", log=tmp_path / "log")
+    collecting = CollectorProcess(servers, f"{bad}|{good}", "--by", "polling", log=tmp_path / "log")
     collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
     warning = f"group {bad}: its coordinator gives no answer of use"
     with RawLeader(servers, bad, SESSION_MS) as leader, collecting:
@@ -121,7 +121,7 @@ def test_polling_bad_leader_assignment_costs_only_its_group(broker: Kafka, topic
 
 def test_snapshot_longer_than_topic_limit_is_dead_lettered(broker: Kafka) -> None:
     servers, group = broker.bootstrap_servers, unique("group")
-    with RawLeader(servers, group, SESSION_MS) as leader, Collecting(servers, group) as collecting:
+    with RawLeader(servers, group, SESSION_MS) as leader, CollectorProcess(servers, group) as collecting:
         membership = collecting.settings.topics.membership
         assert leader.generation(b"", assignment({"t": [0]})) == 1
         eventually(lambda: consecutive(collecting.views(group)) == [1])

@@ -13,7 +13,7 @@ import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.records.events import GroupObserved, PartitionsChanged
-from tests.integration.streaming.collect.collecting import Collecting, consecutive, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, consecutive, written_topic
 from tests.support.command import Running
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread
@@ -37,7 +37,7 @@ def test_killed_collector_publishes_the_same_as_undisturbed_one(broker: Kafka, t
 
     churning = [threading.Thread(target=churn, args=pair) for pair in zip(groups, (COOPERATIVE, CONSUMER), strict=True)]
     pattern = "|".join(groups)
-    with Collecting(servers, pattern) as collecting:
+    with CollectorProcess(servers, pattern) as collecting:
         for thread in churning:
             thread.start()
         for seconds in islice(cycle((2.9, 0.7, 4.0, 3.5, 4.2, 3.6)), KILLS):
@@ -46,7 +46,7 @@ def test_killed_collector_publishes_the_same_as_undisturbed_one(broker: Kafka, t
             collecting.start()
         for thread in churning:
             thread.join()
-        with Collecting(servers, pattern) as undisturbed:
+        with CollectorProcess(servers, pattern) as undisturbed:
             for group in groups:
                 eventually(lambda: undisturbed.members(group) == {})  # noqa: B023 - called at once
                 eventually(lambda: collecting.members(group) == {})  # noqa: B023 - called at once
@@ -67,7 +67,7 @@ def test_killed_collector_publishes_the_same_as_undisturbed_one(broker: Kafka, t
 
 def test_a_second_collector_takes_over_and_the_first_ends(broker: Kafka, topic: str, tmp_path: Path) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
-    with Collecting(servers, group) as first, Member(servers, group, "a", [topic], **EAGER) as a:
+    with CollectorProcess(servers, group) as first, Member(servers, group, "a", [topic], **EAGER) as a:
         eventually(lambda: spread([a], 6) and first.views(group))
         with Running(log=tmp_path / "second.log") as second:
             second.command = first.command
@@ -85,8 +85,8 @@ def test_both_collectors_wait_for_a_restarting_broker() -> None:
         broker = stack.enter_context(EmbeddedBroker(properties=PROPERTIES))
         servers = broker.bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
-        collecting = stack.enter_context(Collecting(servers, group))
-        polling = stack.enter_context(Collecting(servers, group, "--by", "polling"))
+        collecting = stack.enter_context(CollectorProcess(servers, group))
+        polling = stack.enter_context(CollectorProcess(servers, group, "--by", "polling"))
 
         def see(members: int) -> None:
             """Return the assignment if both collectors published the same."""

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.records.diffs import Diff
 from streaming.records.events import Holding
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.histories import diffs, holds, play
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.wait import PATIENCE
@@ -18,11 +18,11 @@ from tests.support.wait import PATIENCE
 pytestmark = [pytest.mark.broker]
 
 
-def rounds(collecting: Collecting, group: str) -> list[Diff]:
+def rounds(collecting: CollectorProcess, group: str) -> list[Diff]:
     return diffs(play(collecting.events(group))[1])
 
 
-def owned(collecting: Collecting, group: str) -> dict[str | None, Holding]:
+def owned(collecting: CollectorProcess, group: str) -> dict[str | None, Holding]:
     diffs = rounds(collecting, group)
     names = {member.member_id: member.client_id for view in collecting.views(group) for member in view.members}
     present = diffs[-1].members if diffs else {}
@@ -35,7 +35,7 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     producer = Producer({"bootstrap.servers": servers})
     read = {"a": 0, "b": 0}
-    with Collecting(servers, group) as collecting:
+    with CollectorProcess(servers, group) as collecting:
         members = {
             name: ShareConsumer({"bootstrap.servers": servers, "group.id": group, "client.id": name}) for name in read
         }
@@ -69,7 +69,7 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
 
     log = tmp_path / "server.log"
     log.write_text(broker.log_text())
-    with Collecting(servers, group, "--coordinator-log", str(log)) as logged:
+    with CollectorProcess(servers, group, "--coordinator-log", str(log)) as logged:
         eventually(lambda: len(rounds(logged, group)) == len(diffs))
         assert logged.stop() == 0
     logged_diffs = rounds(logged, group)

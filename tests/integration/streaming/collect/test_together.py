@@ -12,7 +12,7 @@ import pytest
 from streaming.collect.polling.group import LIMITS
 from streaming.freshness import decoded
 from streaming.records.events import Event, GroupObserved
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, Share, spread
 
@@ -42,7 +42,7 @@ def at_rest(events: Iterable[Event]) -> list[View]:
     return views
 
 
-def polled_up_to(collecting: Collecting) -> int:
+def polled_up_to(collecting: CollectorProcess) -> int:
     records = collecting.read(collecting.settings.topics.signs)
     signs = [decoded(record.key(), record.value()) for record in records]
     return max((sign.up_to for sign in signs if sign.by == "polling"), default=0)
@@ -56,9 +56,9 @@ def test_offsets_and_polling_collectors_together_agree(
     broker: Kafka, topic: str, config: dict[str, Any], tmp_path: Path
 ) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
-    offsets, alone = Collecting(servers, group), Collecting(servers, group, "--by", "polling")
+    offsets, alone = CollectorProcess(servers, group), CollectorProcess(servers, group, "--by", "polling")
     prefix = offsets.settings.topics.prefix
-    beside = Collecting(servers, group, "--by", "polling", "--topic-prefix", prefix, log=tmp_path / "beside")
+    beside = CollectorProcess(servers, group, "--by", "polling", "--topic-prefix", prefix, log=tmp_path / "beside")
     beside.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "beside"}
 
     def agree(*members: Member) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.integration.streaming.collect.collecting import Collecting, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, written_topic
 from tests.integration.streaming.collect.test_evidence import await_commit
 from tests.support.kafka import PROPERTIES, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
@@ -32,7 +32,7 @@ def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[di
         broker = stack.enter_context(EmbeddedBroker(version=version, properties=PROPERTIES))
         servers = broker.bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
-        polling = stack.enter_context(Collecting(servers, pattern, "--by", "polling"))
+        polling = stack.enter_context(CollectorProcess(servers, pattern, "--by", "polling"))
         for group, config in zip(groups, configs, strict=True):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
@@ -47,7 +47,7 @@ def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[di
             crash.crash()
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
         log.write_text(broker.log_path.read_text())
-        logged = stack.enter_context(Collecting(servers, pattern, "--coordinator-log", str(log)))
+        logged = stack.enter_context(CollectorProcess(servers, pattern, "--coordinator-log", str(log)))
         for collector in (logged, polling):
             for group in groups:
                 eventually(lambda: [*(collector.members(group) or ())] == ["stay"])  # noqa: B023 - called at once

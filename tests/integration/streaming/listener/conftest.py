@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.streaming.collect.collecting import written_topic
+from tests.integration.streaming.collect.collector_process import written_topic
 from tests.support.kafka import Kafka
 
 

@@ -9,7 +9,7 @@ import pytest
 from streaming.kafka.topics import ensure_topics
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.settings.config import Settings, load
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.histories import check_algebra, holds
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.live_stream import LiveStream
@@ -75,7 +75,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 ) -> None:
     servers, group = broker.bootstrap_servers, unique(client)
     options = listened(settings, **CLIENTS[client])
-    with Collecting(servers, group) as collecting, LiveStream(settings) as listener:
+    with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: collecting.process is not None and ready(collecting))
         with LiveStream(collecting.settings) as collector:
             monitors = (collector, listener)
@@ -116,7 +116,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: str, settings: Settings) -> None:
     servers, group = broker.bootstrap_servers, unique("modern")
     options = listened(settings, **CONSUMER)
-    with Collecting(servers, group) as collecting, LiveStream(settings) as listener:
+    with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: ready(collecting))
         with LiveStream(collecting.settings) as collector:
 
@@ -139,7 +139,7 @@ def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: 
                 check_algebra(diff)
 
 
-def ready(collecting: Collecting) -> bool:
+def ready(collecting: CollectorProcess) -> bool:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": collecting.settings.kafka.bootstrap_servers})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.scenario import ScenarioEvent
 from streaming.simulation.what_if import GroupChange, apply_change, outlook
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.real_groups import Play
 from tests.support.members import Share
 from tests.support.wait import eventually
@@ -19,7 +19,7 @@ class Predictions:
         open: how many could not be made, or were marked as uncertain.
     """
 
-    def __init__(self, collector: Collecting, play: Play) -> None:
+    def __init__(self, collector: CollectorProcess, play: Play) -> None:
         self._collector = collector
         self._play = play
         self._wanted: dict[str, Share] | None = None

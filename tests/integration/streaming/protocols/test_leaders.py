@@ -14,7 +14,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from msgspec import UNSET
 
 from streaming.records.diffs import Diff, Expected
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.background import run_in_background
 from tests.support.histories import diffs, play
 from tests.support.kafka import Kafka, unique
@@ -73,7 +73,7 @@ def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
         rounds = diffs(play(collector.events(group))[1])
         return next((diff for diff in rounds if len(diff.members) == 2 and len(rounds) > 1), None)
 
-    with Collecting(broker.bootstrap_servers, group) as collector, ExitStack() as members:
+    with CollectorProcess(broker.bootstrap_servers, group) as collector, ExitStack() as members:
         members.enter_context(consuming(broker.bootstrap_servers, group, "one", assignor))
         eventually(lambda: diffs(play(collector.events(group))[1]))
         members.enter_context(consuming(broker.bootstrap_servers, group, "two", assignor))

@@ -17,7 +17,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from streaming.records.diffs import Expected
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.play_cases import KINDS, case
 from tests.integration.streaming.protocols.predictions import Predictions
@@ -44,13 +44,13 @@ def _seeds() -> range:
 
 
 @pytest.fixture(scope="module")
-def collector(broker: Kafka) -> Iterator[Collecting]:
-    with Collecting(broker.bootstrap_servers, "play-.*") as running:
+def collector(broker: Kafka) -> Iterator[CollectorProcess]:
+    with CollectorProcess(broker.bootstrap_servers, "play-.*") as running:
         yield running
 
 
 @pytest.mark.parametrize("seed", _seeds())
-def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int) -> None:
+def test_play(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int) -> None:
     """On a busy machine, a rebalance may begin before all SyncGroup requests of the previous one have arrived.
 
     Then a cooperative member gives up one round later, which is one round more: such a play is played again.
@@ -60,7 +60,7 @@ def test_play(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int
             return
 
 
-def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *, last: bool) -> bool:
+def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int, *, last: bool) -> bool:
     """Play the case; return false if a SyncGroup was overtaken, and this is not the ``last`` attempt."""
     group, document = case(seed)
     play = Play(broker, java, group, document)
@@ -84,7 +84,7 @@ def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *
     return True
 
 
-def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected | UnsetType]:
+def rounds(collector: CollectorProcess, group_id: str, number: int) -> list[Expected | UnsetType]:
     rounds = [diff for diff in diffs(play_events(collector.events(group_id))[1]) if diff.members]
     last = rounds[-1] if rounds else None
     if last is None or (last.generation or last.group_epoch or 0) < number:

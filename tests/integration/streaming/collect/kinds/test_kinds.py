@@ -17,7 +17,7 @@ from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.records.diffs import Diff
 from streaming.records.events import GroupObserved, Holding
-from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker
 from tests.support.histories import assignments, diffs, holds, play
 from tests.support.kafka import NEVER_FENCED, PROPERTIES, eventually, read, unique
@@ -76,7 +76,7 @@ def topic(cluster: EmbeddedBroker) -> str:
 
 
 class Group:
-    def __init__(self, collecting: Collecting, group_id: str) -> None:
+    def __init__(self, collecting: CollectorProcess, group_id: str) -> None:
         self.collecting, self.group_id = collecting, group_id
 
     def diffs(self) -> list[Diff]:
@@ -161,7 +161,7 @@ class Cluster:
 
 def test_connect_workers_join_crash_and_rejoin(cluster: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
     group_id = unique("connect")
-    with Collecting(cluster.bootstrap_servers, group_id) as collecting:
+    with CollectorProcess(cluster.bootstrap_servers, group_id) as collecting:
         group = Group(collecting, group_id)
         connect = Cluster(group, cluster.bootstrap_servers, tmp_path)
         with connect.worker("w1") as w1:
@@ -226,7 +226,7 @@ def test_streams_applications_with_standby_tasks(
 
     held = "partitions" if protocol == "classic" else "active"
 
-    with Collecting(servers, group_id) as collecting:
+    with CollectorProcess(servers, group_id) as collecting:
         group = Group(collecting, group_id)
 
         def at_rest(*applications: Application) -> None:

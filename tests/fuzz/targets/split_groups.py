@@ -78,7 +78,7 @@ _KEYED = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}
 
 
 @st.composite
-def parted(draw: st.DrawFn) -> Case:
+def split_group_records(draw: st.DrawFn) -> Case:
     """Return a strategy for the records of one group, in runs of equal timestamps."""
     values = _VALUES[draw(st.sampled_from(sorted(_VALUES)))]
     case: Case = []

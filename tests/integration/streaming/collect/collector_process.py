@@ -21,7 +21,7 @@ from tests.support.kafka import read, unique
 from tests.support.members import Share
 
 
-class Collecting(Running):
+class CollectorProcess(Running):
     """A context manager for a collector process, and its published events."""
 
     def __init__(self, servers: str, pattern: str, *options: str, log: Path | None = None) -> None:
