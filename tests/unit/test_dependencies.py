@@ -67,6 +67,6 @@ def test_tests_declare_their_additional_imports() -> None:
 
 
 def test_no_bound_is_open() -> None:
-    """Except that of py4j, which pyspark pins."""
+    """Every dependency has a lower and an upper bound, except py4j, whose version pyspark pins."""
     bounds = [line for line in PROJECT["project"]["dependencies"] if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)]
     assert bounds == ["py4j"]

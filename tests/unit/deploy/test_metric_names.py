@@ -46,25 +46,25 @@ def expressions(node: Any) -> list[str]:
 
 
 def test_rules_use_exported_metrics(exported: set[str]) -> None:
-    asked = {
+    used = {
         name for line in (DEPLOY / "prometheus" / "rules.yml").read_text().splitlines() for name in NAME.findall(line)
     }
-    assert asked
-    assert asked <= exported
+    assert used
+    assert used <= exported
 
 
 def test_dashboard_queries_exported_metrics(exported: set[str]) -> None:
-    asked = {name for text in expressions(json.loads(DASHBOARD.read_text())) for name in NAME.findall(text)}
-    assert asked
-    assert asked <= exported
+    used = {name for text in expressions(json.loads(DASHBOARD.read_text())) for name in NAME.findall(text)}
+    assert used
+    assert used <= exported
 
 
 def test_shared_annotations_equal_the_dashboards(exported: set[str]) -> None:
     annotations = json.loads((DEPLOY / "grafana" / "annotations.json").read_text())
     assert annotations == json.loads(DASHBOARD.read_text())["annotations"]["list"]
-    asked = {name for text in expressions(annotations) for name in NAME.findall(text)}
-    assert asked
-    assert asked <= exported
+    used = {name for text in expressions(annotations) for name in NAME.findall(text)}
+    assert used
+    assert used <= exported
 
 
 def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:

@@ -32,8 +32,8 @@ class ScriptFolder(NamedTuple):
     folder: Path
 
     def packages(self, *arguments: str) -> tuple[list[str], str]:
-        said = self.folder / "said"
-        said.write_text("")
+        call_log = self.folder / "said"
+        call_log.write_text("")
         done = subprocess.run(
             ["sh", str(self.folder / "scripts" / "packages.sh"), *arguments],
             env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
@@ -42,7 +42,7 @@ class ScriptFolder(NamedTuple):
             check=False,
         )
         assert (done.returncode, done.stdout) == (0, "")
-        calls = [line for line in said.read_text().splitlines() if "--check" not in line]
+        calls = [line for line in call_log.read_text().splitlines() if "--check" not in line]
         return [call for call in calls if call != "--version"], done.stderr
 
     @property
@@ -97,9 +97,9 @@ def test_without_cargo_nothing_is_printed(house: ScriptFolder) -> None:
 def test_failed_build_is_reported_on_every_run(house: ScriptFolder) -> None:
     (house.folder / "broken").touch()
     assert "Going on without the package in kernel/" in house.packages()[1]
-    calls, told = house.packages()
+    calls, message = house.packages()
     assert calls == ["sync --locked --compile-bytecode"]
-    assert told.startswith("kernel/ could not be built: Python decides")
+    assert message.startswith("kernel/ could not be built: Python decides")
 
 
 def test_it_is_tried_again_after_an_hour(failed: ScriptFolder) -> None:

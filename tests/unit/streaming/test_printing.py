@@ -170,11 +170,11 @@ def test_a_hostile_name_looks_like_the_same_name_escaped(
 ) -> None:
     monkeypatch.setattr("time.time", lambda: 0.0)
     monkeypatch.setenv("COLUMNS", "300")
-    said = []
+    printed = []
     for name in (HOSTILE, printable(HOSTILE)):
         RENDERERS[renderer](name)
-        said.append("".join(capsys.readouterr()))
-    hostile, escaped = said
+        printed.append("".join(capsys.readouterr()))
+    hostile, escaped = printed
     assert printable(HOSTILE)[:12] in hostile
     assert [line for line in hostile.split("\n") if not line.isprintable()] == []
     assert hostile == escaped

@@ -225,7 +225,7 @@ def test_component_stopped_after_an_hour_is_reported_in_30_s(scene: Scene, part:
 
 
 def test_the_page_waits_longer_for_the_server_than_that_is_quiet() -> None:
-    """It only judges that the server is gone, after this time without any byte."""
+    """The page treats the server as gone only after twice the feed's keep-alive interval without a byte."""
     script = (Path(page.__path__[0]) / "core" / "stream.js").read_text()
     (silence_ms,) = re.findall(r"^const SILENCE_MS = ([\d_]+);", script, re.MULTILINE)
     assert int(silence_ms) / 1000 > 2 * FeedTimes().keep_alive

@@ -30,8 +30,8 @@ class Command:
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         with pytest.raises(SystemExit) as end:
             main()
-        said = self._capsys.readouterr()
-        return int(end.value.code or 0), said.out, said.err
+        captured = self._capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err
 
 
 @pytest.fixture

@@ -50,11 +50,11 @@ def test_explained() -> None:
 
 def test_zookeeper_versions() -> None:
     members = [{"memberId": "b", "streams": {"t": 2}}, {"memberId": "a", "streams": {"t": 1}}]
-    asked = {"protocol": "zookeeper", "assignor": "range", "members": members}
+    request = {"protocol": "zookeeper", "assignor": "range", "members": members}
     expected = {"assignment": {"a-0": {"t": [0, 1]}, "b-0": {"t": [2]}, "b-1": {"t": [3]}}}
-    assert assignment_answer(line(**asked)) == assignment_answer(line(**asked, kafkaVersion="0.8.2")) == expected
+    assert assignment_answer(line(**request)) == assignment_answer(line(**request, kafkaVersion="0.8.2")) == expected
     with pytest.raises(BadInput, match="kafkaVersion: '7'"):
-        assignment_answer(line(**asked, kafkaVersion="7"))
+        assignment_answer(line(**request, kafkaVersion="7"))
 
 
 def test_unknown_names() -> None:

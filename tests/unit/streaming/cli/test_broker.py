@@ -31,7 +31,7 @@ class OneBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to stop."""
+        """Do nothing: the fake has no process to stop."""
 
 
 @pytest.fixture

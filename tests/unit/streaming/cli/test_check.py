@@ -75,8 +75,8 @@ def test_empty_input_passes(run: Run) -> None:
 
 @pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"]])
 def test_closed_standard_input_is_one_line(command: list[str]) -> None:
-    asked = shlex.join([sys.executable, "-m", "streaming", *command])
-    done = subprocess.run(["/bin/sh", "-c", f"{asked} <&-"], capture_output=True, text=True, check=False)
+    command_line = shlex.join([sys.executable, "-m", "streaming", *command])
+    done = subprocess.run(["/bin/sh", "-c", f"{command_line} <&-"], capture_output=True, text=True, check=False)
     message = "error: Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null).\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
@@ -93,17 +93,17 @@ PLACE = ["place", "--brokers", "0", "--partitions", "1", "--replication-factor",
 )
 @pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"], PLACE])
 def test_unwritable_output_is_reported_in_one_line(command: list[str], end: str, message: str) -> None:
-    asked = shlex.join([sys.executable, "-m", "streaming", *command])
+    command_line = shlex.join([sys.executable, "-m", "streaming", *command])
     done = subprocess.run(
-        ["/bin/sh", "-c", f"{asked} {end}"], input="{}\n", capture_output=True, text=True, check=False
+        ["/bin/sh", "-c", f"{command_line} {end}"], input="{}\n", capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (3, message)
 
 
 def test_closed_output_pipe_is_no_error() -> None:
-    asked = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
+    command_line = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
     done = subprocess.run(
-        ["/bin/sh", "-c", f"yes key | head -n 3000000 | {asked} | head -n 1"],
+        ["/bin/sh", "-c", f"yes key | head -n 3000000 | {command_line} | head -n 1"],
         capture_output=True,
         text=True,
         check=False,

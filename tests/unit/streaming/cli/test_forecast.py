@@ -38,9 +38,9 @@ def test_for_people_a_row_a_protocol_and_the_sentence(command: Command, live: Me
     status, out, errors = command("forecast", "checkout", *ROLLING)
 
     assert (status, errors) == (0, "")
-    head, said, _, *lines = out.splitlines()
+    head, sentence, _, *lines = out.splitlines()
     assert head == "checkout  3 members, 6 partitions, now eager"
-    assert said.startswith("This rolling restart costs ")
+    assert sentence.startswith("This rolling restart costs ")
     rows = [line.split() for line in lines[:4]]
     assert [row[0] for row in rows] == ["eager", "cooperative", "static", "consumer"]
     assert rows[2][3:] == ["0", "0", "0", "30", "s", "5.0", "s", "t-0"][: len(rows[2][3:])]

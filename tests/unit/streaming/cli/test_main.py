@@ -221,5 +221,5 @@ def test_no_number_is_too_much_for_an_option(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
         with pytest.raises(SystemExit) as end:
             main()
-        said = capsys.readouterr().err
-        assert (end.value.code in (0, 2), "unexpected" in said, said.count("\n") < 2) == (True, False, True), said
+        errors = capsys.readouterr().err
+        assert (end.value.code in (0, 2), "unexpected" in errors, errors.count("\n") < 2) == (True, False, True), errors

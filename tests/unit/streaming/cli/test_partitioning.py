@@ -15,13 +15,13 @@ from tests.unit.streaming.cli.conftest import Run
 
 
 def answered(data: bytes, partitions: int = 10, *, limit: int | None = None, **options: Any) -> Any:
-    answers: list[Any] = []
+    lines: list[Any] = []
     keys = options.pop("keys", "utf8")
     choose = partition_chooser(options.pop("partitioner", "murmur2"), partitions, **options)
     status = answer_lines(
-        io.BytesIO(data), lambda line: choose(parse_key(line, keys)), answers.append, limit=limit, skip_blank=False
+        io.BytesIO(data), lambda line: choose(parse_key(line, keys)), lines.append, limit=limit, skip_blank=False
     )
-    return status, [msgspec.json.encode(answer).decode() for answer in answers]
+    return status, [msgspec.json.encode(answer).decode() for answer in lines]
 
 
 def of(*keys: str, partitions: int = 10) -> list[str]:

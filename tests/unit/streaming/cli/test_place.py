@@ -37,12 +37,12 @@ def test_racks(run: Run) -> None:
 
 @pytest.mark.parametrize("placer", ["admin-utils", "striped"])
 def test_random_placements(placer: str, run: Run) -> None:
-    asked = (*PLACE, "--brokers", "0:a,1:b,2:c,3:a", "--placer", placer)
-    placed = json.loads(run(*asked).stdout)
+    arguments = (*PLACE, "--brokers", "0:a,1:b,2:c,3:a", "--placer", placer)
+    placed = json.loads(run(*arguments).stdout)
     assert list(placed) == [str(partition) for partition in range(6)]
     for replicas in placed.values():
         assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # one rack for each broker
-    assert run(*asked, "--seed", "4").stdout == run(*asked, "--seed", "4").stdout
+    assert run(*arguments, "--seed", "4").stdout == run(*arguments, "--seed", "4").stdout
 
 
 def test_a_table_for_people(run: Run) -> None:

@@ -92,10 +92,10 @@ def test_round_is_printed_under_the_local_time(monkeypatch: pytest.MonkeyPatch) 
 
 def test_repeated_reasons_are_printed_once_and_shortened() -> None:
     client = "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11"
-    said = f"removing member {client} with group instance id null; client reason: not provided"
-    told = [Evidence(source="log", reason=said, member_ids=[client], kind=None)] * 2
-    told.append(Evidence(source="log", reason="another\nline", member_ids=[], kind=None))
-    diff = sample(cause=Cause(kind="member.left", member_ids=[client], evidence=told))
+    reason = f"removing member {client} with group instance id null; client reason: not provided"
+    evidence = [Evidence(source="log", reason=reason, member_ids=[client], kind=None)] * 2
+    evidence.append(Evidence(source="log", reason="another\nline", member_ids=[], kind=None))
+    diff = sample(cause=Cause(kind="member.left", member_ids=[client], evidence=evidence))
     assert [line.plain for line in diff_lines(diff)][1:3] == [
         "  why: removing member c1-0b9f… (log)",
         "  why: another\\nline (log)",

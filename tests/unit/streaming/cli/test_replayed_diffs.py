@@ -97,7 +97,7 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 
 
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
-    """This holds for any current and earlier settings."""
+    """Diffs that list only changed members are compared by their content, whatever ``diffs`` is set to now."""
     put(log, static_member_handover(Log("big")), 2)
     brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
     records = list(replayed_diffs(brief, "big"))

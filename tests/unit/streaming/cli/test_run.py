@@ -87,18 +87,18 @@ def test_each_part_gets_the_options_and_all_end_the_last_first(
 def test_port_in_use_prevents_any_component_start(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        status, _, said = command("run", "--port", str(port))
+        status, _, errors = command("run", "--port", str(port))
     assert (status, parts.started, kafka.topics) == (3, [], {})
-    assert f"--port {port}: Address already in use" in said
+    assert f"--port {port}: Address already in use" in errors
 
 
 def test_checkpoint_in_use_prevents_any_component_start(command: Command, parts: type[Part], tmp_path: Path) -> None:
     folder = LocalCheckpoint(str(tmp_path))
     folder.lock()
-    status, _, said = command("run", "--port", "0", "--checkpoint", str(tmp_path))
+    status, _, errors = command("run", "--port", "0", "--checkpoint", str(tmp_path))
     folder.unlock()
     assert (status, parts.started) == (3, [])
-    assert str(tmp_path) in said
+    assert str(tmp_path) in errors
 
 
 def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "running") -> None:
@@ -112,10 +112,10 @@ def test_a_second_run_does_not_end_a_running_collector(command: Command, parts: 
     kafka.create("rebalance.signs", 1)
     heartbeat(kafka)
     with run_in_background(lambda stop: [heartbeat(kafka) for _ in iter(lambda: stop.wait(0.05), True)]):
-        status, _, said = command("run", "--port", "0")
+        status, _, errors = command("run", "--port", "0")
         assert (status, parts.started) == (3, [])
-        assert "rebalance-monitor-collector is running" in said
-        assert "--take-over" in said
+        assert "rebalance-monitor-collector is running" in errors
+        assert "--take-over" in errors
         parts.dies = "collect"
         assert command("run", "--port", "0", "--take-over")[0] == 3
         assert len(parts.started) == 3

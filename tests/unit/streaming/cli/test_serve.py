@@ -54,7 +54,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             started.append((source.servers, options))
 
         def run(self) -> None:
-            """Served."""
+            """Return at once, as a server does after its stop."""
 
     monkeypatch.setattr(background_reader.BackgroundReader, "_run", lambda _: None)
     monkeypatch.setattr(source, "Source", Source)

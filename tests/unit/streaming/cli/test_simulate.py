@@ -35,9 +35,9 @@ def answer(*protocols: str) -> dict[str, object]:
 def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Simulate, tmp_path: Path) -> None:
     file = tmp_path / "crash.yaml"
     file.write_text(TEXT)
-    told = ("--protocol", "eager", "--protocol", "consumer", "--json")
+    options = ("--protocol", "eager", "--protocol", "consumer", "--json")
     for name, stdin in ((str(file), ""), ("-", TEXT)):
-        status, out, errors = simulate(name, *told, stdin=stdin)
+        status, out, errors = simulate(name, *options, stdin=stdin)
         assert (status, json.loads(out), errors) == (0, answer("eager", "consumer"), "")
 
 

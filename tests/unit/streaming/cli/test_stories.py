@@ -152,13 +152,13 @@ UNKNOWN = Freshness(known=False)
 
 def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     freshness = Freshness()
-    told = FreshnessWarnings(lambda _: freshness)
-    said = []
+    warnings = FreshnessWarnings(lambda _: freshness)
+    printed = []
     states = (Freshness(), UNKNOWN, SILENT, SILENT, UNKNOWN, SILENT, AWAY, UNKNOWN, Freshness(), Freshness())
     for number, freshness in enumerate(states):  # noqa: B007 - what the function gives
-        told.poll(2.0 * number, SINCE + 130)
-        said += capsys.readouterr().err.splitlines()
-    assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in said] == [
+        warnings.poll(2.0 * number, SINCE + 130)
+        printed += capsys.readouterr().err.splitlines()
+    assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in printed] == [
         r"No heartbeat from collector \x1bc since <time> (2 min ago): groups may have changed since",
         "No contact with Kafka since <time> (2 min ago): groups may have changed since",
         "All components of the monitor send heartbeats again and are up to date",
@@ -166,11 +166,11 @@ def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_freshness_is_checked_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = []
-    told = FreshnessWarnings(lambda now: (asked.append(now), Freshness())[1])
+    moments = []
+    warnings = FreshnessWarnings(lambda now: (moments.append(now), Freshness())[1])
     for moment in (5.0, 5.1, 5.9, 6.0, 6.5):
-        told.poll(moment, SINCE)
-    assert asked == [5.0, 6.0]
+        warnings.poll(moment, SINCE)
+    assert moments == [5.0, 6.0]
     assert capsys.readouterr().err == ""
 
 

@@ -105,10 +105,10 @@ def inspected_group(bucket: int, group: str) -> InspectedGroup:
 
 @pytest.fixture
 def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    asked: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
 
     def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:
-        asked.append((checkpoint, group))
+        calls.append((checkpoint, group))
         return [
             group_state
             for group_state in (inspected_group(3, "g"), inspected_group(12, "h"))
@@ -116,7 +116,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         ]
 
     monkeypatch.setattr(state, "inspect", inspect)
-    return asked
+    return calls
 
 
 def test_inspect_state_prints_a_table_or_json(command: Command, inspected: list[tuple[Any, ...]]) -> None:
@@ -140,11 +140,11 @@ def test_group_missing_in_the_checkpoint_is_reported(command: Command, inspected
 
 
 def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
     done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, (9000, 2000), None)
 
     def resized(*arguments: Any, dry_run: bool) -> resize.Resized:
-        asked.append((*arguments, dry_run))
+        calls.append((*arguments, dry_run))
         return done
 
     monkeypatch.setattr(resize, "resize", resized)
@@ -157,7 +157,7 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
     status, out, _ = command(*words, "--buckets", "64", "--shuffle-partitions", "4", "--dry-run", "--json")
     assert (status, json.loads(out)) == (0, done.as_json())
     real = str(tmp_path / "real")  # the real folder is moved: neither a link to it nor the working directory
-    assert asked == [(real, None, None, False), (real, 64, 4, True)]
+    assert calls == [(real, None, None, False), (real, 64, 4, True)]
 
 
 @pytest.mark.parametrize(("words", "every"), [((), False), (("--verbose",), True), (("--log-format", "json"), True)])
@@ -172,15 +172,15 @@ def test_archive_is_written_and_reported(command: Command, monkeypatch: pytest.M
     file = tmp_path / "monitor.tar.gz"
     monkeypatch.setattr(archives, "write_python", lambda output: output.write_bytes(bytes(2_400_000)) and 7)
     monkeypatch.setattr(archives, "python", lambda: "python3.99")
-    told = f"{file}: 7 files, 2 MB, for executors with python3.99 on this platform\n"
-    assert command("stream", "archive", "--output", str(file)) == (0, told, "")
+    message = f"{file}: 7 files, 2 MB, for executors with python3.99 on this platform\n"
+    assert command("stream", "archive", "--output", str(file)) == (0, message, "")
 
 
 @pytest.mark.parametrize("words", [("stream",), ("stream", "resize"), ("stream", "inspect-state"), ("run",)])
 def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
     """An unset shell variable gives an empty name: without the check, the working directory would be the checkpoint."""
-    status, _, said = command(*words, "--checkpoint", "")
-    assert (status, said) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")
+    status, _, errors = command(*words, "--checkpoint", "")
+    assert (status, errors) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_numbers_out_of_range_are_refused(
     command: Command, jobs: list[tuple[Any, ...]], option: str, most: int
 ) -> None:
     for number, bound in ((0, "greater than or equal to 1"), (most + 1, f"less than or equal to {most}")):
-        status, _, said = command("stream", "--checkpoint", "c", option, str(number))
-        assert (status, said) == (2, f"error: Invalid value for '{option}': Input should be {bound}\n")
+        status, _, errors = command("stream", "--checkpoint", "c", option, str(number))
+        assert (status, errors) == (2, f"error: Invalid value for '{option}': Input should be {bound}\n")
     assert command("stream", "--checkpoint", "c", option, str(most))[0] == 0
     assert len(jobs) == 1

@@ -72,14 +72,14 @@ def test_stopped_component_is_reported_when_diffs_are_readable(
     diffs.create("rebalance.signs")
     key, value, headers = encoded(sign)
     diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)
-    said: list[str] = []
+    warnings: list[str] = []
 
     def report_once(text: str) -> None:
-        said.append(text)
+        warnings.append(text)
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(stories, "warn", report_once)
     assert command("watch", "--json")[0] == 0
-    (line,) = said
+    (line,) = warnings
     assert line.startswith("The stream has been stopped since ")
     assert line.endswith("d ago): groups may have changed since")

@@ -70,8 +70,8 @@ def test_json_has_every_protocol_and_the_requested_one(command: Command, live: M
 
 def test_another_assignor_is_marked(command: Command, live: MemoryKafka) -> None:
     def chosen(*words: str) -> list[tuple[str, str]]:
-        answers = document(command, *words)["answers"]
-        return [(answer["protocol"], answer["assignor"]) for answer in answers if answer["chosen"]]
+        ways = document(command, *words)["answers"]
+        return [(answer["protocol"], answer["assignor"]) for answer in ways if answer["chosen"]]
 
     assert chosen("--assignor", "sticky") == [("eager", "sticky")]
     assert chosen("--protocol", "consumer") == [("consumer", "uniform")]

@@ -131,7 +131,7 @@ def test_an_id_has_the_name_of_its_topic_also_when_it_is_gone(
     assert topics.name("id-1") == "t"
     kafka.delete("t")
     assert topics.name("id-1") == "t"
-    kafka.create("t")  # created again: the same name and count, another id
+    kafka.create("t")  # deleted and created again: same name and partition count, another topic id
     topics.fetched(past=False)
     assert topics.name("id-2") == "t"
     topics.fetched(past=False)

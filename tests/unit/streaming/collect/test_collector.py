@@ -246,10 +246,10 @@ def test_absent_cluster_is_not_awaited_again_and_again(
         commits = kafka.requests.count("commit")
         kafka.away = True
         eventually(lambda: "no contact with Kafka" in caplog.text)
-        asked, looks = kafka.requests.count("list_topics"), kafka.requests.count("describe_topics")
+        listed, looks = kafka.requests.count("list_topics"), kafka.requests.count("describe_topics")
         eventually(lambda: kafka.requests.count("describe_topics") > looks + 10)
         assert kafka.requests.count("commit") == commits
-        assert kafka.requests.count("list_topics") <= asked + 1
+        assert kafka.requests.count("list_topics") <= listed + 1
         kafka.away = False
         kafka.topics["t"].logs.append(Log())
         eventually(lambda: counts(kafka) == [6, 7])

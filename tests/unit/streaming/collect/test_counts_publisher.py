@@ -67,7 +67,7 @@ def published_counts(
     groups = None if subscriptions is None else snapshots(subscriptions())
     outcomes = made.with_counts(items, None if groups is None else lambda: groups, away=away)
     return [
-        outcome if (how_many := counts(outcome)) is None else how_many
+        outcome if (count := counts(outcome)) is None else count
         for outcome in outcomes
         if not (isinstance(outcome, Event) and isinstance(outcome.data, ClusterObserved))
     ]

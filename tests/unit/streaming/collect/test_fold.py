@@ -30,7 +30,7 @@ def fold(rows: list[RawRecord], partition: int = 4) -> list[Outcome]:
 
 
 def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
-    """Return a reader that stopped there, and the events that it read."""
+    """Return a fold after the first ``stop`` records, and the outcomes of these records."""
     folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     return folded, [item for row in rows[:stop] for item in folded.add(row)]
 
@@ -314,7 +314,7 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
             generation=3,
         ),
     ]
-    for stop in range(len(rows)):  # a reader that resumes at the open offset publishes the same
+    for stop in range(len(rows)):  # a fold that starts again at the open offset gives the same outcomes
         folded, before = stopped(rows, stop)
         place = folded.open_offset
         again = [item for item in fold(rows) if place is None or item.record.offset >= place]

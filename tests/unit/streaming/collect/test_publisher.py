@@ -153,12 +153,12 @@ def test_a_producer_that_never_answers_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(publisher, "_ENDLESS_SECONDS", 0.2)
-    taking, never, asked = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
+    taking, never, stopped = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
     answering = MemoryProducer.send_offsets_to_transaction
 
     def first_never(self: MemoryProducer, *arguments: Any) -> None:
-        asked.append(self)
-        if len(asked) == 1:
+        stopped.append(self)
+        if len(stopped) == 1:
             never.wait()
         answering(self, *arguments)
 
@@ -168,7 +168,7 @@ def test_a_producer_that_never_answers_is_replaced(
     assert kept(kafka) == {3: 10, 5: 20}
     lost = "the cluster answers others, but not this producer (no answer within 0.2 s): a new one"
     assert caplog.messages.count(lost) == 1
-    assert asked[0] is not asked[1]
+    assert stopped[0] is not stopped[1]
 
 
 def test_a_failed_call_leaves_no_cycle_with_its_client() -> None:
@@ -298,8 +298,8 @@ def test_changed_topic_limit_is_noticed(kafka: MemoryKafka, caplog: pytest.LogCa
     (letter,) = kafka.records(SETTINGS.topics.dead_letters)
     assert json.loads(letter.value() or b"")["memberId"] == "m"
     assert taking._producer.client.config["batch.size"] == 50
-    (said,) = (text for text in caplog.messages if text.startswith("dead-lettered to rebalance.membership-dlt"))
-    assert "max.message.bytes of rebalance.membership is 50" in said
+    (message,) = (text for text in caplog.messages if text.startswith("dead-lettered to rebalance.membership-dlt"))
+    assert "max.message.bytes of rebalance.membership is 50" in message
 
 
 def test_deleted_topic_is_named_and_awaited(
@@ -308,15 +308,15 @@ def test_deleted_topic_is_named_and_awaited(
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("produce", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
     kafka.delete(TOPIC)
-    told = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` makes it"
+    message = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` makes it"
 
     def create_when_reported(_: float) -> None:
-        if told in caplog.messages:
+        if message in caplog.messages:
             ensure_topics(SETTINGS)
 
     monkeypatch.setattr(publisher, "time", SimpleNamespace(sleep=create_when_reported))
     taking.publish([event(1)], place(10))
-    assert told in caplog.messages
+    assert message in caplog.messages
     assert (ids(kafka), kept(kafka)) == ([b"1"], {3: 10, 5: 20})
 
 

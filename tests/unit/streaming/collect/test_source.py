@@ -81,10 +81,10 @@ def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, 
         kafka.append(OFFSETS_TOPIC, commit_value(at), key=other_key, timestamp=at)
     with reading() as source:
         batches = [source.read(60), source.read(0)]
-    told = [[(type(item.event.data), item.record.offset) for item in batch.outcomes] for batch in batches]
+    events = [[(type(item.event.data), item.record.offset) for item in batch.outcomes] for batch in batches]
     first = [(GroupObserved, 0), (GroupObserved, 2)]
     stopped = [(PartitionsStopped, 5)]
-    assert told == ([[*first, *stopped], []] if more else [first, stopped])
+    assert events == ([[*first, *stopped], []] if more else [first, stopped])
     assert [batch.place.offsets for batch in batches] == ([{0: 8}, {0: 8}] if more else [{0: 5}, {0: 7}])
     assert [batch.records for batch in batches] == [7 + more, 0]
 
@@ -99,11 +99,11 @@ def test_records_of_the_last_millisecond_wait_for_the_next_read(lag: int, behind
 
 def test_read_takes_2000_records_and_waits_for_the_first(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
-    asked: list[tuple[int, float]] = []
+    calls: list[tuple[int, float]] = []
     with reading() as source:
-        monkeypatch.setattr(kafka.consumers[-1], "consume", lambda *how: asked.append(how) or [])
+        monkeypatch.setattr(kafka.consumers[-1], "consume", lambda *how: calls.append(how) or [])
         source.read()
-    assert asked == [(2000, 0.05)]
+    assert calls == [(2000, 0.05)]
 
 
 def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,11 +164,11 @@ def test_awaited_metadata_is_requested_five_times_a_second(
 ) -> None:
     caplog.set_level("INFO")
     stop = Waits()
-    told: list[int] = []
+    notifications: list[int] = []
 
     def waiting() -> None:
-        told.append(1)
-        if len(told) == 3:
+        notifications.append(1)
+        if len(notifications) == 3:
             kafka.create(OFFSETS_TOPIC, 2)
 
     loading = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading")
@@ -229,8 +229,8 @@ def test_client_that_gets_nothing_is_replaced(
         offsets: list[int] = []
         eventually(lambda: offsets.extend(item.record.offset for item in source.read(0).outcomes) or offsets)
         assert (offsets, deaf.closed) == ([1], True)
-    said = "__consumer_offsets: nothing arrives although there is more: a new client"
-    assert caplog.messages == [said]
+    message = "__consumer_offsets: nothing arrives although there is more: a new client"
+    assert caplog.messages == [message]
 
 
 def test_unresponsive_leader_makes_the_source_outdated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,8 +96,8 @@ def test_a_consumer_that_closes_before_its_share_is_skipped() -> None:
     reports = [line(1, "assigned", {"t": [0, 1, 2]}), line(2, "revoked", {}, closing=True)]
     diffs = [diff(1, c1={"t": [0, 1, 2]}), diff(2, c1={"t": [1, 2]})]
     assert compare(diffs, reports, {"g": False}) == Agreement(1, ())
-    told = [*reports[:1], line(2, "revoked", {"t": [0]}), line(2, "revoked", {}, closing=True)]
-    assert len(compare(diffs, told, {"g": False}).differences) == 1
+    altered = [*reports[:1], line(2, "revoked", {"t": [0]}), line(2, "revoked", {}, closing=True)]
+    assert len(compare(diffs, altered, {"g": False}).differences) == 1
 
 
 def test_a_consumer_that_ends_before_a_callback_is_skipped() -> None:

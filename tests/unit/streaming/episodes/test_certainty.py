@@ -38,8 +38,8 @@ def test_member_with_a_closing_reason_restarted(reason: str) -> None:
 
 
 def test_a_commit_before_a_leave_proves_no_restart() -> None:
-    said = "last offset commit 20 ms before it was gone: its session can't have run out, it left"
-    item = Evidence(source="offset-commits", reason=said, member_ids=["a@h1#1"], kind="member.left")
+    reason = "last offset commit 20 ms before it was gone: its session can't have run out, it left"
+    item = Evidence(source="offset-commits", reason=reason, member_ids=["a@h1#1"], kind="member.left")
     builder = started().round("member.left", gone=("a@h1#1",), evidence=(item,)).join("a@h1#2")
     assert (last(builder).kind, last(builder).sure) == ("restart", False)
 
@@ -85,10 +85,10 @@ MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind
 
 def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> DiffBuilder:
     """End the sessions of all members at once, and let these members rejoin."""
-    said = Evidence(
+    expiry = Evidence(
         source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
     )
-    builder = started().round("member.fenced", gone=THREE, evidence=(said, MOVED) if moved else (said,))
+    builder = started().round("member.fenced", gone=THREE, evidence=(expiry, MOVED) if moved else (expiry,))
     return builder.join(*back, after=31)
 
 
@@ -139,11 +139,11 @@ def test_client_reasons_are_read_out_of_any_wording() -> None:
 
 
 def test_librarys_reasons_are_no_applications() -> None:
-    said = [
+    evidence = [
         Evidence(source="coordinator-log", reason=f"Leader c re-joining; client reason: {reason}", member_ids=["c"])
         for reason in ("rebalance failed due to MemberIdRequiredException", "app asked", "app asked")
     ]
-    assert application_reasons(said) == ["app asked"]
+    assert application_reasons(evidence) == ["app asked"]
 
 
 def test_an_unsubscribing_client_is_not_closing() -> None:
@@ -182,9 +182,9 @@ def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]],
         elif what == "rejoin":
             builder.round("group.observed")
     for episode in episodes("g", builder.diffs):
-        said = episode.story
-        shows = any(words in said for words in ("robably", "Cause unknown", "No members"))
-        assert shows is not episode.sure, (episode.kind, said)
-        assert "all 0 members" not in said
+        story = episode.story
+        shows = any(words in story for words in ("robably", "Cause unknown", "No members"))
+        assert shows is not episode.sure, (episode.kind, story)
+        assert "all 0 members" not in story
         if episode.repeated is not None:
             assert episode.status in ("storming", "settled", "stuck")

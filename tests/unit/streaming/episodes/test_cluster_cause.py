@@ -124,8 +124,8 @@ def test_incident_that_began_closest_is_chosen() -> None:
 
 
 def test_records_are_joined_by_group() -> None:
-    told = [episode(), structs.replace(episode(), group_id="mail"), episode("scale-out")]
-    records = [EpisodeRecord(record, b"raw", 5) for record in told]
+    episodes = [episode(), structs.replace(episode(), group_id="mail"), episode("scale-out")]
+    records = [EpisodeRecord(record, b"raw", 5) for record in episodes]
     first, *others = explain_episodes(records, [IncidentRecord(incident(), b"")])
     assert first.episode.cause == "(cluster)/7"
     assert b'"cause":"(cluster)/7"' in first.value

@@ -106,9 +106,9 @@ class TestOneRound:
 
     @pytest.mark.parametrize("early", [True, False])
     def test_callbacks_bound_downtime_from_below_in_any_order(self, early: bool) -> None:
-        said = [callback(91_000, -1, revoked=P), callback(91_250, 2, assigned=P)]
-        told = [*said, eager(2, 1000)] if early else [eager(2, 1000), *said]
-        assert bounds(after(*told, committed(2, 400, 1700))) == (250, 1300)
+        callbacks = [callback(91_000, -1, revoked=P), callback(91_250, 2, assigned=P)]
+        changes = [*callbacks, eager(2, 1000)] if early else [eager(2, 1000), *callbacks]
+        assert bounds(after(*changes, committed(2, 400, 1700))) == (250, 1300)
 
     def test_members_clocks_are_never_compared_with_brokers(self) -> None:
         outages = after(callback(10, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
@@ -120,16 +120,16 @@ class TestOneRound:
         assert bounds(outages) == (200, None)
 
     def test_callbacks_of_a_later_generation_are_ignored(self) -> None:
-        said = [callback(100, -1, revoked=P), callback(300, 2, assigned=P)]
+        callbacks = [callback(100, -1, revoked=P), callback(300, 2, assigned=P)]
         later = [callback(5000, -1, revoked=P), callback(9000, 3, assigned=P)]
-        outages = after(eager(1, 50), callback(60, 1, assigned=P), *said, *later)
+        outages = after(eager(1, 50), callback(60, 1, assigned=P), *callbacks, *later)
         assert bounds(outages) == (0, None)
         assert bounds(play(outages, eager(2, 1000))) == (0, None)
         assert bounds(play(outages, eager(3, 6000))) == (4000, None)
 
     def test_contradictory_witnesses_give_no_bounds(self) -> None:
-        said = [callback(0, -1, revoked=P), callback(5000, 2, assigned=P)]
-        assert bounds(after(*said, eager(2, 1000), committed(2, 900, 1100))) == (0, None)
+        callbacks = [callback(0, -1, revoked=P), callback(5000, 2, assigned=P)]
+        assert bounds(after(*callbacks, eager(2, 1000), committed(2, 900, 1100))) == (0, None)
 
 
 class TestIncremental:
@@ -297,8 +297,8 @@ class TestTheRecord:
 
     def test_longest_is_the_proven_one_where_a_bound_is_missing(self) -> None:
         both: Holding = {"t": [0, 1]}
-        said = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, assigned={"t": [1]})]
-        total = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *said))
+        callbacks = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, assigned={"t": [1]})]
+        total = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *callbacks))
         assert total is not None
         assert (total.upper_ms, total.unbounded, total.bounded_ms) == (None, 1, 1300)
         assert total.worst == PartitionDowntime(

@@ -133,8 +133,8 @@ def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
 def test_endless_storm_is_written_as_ended_record() -> None:
     builder = DiffBuilder(2).join("a@h#0")
     for number in range(MOST_ROUNDS):
-        said = Evidence(source="coordinator-log", reason=f"reason {number}")
-        builder.round("group.observed", evidence=(said,))
+        evidence = Evidence(source="coordinator-log", reason=f"reason {number}")
+        builder.round("group.observed", evidence=(evidence,))
     state = folded(builder)
     rounds = state.rounds.split("\n")
     assert (len(rounds), state.round_count) == (MOST_ROUNDS, MOST_ROUNDS + 1)

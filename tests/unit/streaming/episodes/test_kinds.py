@@ -39,11 +39,11 @@ def vanishing(builder: DiffBuilder, *ids: str) -> DiffBuilder:
 
 def reported(builder: DiffBuilder) -> DiffBuilder:
     """Let all members of a group without a collector report that they leave."""
-    said = tuple(
+    reported_leaves = tuple(
         Evidence(source="listener", reason="closed", kind="member.left", member_ids=[member_id]) for member_id in THREE
     )
     alone = Evidence(source="listener", reason="as its members report it themselves")
-    return builder.round("member.left", gone=THREE, evidence=(alone, *said))
+    return builder.round("member.left", gone=THREE, evidence=(alone, *reported_leaves))
 
 
 def modern() -> DiffBuilder:
@@ -319,8 +319,8 @@ def test_crash_with_missing_evidence_is_unsure() -> None:
 
 
 def test_unknown_kind_states_why() -> None:
-    said = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
-    assert said == Evidence(
+    evidence = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
+    assert evidence == Evidence(
         source="episode", reason="1 joined and 1 departed; no evidence shows which member replaced which"
     )
 

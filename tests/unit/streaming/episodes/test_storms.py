@@ -15,8 +15,8 @@ from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, start
 
 def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
     """Let a member rejoin while the members stay the same, as the coordinator's log shows it."""
-    said = f"Updating metadata for member {member_id} during Stable; client reason: {reason}"
-    item = Evidence(source="coordinator-log", reason=said, member_ids=[member_id])
+    line = f"Updating metadata for member {member_id} during Stable; client reason: {reason}"
+    item = Evidence(source="coordinator-log", reason=line, member_ids=[member_id])
     for _ in range(times):
         builder.round("group.observed", evidence=(item,), after=after)
     return builder
@@ -28,8 +28,8 @@ def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
     assert (record.kind, record.status, record.sure) == ("storm", "storming", True)
     assert record.repeated is not None
     assert (record.repeated.member_id, record.repeated.times, record.repeated.period_ms) == ("a@h1#1", 8, 5_000)
-    said = "Rebalanced 8 times in 1 minute without a membership change because of a (8 times, about every 5.0 s)"
-    assert record.story.startswith(said)
+    story = "Rebalanced 8 times in 1 minute without a membership change because of a (8 times, about every 5.0 s)"
+    assert record.story.startswith(story)
 
 
 def test_alternating_members_are_a_storm_of_no_single_member() -> None:

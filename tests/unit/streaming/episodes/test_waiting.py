@@ -140,26 +140,26 @@ A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", 
 
 def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
-    told: list[Any] = [builder.diffs[0], first := note(builder, A), note(builder, A, after=4)]
-    record = episodes("g", told)[-1]
+    notes: list[Any] = [builder.diffs[0], first := note(builder, A), note(builder, A, after=4)]
+    record = episodes("g", notes)[-1]
     assert record.waiting_for == [structs.replace(A, since=first.timestamp)]
     assert record.updated_at == first.timestamp
     assert "Settling: waiting for pay to give up t 1 since 22:13:22." in record.story
-    told.append(done := note(builder, after=3))
-    over = episodes("g", told)[-1]
+    notes.append(done := note(builder, after=3))
+    over = episodes("g", notes)[-1]
     assert (over.waiting_for, over.updated_at, over.status) == ([], done.timestamp, "settled")
-    assert episodes("g", [*told, QuietNote(done.id)])[-1].status == "settled"
+    assert episodes("g", [*notes, QuietNote(done.id)])[-1].status == "settled"
 
 
 def test_quiet_while_awaiting_a_member_is_stuck() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
     waits = note(builder, A)
-    told: list[Any] = [builder.diffs[0], waits, QuietNote(waits.id)]
-    assert episodes("g", told)[-1].status == "stuck"
-    told.append(done := note(builder, after=900))
-    (record,) = episodes("g", told)
+    notes: list[Any] = [builder.diffs[0], waits, QuietNote(waits.id)]
+    assert episodes("g", notes)[-1].status == "stuck"
+    notes.append(done := note(builder, after=900))
+    (record,) = episodes("g", notes)
     assert (record.status, record.waiting_for) == ("settled", [])
-    assert episodes("g", [*told, QuietNote(done.id)])[-1].closed_at == done.timestamp
+    assert episodes("g", [*notes, QuietNote(done.id)])[-1].closed_at == done.timestamp
 
 
 def test_snapshot_of_a_stable_group_adds_nothing() -> None:
@@ -177,14 +177,14 @@ def test_partitions_to_revoke_are_reported_once() -> None:
 
 
 def test_usual_wait_is_measured_across_episodes() -> None:
-    builder, told = DiffBuilder(2).join("a@10.0.3.17#1"), list[Any]()
-    told.append(builder.diffs[0])
+    builder, notes = DiffBuilder(2).join("a@10.0.3.17#1"), list[Any]()
+    notes.append(builder.diffs[0])
     for took in (2.1, 1.5, 60, 2, 2, 2, 2, 2, 2, 30):
-        told += [note(builder, A), done := note(builder, after=took), QuietNote(done.id)]
+        notes += [note(builder, A), done := note(builder, after=took), QuietNote(done.id)]
         builder.round("group.observed", after=1000)
-        told.append(builder.diffs[-1])
-    told.append(note(builder, A))
-    record = episodes("g", told)[-1]
+        notes.append(builder.diffs[-1])
+    notes.append(note(builder, A))
+    record = episodes("g", notes)[-1]
     assert [(wait.usual_ms, wait.usual_of) for wait in record.waiting_for] == [(30_000, 10)]
     assert record.story.endswith("; usually at most 30 s (10 rebalances).")
 
@@ -224,9 +224,9 @@ def test_connect_delays_do_not_count_as_usual_waits() -> None:
 
 def test_deleted_group_awaits_no_member() -> None:
     builder = DiffBuilder(2).join("a@10.0.3.17#1")
-    told: list[Any] = [builder.diffs[0], note(builder, A)]
+    notes: list[Any] = [builder.diffs[0], note(builder, A)]
     builder.round("group.deleted", gone=("a@10.0.3.17#1",))
-    assert episodes("g", [*told, builder.diffs[-1]])[-1].waiting_for == []
+    assert episodes("g", [*notes, builder.diffs[-1]])[-1].waiting_for == []
 
 
 def test_static_member_rejoin_changes_no_wait() -> None:

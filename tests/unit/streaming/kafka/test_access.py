@@ -86,8 +86,8 @@ def test_optional_permissions_are_never_reported_missing(kafka: MemoryKafka) -> 
         tuple(read[:2]),
     )
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
-    said = [list(missed(SETTINGS, component)) for component in COMPONENTS]
-    assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in said] == [
+    lines_of_components = [list(missed(SETTINGS, component)) for component in COMPONENTS]
+    assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in lines_of_components] == [
         [
             (
                 f"cluster memory:1: user 'ANONYMOUS' may not {verb} topic p.rebalance.signs, "
@@ -110,22 +110,22 @@ def test_invisible_topic_lacks_every_permission(kafka: MemoryKafka) -> None:
 
 
 def refused(code: int, component: str = "collect") -> str | None:
-    told = refusal(KafkaError(code, "what the broker says"), SETTINGS, component)
-    return None if told is None else str(told)
+    error = refusal(KafkaError(code, "what the broker says"), SETTINGS, component)
+    return None if error is None else str(error)
 
 
 def test_authorization_error_names_the_missing_right(kafka: MemoryKafka) -> None:
     kafka.deny(SETTINGS.topics.dead_letters, "WRITE")
-    told = refused(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    assert told is not None
-    assert f"may not write topic {SETTINGS.topics.dead_letters}, which collect must" in told
+    error = refused(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert error is not None
+    assert f"may not write topic {SETTINGS.topics.dead_letters}, which collect must" in error
     assert refused(KafkaError.UNKNOWN_TOPIC_OR_PART) is None
 
 
 def test_right_the_cluster_cannot_check_is_named_by_kind(kafka: MemoryKafka) -> None:
-    told = refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    assert told is not None
-    assert f"may not write transactional id {SETTINGS.collector_id}, which collect must" in told
+    error = refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    assert error is not None
+    assert f"may not write transactional id {SETTINGS.collector_id}, which collect must" in error
     group = refused(KafkaError.GROUP_AUTHORIZATION_FAILED)
     assert group is not None
     assert f"may not read group {SETTINGS.collector_id}, which collect must" in group

@@ -102,8 +102,8 @@ def test_records_not_delivered_in_time_are_counted(kafka: MemoryKafka, monkeypat
 def test_missing_write_permission_is_reported(kafka: MemoryKafka) -> None:
     kafka.deny(MEMBERSHIP, "WRITE")
     kafka.fail("produce", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    says = f"may not write topic {MEMBERSHIP}, which dlt must; kafka-acls.sh"
-    with pytest.raises(NotAllowed, match=says):
+    message = f"may not write topic {MEMBERSHIP}, which dlt must; kafka-acls.sh"
+    with pytest.raises(NotAllowed, match=message):
         dlt.resubmit(SETTINGS, [letter()])
 
 

@@ -87,9 +87,9 @@ def test_record_that_is_no_diff_is_reported_and_skipped(kafka: MemoryKafka) -> N
         with pytest.raises(MalformedDiff, match=r"rebalance\.diffs partition 0 offset 1: .*groupId"):
             strict.poll(0.1)
         assert (strict.poll(0.1) or strict).id == "3"
-    told: list[MalformedDiff] = []
-    assert ids(from_beginning=True, on_malformed=told.append) == ["1", "3"]
-    assert len(told) == 1
+    malformed: list[MalformedDiff] = []
+    assert ids(from_beginning=True, on_malformed=malformed.append) == ["1", "3"]
+    assert len(malformed) == 1
     with pytest.raises(MalformedDiff):
         ids(from_beginning=True)
 

@@ -29,11 +29,11 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:
     """Write every update of two episodes of a group, and return the last update of each."""
-    told = list(updates(group_id, DiffBuilder(group_id=group_id).join("a").join("b").join("c", after=500).diffs))
-    for episode in told:
+    episodes = list(updates(group_id, DiffBuilder(group_id=group_id).join("a").join("b").join("c", after=500).diffs))
+    for episode in episodes:
         headers = [("ce_type", b"rebalance.episode")]
         kafka.append(TOPIC, encode(episode), key=key(group_id, episode.episode), headers=headers)
-    return [told[-2], told[-1]]
+    return [episodes[-2], episodes[-1]]
 
 
 def test_the_last_record_of_each_episode_is_read(kafka: MemoryKafka) -> None:

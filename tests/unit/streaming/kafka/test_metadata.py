@@ -89,9 +89,9 @@ def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypat
 
 def test_each_change_of_contact_is_returned_once() -> None:
     contact = Contact()
-    told = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
+    news = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
     lost = "no contact with Kafka (away): waiting for it"
-    assert told == [None, lost, None, "Kafka answers again", None, lost]
+    assert news == [None, lost, None, "Kafka answers again", None, lost]
 
 
 PLACE = ("t", 0)
@@ -126,10 +126,10 @@ def test_client_has_metadata_before_it_is_polled(monkeypatch: pytest.MonkeyPatch
     kafka = MemoryKafka(monkeypatch)
     kafka.create("t")
     kafka.append("t", b"x")
-    answer_or_fail: list[str] = []
-    monkeypatch.setattr(kafka, "asked", answer_or_fail.append)
+    calls: list[str] = []
+    monkeypatch.setattr(kafka, "answer_or_fail", calls.append)
     assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (0, 1)}
-    assert answer_or_fail == ["list_topics", "list_offsets"] * 2
+    assert calls == ["list_topics", "list_offsets"] * 2
 
 
 A, B = ("t", 0), ("t", 1)

@@ -75,11 +75,11 @@ esac
 
 def test_class_archive_is_made_once_for_all_brokers(tool: Tool, tmp_path: Path) -> None:
     tool.does(FORMATS)
-    told: list[str] = []
-    made = prepare("9.9.9", progress=told.append)
-    assert told == ["preparing the broker (once)", ""]
+    progress: list[str] = []
+    made = prepare("9.9.9", progress=progress.append)
+    assert progress == ["preparing the broker (once)", ""]
     calls = tool.calls
-    assert prepare("9.9.9", progress=told.append) == made
+    assert prepare("9.9.9", progress=progress.append) == made
     assert tool.calls == calls
     for name in ("a", "b"):
         write_storage(made, tmp_path / name)

@@ -130,11 +130,11 @@ def test_lost_is_fenced_and_then_a_new_join() -> None:
 
 
 def test_listener_repeats_its_state_and_sends_heartbeats() -> None:
-    made, said = holding(), list[object]()
+    made, reports = holding(), list[object]()
     for tick in range(0, 15_000, 250):
-        said += data(made.due(at(tick)))
+        reports += data(made.due(at(tick)))
     holds = {"t": [0, 1]}
-    assert said == [
+    assert reports == [
         ack(REPEAT_AFTER_MS[0], 3, holds, REPEAT_AFTER_MS[0]),
         *(beat(5000, 3), beat(8000, 3)),
         ack(REPEAT_AFTER_MS[1], 3, holds, REPEAT_AFTER_MS[1]),

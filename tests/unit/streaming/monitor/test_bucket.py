@@ -300,7 +300,7 @@ def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
 
 @pytest.mark.parametrize("events", [rolling, churning, leaves_log])
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
-    """Once a group remembers as many events as it ever does, its state does not grow by a byte."""
+    """After REMEMBERED events the state of a group grows by no byte."""
     bucket = Bucket()
     log = list(events(Log(), 2 * REMEMBERED))
     sizes = []

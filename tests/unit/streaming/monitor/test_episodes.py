@@ -296,8 +296,8 @@ def test_ignored_snapshot_does_not_change_awaited_members() -> None:
     assert written_episodes(apply_events(bucket, [viewed(log, 2, "Stable", c1={"has": [0]})])) == []
     polled = viewed(log, 3, "Stable", c1={"has": [0]})
     assert isinstance(polled.data, GroupObserved)
-    said = Evidence(source="polling", reason="")
-    polled = structs.replace(polled, data=structs.replace(polled.data, evidence=[said]))
+    item = Evidence(source="polling", reason="")
+    polled = structs.replace(polled, data=structs.replace(polled.data, evidence=[item]))
     assert written_episodes(apply_events(bucket, [polled])) == []
 
 

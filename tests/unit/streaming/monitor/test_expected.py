@@ -118,14 +118,14 @@ def test_large_rounds_are_not_compared_nor_any_when_disabled() -> None:
         view(log, 1, [member("a", {"t": [0, 1, 2, 3]})], "range"),
         view(log, 2, [member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]})], "range"),
     ]
-    said = {}
+    expected = {}
     for most in (0, 3, 4):
         state, last = None, None
         for event in events:
             state, outputs = apply(state, event, most=most)
             last = (diffs(outputs) or [last])[-1]
-        said[most] = last.expected  # type: ignore[union-attr]
-    assert said == {
+        expected[most] = last.expected  # type: ignore[union-attr]
+    assert expected == {
         0: UNSET,
         3: Expected(verdict="unknown", why="more than 3 partitions ([stream] expected_partitions)"),
         4: EQUAL,

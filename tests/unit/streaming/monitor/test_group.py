@@ -39,12 +39,12 @@ def test_different_topics_are_another_subscription(to: list[str], rounds: int) -
 @pytest.mark.parametrize(("count", "refused"), [(1, True), (2, False), (3, True)])
 def test_topic_has_racks_for_all_partitions_or_none(count: int, refused: bool) -> None:
     log = Log()
-    told = log.event(PartitionsChanged, topics={"t": TopicMetadata(partitions=2, racks=[["r"]] * count)})
+    event = log.event(PartitionsChanged, topics={"t": TopicMetadata(partitions=2, racks=[["r"]] * count)})
     if refused:
         with pytest.raises(BadInput, match=r"topics\.t\.racks"):
-            apply(None, told)
+            apply(None, event)
         return
-    (diff,) = diffs(play([told, log.join("c1")])[1])
+    (diff,) = diffs(play([event, log.join("c1")])[1])
     assert diff.members["c1"].assigned == {"t": [0, 1]}
 
 

@@ -93,15 +93,15 @@ def test_healthy_group_has_no_incident_when_restarted_or_scaled() -> None:
 def test_storm_is_one_incident_with_member_and_period() -> None:
     group = started()
     group.rest()
-    told = killed(group, 9)
-    assert {(incident.incident, incident.kind, incident.status, incident.times) for incident in told} == {
+    incidents_written = killed(group, 9)
+    assert {(incident.incident, incident.kind, incident.status, incident.times) for incident in incidents_written} == {
         (1, "storm", "open", 1)
     }
-    last = told[-1]
+    last = incidents_written[-1]
     assert (last.names[last.member_ids[0]].client_id, last.episode, last.sure) == ("pay-1", 2, True)
     assert "because of pay-1: 9 times, about every 20 s" in last.story
     (closed,) = group.rest()
-    assert (closed.incident, closed.status, closed.opened_at) == (1, "closed", told[0].opened_at)
+    assert (closed.incident, closed.status, closed.opened_at) == (1, "closed", incidents_written[0].opened_at)
     assert closed.closed_at == closed.updated_at > last.updated_at
 
 

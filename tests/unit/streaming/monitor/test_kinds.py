@@ -268,7 +268,7 @@ class TestStreams:
         ]
 
     def test_standby_tasks_of_others_are_not_remembered(self) -> None:
-        """The checkpoint does not store them, so later output would depend on when it was written."""
+        """The checkpoint omits standby tasks: if the state had them, a restart would change the next diff."""
         member = ObservedMember(member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]})
         state, outputs = play([Log().event(GroupObserved, members=[member], generation=1)])
 

@@ -200,7 +200,7 @@ def test_consumer_members_reach_their_target_in_rounds() -> None:
 def test_one_kip_848_join_is_one_rebalance_despite_repeats(logged: bool) -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0, 1, 2]}}, epoch=True, protocol="uniform")])
-    said = [
+    evidence = [
         Evidence(
             source="coordinator-log",
             reason="joins the consumer group with epoch 0.",
@@ -210,7 +210,9 @@ def test_one_kip_848_join_is_one_rebalance_despite_repeats(logged: bool) -> None
         Evidence(source="coordinator-log", reason="updated its subscribed topics", member_ids=["c2"]),
     ]
     steps = ({"c1": {"t": [0, 1, 2]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {"t": [1, 2]}})
-    events = [log.observe(2, step, epoch=True, protocol="uniform", evidence=said if logged else ()) for step in steps]
+    events = [
+        log.observe(2, step, epoch=True, protocol="uniform", evidence=evidence if logged else ()) for step in steps
+    ]
     rounds = diffs(play(events, state)[1])
     assert [(diff.group_epoch, diff.round, diff.cause.kind) for diff in rounds] == [
         (2, number, "member.joined") for number in (1, 2, 3)

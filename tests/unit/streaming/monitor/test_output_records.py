@@ -68,7 +68,7 @@ def test_timer_event_is_written_under_its_own_name() -> None:
 def test_the_longest_record_passes_and_one_byte_more_is_refused(
     joined: tuple[Event, list[Output]], topic: str, kept: slice
 ) -> None:
-    """Neither topic accepts a record that the other rejects, so readers of one have the other's record too."""
+    """If the diff or the latest assignment is too large for its topic, neither is written."""
     event, outputs = joined[0], joined[1][kept]
     record = write(event, outputs[0], SINKS)
     size = record_bytes(record.key, record.value, record.headers)
@@ -78,7 +78,7 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
 
 
 def test_assignment_longer_than_the_diff_is_measured_too() -> None:
-    """It contains a member twice, and an id may be long."""
+    """The latest assignment names each member twice, so with a long member id it is larger than the diff."""
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000)])
     event = log.topics(t=2)

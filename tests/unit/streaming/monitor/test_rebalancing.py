@@ -219,9 +219,9 @@ def test_acknowledged_incident_is_marked_until_it_reopens() -> None:
     group = Group()
     group.apply(group.rebalancing())
     group.apply(*group.timer(1 << 50))
-    said = group.log.event(IncidentAcknowledged, incident=1, by="me", text="looking", muted=True)
-    _, (incident,) = group.apply(said)
-    assert incident.acknowledged == Acknowledged(at=said.data.timestamp, by="me", text="looking", muted=True)
+    event = group.log.event(IncidentAcknowledged, incident=1, by="me", text="looking", muted=True)
+    _, (incident,) = group.apply(event)
+    assert incident.acknowledged == Acknowledged(at=event.data.timestamp, by="me", text="looking", muted=True)
     assert group.apply(group.log.event(IncidentAcknowledged, incident=9)) == ([], [])
     group.log.count += 80
     _, (closed,) = group.apply(group.observed(2))

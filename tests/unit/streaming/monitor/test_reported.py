@@ -20,24 +20,24 @@ POLLED = Evidence(source="polling", reason="asked for")
 
 
 class ReportedGroup(Log):
-    """The events of members that report themselves."""
+    """Builds the events of members that report their own partitions, as the listener library does."""
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
         return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOP]} | fields)
 
     def acks(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Report that each member owns these partitions of ``t`` from now on."""
+        """Return a report of each member: it owns these partitions of ``t`` from now on."""
         return [self.ack(generation, name, {"t": numbers}) for name, numbers in owned.items()]
 
     def ack(self, generation: int, name: str, owned: Partitions, **fields: Any) -> Event:
         return self.acknowledge(name, generation=generation, owned=owned, **fields)
 
     def settled(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Report the same a while later."""
+        """Return reports of members that have owned these partitions for two seconds."""
         return [self.ack(generation, name, {"t": numbers}, held_ms=2000) for name, numbers in owned.items()]
 
     def two(self, **fields: Any) -> list[Event]:
-        """Return a group at generation 3 in which c1 and c2 share four partitions."""
+        """Return the events of a group at generation 3 in which c1 and c2 share four partitions."""
         first = [self.join("c1", **fields), *self.acks(3, c1=[0, 1]), self.join("c2", **fields)]
         return [*first, *self.acks(3, c2=[2, 3]), *self.settled(3, c1=[0, 1], c2=[2, 3])]
 
@@ -270,8 +270,8 @@ def test_a_collector_decides_from_its_first_view_on() -> None:
 def test_polling_decides_once_it_is_ahead() -> None:
     log = ReportedGroup()
     state = after(log.two())
-    told = {"c1": {"t": [0, 1, 2, 3]}}
-    behind, ahead = (log.observe(number, told, protocol=COOP, evidence=[POLLED]) for number in (3, 4))
+    target = {"c1": {"t": [0, 1, 2, 3]}}
+    behind, ahead = (log.observe(number, target, protocol=COOP, evidence=[POLLED]) for number in (3, 4))
     same, outputs = play([behind], state)
     assert (same.reports if same else None, outputs) == (state.reports, [])
     state, outputs = play([ahead], state)

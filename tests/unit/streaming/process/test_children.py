@@ -104,11 +104,11 @@ def test_a_child_that_does_not_drain_is_killed_with_its_session(
 
 def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streaming.process.children.STEADY_SECONDS", 0.0)
-    log, stop, asked = tmp_path / "log", threading.Event(), []
+    log, stop, names = tmp_path / "log", threading.Event(), []
 
     def before_restart(name: str) -> None:
-        asked.append(name)
-        if len(asked) == 2:
+        names.append(name)
+        if len(names) == 2:
             raise ChildDied("another one is there")
 
     with Children() as children:
@@ -124,7 +124,7 @@ def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkey
         with pytest.raises(ChildDied, match="another one is there"):
             children.watch(stop, before_restart)
         killer.join()
-    assert asked == ["part", "part"]
+    assert names == ["part", "part"]
 
 
 def test_bad_input_and_early_ends_are_not_tried_again(module: str, tmp_path: Path) -> None:

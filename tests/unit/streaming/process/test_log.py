@@ -57,11 +57,11 @@ def test_an_exception_stays_on_the_line() -> None:
 def test_log_lines_are_written_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(kind)
     logging.getLogger("x").info("hello")
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
 
-    assert said.out == ""
-    assert "hello" in said.err
-    assert (kind == "json") == said.err.startswith("{")
+    assert captured.out == ""
+    assert "hello" in captured.err
+    assert (kind == "json") == captured.err.startswith("{")
 
 
 def test_an_unknown_format() -> None:
@@ -74,10 +74,10 @@ def test_root_logger_info_needs_verbose(verbose: bool, capsys: pytest.CaptureFix
     configure_logging("text", verbose=verbose)
     logging.getLogger().info("Exception while sending command.")
     logging.getLogger().warning("heed this")
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
 
-    assert ("Exception while" in said) == verbose
-    assert "heed this" in said
+    assert ("Exception while" in errors) == verbose
+    assert "heed this" in errors
 
 
 @pytest.mark.parametrize(("error", "shown"), [(ConnectionResetError(104, "reset"), False), (ValueError("ours"), True)])

@@ -30,7 +30,7 @@ def test_multiline_text_is_printed_on_one_line(capsys: pytest.CaptureFixture[str
 
 def test_a_message_that_quotes_megabytes_is_cut_in_the_middle(capsys: pytest.CaptureFixture[str]) -> None:
     warn("begin" + "x" * 10**6 + "end")
-    said = capsys.readouterr().err
-    assert len(said) < LONGEST_MESSAGE + 10
-    assert said.startswith("beginxxx")
-    assert said.endswith("xxxend\n")
+    errors = capsys.readouterr().err
+    assert len(errors) < LONGEST_MESSAGE + 10
+    assert errors.startswith("beginxxx")
+    assert errors.endswith("xxxend\n")

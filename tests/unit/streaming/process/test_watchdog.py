@@ -43,11 +43,11 @@ def start(what: str, seconds: float = 1.0) -> subprocess.Popen[str]:
 def test_frozen_process_is_killed_with_its_stack() -> None:
     child = start("freeze")
     began = time.monotonic()
-    _, told = child.communicate(timeout=20)
+    _, errors = child.communicate(timeout=20)
     assert child.returncode == -signal.SIGABRT
     assert time.monotonic() - began < 10
-    assert f"error: no progress for 1 s: process {child.pid} is killed; start it again" in told
-    assert 'File "<string>"' in told  # the fault handler's thread dump
+    assert f"error: no progress for 1 s: process {child.pid} is killed; start it again" in errors
+    assert 'File "<string>"' in errors  # the fault handler's thread dump
 
 
 @pytest.mark.parametrize("what", ["beat", "leave"])
@@ -55,8 +55,8 @@ def test_running_or_ended_process_is_left_alone(what: str) -> None:
     child = start(what)
     assert child.stdout is not None
     out = child.stdout.read()  # a line may be in the pipe's buffer already
-    _, told = child.communicate(timeout=20)
-    assert (child.returncode, out, told) == (0, "ended\n", "")
+    _, errors = child.communicate(timeout=20)
+    assert (child.returncode, out, errors) == (0, "ended\n", "")
 
 
 def test_paused_process_is_left_alone() -> None:
@@ -64,8 +64,8 @@ def test_paused_process_is_left_alone() -> None:
     os.kill(child.pid, signal.SIGSTOP)
     time.sleep(6)  # the tested condition: a pause longer than the watchdog allows
     os.kill(child.pid, signal.SIGCONT)
-    out, told = child.communicate(timeout=20)
-    assert (child.returncode, out, told) == (0, "ended\n", "")
+    out, errors = child.communicate(timeout=20)
+    assert (child.returncode, out, errors) == (0, "ended\n", "")
 
 
 def test_a_watchdog_that_ended_is_replaced(caplog: pytest.LogCaptureFixture) -> None:

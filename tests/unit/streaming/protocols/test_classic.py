@@ -55,13 +55,13 @@ def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
 
 def test_only_protocol_v0_loses_the_group_with_coordinator() -> None:
     text = scenario("p: 4", "at: 0, join: a", "at: 0, join: b", "at: 60000, coordinator_fails: true")
-    answers = {protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")}
+    results = {protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")}
     again = {
         name: [round_summary(result) for result in result["rounds"] if result["at"] >= 60_000]
-        for name, result in answers.items()
+        for name, result in results.items()
     }
     assert again == {"eager-v1": [(2, 1, "member.joined", ["a", "b"])], "eager": [], "cooperative": [], "consumer": []}
-    assert {answer["requests"]["FindCoordinator"] for answer in answers.values()} == {4}
+    assert {answer["requests"]["FindCoordinator"] for answer in results.values()} == {4}
 
 
 def test_stop_the_world_is_counted_per_partition() -> None:
@@ -204,8 +204,9 @@ def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", [name for name in FAMILIES if name != "consumer"])
 def test_members_starting_together_are_one_round(protocol: str) -> None:
-    """They join a millisecond apart, as two processes of one deployment; only KIP-848's coordinator answers each at
-    once.
+    """Two processes of one deployment join a millisecond apart.
+
+    Classic coordinators wait group.initial.rebalance.delay.ms for more members; KIP-848's answers each at once.
     """
     (first,) = played(scenario("p: 4", "at: 0, join: a", "at: 1, join: b"), protocol)["rounds"]
     assert first["cause"]["memberIds"] == ["a", "b"]
@@ -218,7 +219,7 @@ STATIC = [f"at: 0, join: {name}, instance_id: i-{name}" for name in "abc"]
 
 @pytest.mark.parametrize(("protocol", "its"), [("eager", "23"), ("cooperative", "14")])
 def test_partitions_of_static_member_wait_for_its_return(protocol: str, its: str) -> None:
-    """It gets its old assignment without a round: 500 ms of downtime, and a few for the messages."""
+    """A static member that returns after 500 ms gets its old assignment without a rebalance."""
     text = scenario("p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", session_timeout_ms=10_000)
     answer = played(text, protocol)
     still = answer["unavailableMs"]["p"]
@@ -250,7 +251,7 @@ def test_consumer_paused_during_a_rebalance_catches_up(paused: int) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
-    """Its process has ended: partitions that no member subscribes to are no gap of the group's."""
+    """Partitions of a topic that no remaining member subscribes to do not count as downtime."""
     driver = Driver(protocol, topics(p=2, q=2))
     driver.apply(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
     driver.settle()

@@ -28,7 +28,10 @@ def test_a_message_is_for_people_and_never_long() -> None:
 
 
 def test_record_size_equals_kafkas() -> None:
-    """61 bytes of a batch, 21 of a record, 5 for each length (key, value, header count), 10 for a header's lengths."""
+    """Kafka counts 61 bytes for a batch and 21 for a record, and an upper bound for each varint length.
+
+    A length of key, value or header count takes 5 bytes; the two lengths of a header take 10.
+    """
     assert record_bytes(None, None, []) == 61 + 21 + 15
     assert record_bytes(b"key", b"value", [("é", b"1"), ("none", None)]) == 97 + 8 + 10 + 3 + 10 + 4
 

@@ -73,7 +73,7 @@ def test_uuid_is_shortened_wherever_it_occurs() -> None:
 
 
 def test_texts_have_names_in_place_of_whole_ids() -> None:
-    said = {"c1": "orders", "c10": "payments"}
-    assert worded("c1 and c10, not c100, c1-1 nor xc1", said) == "orders and payments, not c100, c1-1 nor xc1"
-    assert worded("nobody", said) == "nobody"
+    names = {"c1": "orders", "c10": "payments"}
+    assert worded("c1 and c10, not c100, c1-1 nor xc1", names) == "orders and payments, not c100, c1-1 nor xc1"
+    assert worded("nobody", names) == "nobody"
     assert worded("c1", {"c1": r"\1"}) == r"\1"

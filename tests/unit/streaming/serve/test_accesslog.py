@@ -103,8 +103,8 @@ def test_log_line_has_duration_and_bytes_sent(
     monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: next(times)))
     answer = ask(app, "/assets/none", peer="10.0.0.1")
     (record,) = requests(lines)
-    told = vars(record)
-    assert (told["status"], told["bytes"], told["ms"], told["caller"]) == (404, len(answer.body), 13, None)
+    fields = vars(record)
+    assert (fields["status"], fields["bytes"], fields["ms"], fields["caller"]) == (404, len(answer.body), 13, None)
 
 
 def test_the_longest_path_that_is_written_has_1000_characters(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:

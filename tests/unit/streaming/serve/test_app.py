@@ -38,9 +38,9 @@ def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Respon
 
 
 def test_every_answer_carries_the_security_headers(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = list(everything(app, monkeypatch))
-    assert {answer.status for answer in answers} == {200, 400, 404, 405, 421, 500}
-    for answer in answers:
+    responses = list(everything(app, monkeypatch))
+    assert {answer.status for answer in responses} == {200, 400, 404, 405, 421, 500}
+    for answer in responses:
         policy = answer.headers["content-security-policy"].split("; ")
         assert {"default-src 'none'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} <= set(policy)
         assert "unsafe" not in answer.headers["content-security-policy"]
@@ -118,8 +118,8 @@ def test_large_responses_are_compressed_on_request(app: ASGIApp) -> None:
 def test_head_request_of_the_feed_has_headers_only(app: ASGIApp) -> None:
     answer = ask(app, "/api/v1/stream", method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
-    told = {name: answer.headers[name] for name in ("content-type", "cache-control", "x-accel-buffering")}
-    assert told == {
+    headers = {name: answer.headers[name] for name in ("content-type", "cache-control", "x-accel-buffering")}
+    assert headers == {
         "content-type": "text/event-stream; charset=utf-8",
         "cache-control": "no-store",
         "x-accel-buffering": "no",

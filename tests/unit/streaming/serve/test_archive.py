@@ -97,7 +97,7 @@ def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
 
 
 def test_the_last_page_has_no_next(archive: Archive) -> None:
-    """This includes a page that is exactly full: a cursor would lead to an empty page."""
+    """The last page has no cursor even if it is exactly full: the cursor would lead to an empty page."""
     full = archive.page(Window(group="a", limit=30), with_diff=False)
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
     short = archive.page(Window(group="a", limit=29), with_diff=False)
@@ -113,8 +113,8 @@ def test_timelines_and_rounds_use_display_names(history: History) -> None:
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="orders", client_host="/h1"),
         "c2": change(assigned={"t": [1]}, client_id="orders", client_host="/h2"),
     }
-    told = [(1, first), (2, two), (3, {"c3": change()})]
-    history.append(records([sample(members=members, generation=number) for number, members in told]))
+    rounds = [(1, first), (2, two), (3, {"c3": change()})]
+    history.append(records([sample(members=members, generation=number) for number, members in rounds]))
     archive = Archive(history.path)
     timelines = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
     assert [json.loads(timeline.names) for timeline in timelines] == [
@@ -203,4 +203,4 @@ def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch:
     builder = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
     assert join_times(history, builder).keys() == {"a", "b", "c"}
     monkeypatch.setattr("streaming.serve.ownership.MOST_BYTES", 1)
-    assert Archive(history.path).group("g", 0).since.keys() == {"c"}  # only by the newest round, which names it
+    assert Archive(history.path).group("g", 0).since.keys() == {"c"}  # only the newest round was read; it names c

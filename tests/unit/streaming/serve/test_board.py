@@ -74,8 +74,8 @@ def test_caught_up_is_reported_once(history: History) -> None:
     end = board.end
     board.progress(FeedStatus(caught_up=True))
     board.progress(FeedStatus(caught_up=True))
-    told = board.after(end) or []
-    assert [frame.data.split(b"\n")[0] for frame in told] == [b"event: progress"]
+    frames = board.after(end) or []
+    assert [frame.data.split(b"\n")[0] for frame in frames] == [b"event: progress"]
 
 
 def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> None:
@@ -129,7 +129,7 @@ def test_full_event_buffer_drops_its_oldest_quarter(history: History, monkeypatc
 
 
 def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the board would keep less and less."""
+    """If the size were not measured again, each cut would remove more rounds than necessary."""
     board, _ = filled(history, 1)
     size = len((board.after(0) or [])[0].data)
     monkeypatch.setattr(board_module, "MAX_BYTES", 40 * size)
@@ -148,8 +148,8 @@ def test_freshness_wakes_listeners_and_lag_does_not(history: History) -> None:
         board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
         assert woken.is_set()
     assert board.snapshot(None) != shown
-    told = json.loads((board.after(board.end - 1) or [])[0].data.split(b"data: ")[1])
-    assert told == {
+    progress = json.loads((board.after(board.end - 1) or [])[0].data.split(b"data: ")[1])
+    assert progress == {
         "caughtUp": False,
         "lag": None,
         "seq": 1,

@@ -74,10 +74,10 @@ def test_a_large_body_waits_until_its_pieces_are_taken() -> None:
 
 
 def test_waiting_bodies_are_bounded_shared_ones_once() -> None:
-    shared, answers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
+    shared, numbers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        body = shared if (which := next(answers)) == 1 else bytes(which * PIECE_BYTES)
+        body = shared if (which := next(numbers)) == 1 else bytes(which * PIECE_BYTES)
         await Response(body)(scope, receive, send)
 
     async def run() -> None:

@@ -133,10 +133,10 @@ def refused(feed: Running) -> bool:
 def test_connections_are_as_many_as_the_system_has_files_for(
     monkeypatch: pytest.MonkeyPatch, limit: tuple[int, int], wanted: int, allowed: int, raised: list[tuple[int, int]]
 ) -> None:
-    said: list[tuple[int, int]] = []
+    limits_set: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: said.append(limits))
-    assert (connections.allow(wanted), said) == (allowed, raised)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: limits_set.append(limits))
+    assert (connections.allow(wanted), limits_set) == (allowed, raised)
 
 
 class Timer:

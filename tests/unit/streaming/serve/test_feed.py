@@ -177,9 +177,9 @@ async def test_group_filter_gets_the_current_state(feeding: Feeding) -> None:
         await reader.until("snapshot")
         stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
         feeding.board.progress(FeedStatus(lag=None, stale=stale))
-        told = (await reader.until("progress"))[-1]
-        assert told.id is None  # at once, and not with the next keep-alive
-        assert told.data == {
+        progress = (await reader.until("progress"))[-1]
+        assert progress.id is None  # at once, and not with the next keep-alive
+        assert progress.data == {
             "caughtUp": False,
             "lag": None,
             "seq": 2,
@@ -248,9 +248,9 @@ async def test_keepalive_carries_the_current_position(feeding: Feeding) -> None:
         feeding.store(1)
         await reader.until("round", 3)
         feeding.board.progress(FeedStatus(caught_up=True))
-        told = await reader.until("progress")
+        events = await reader.until("progress")
         marked = await reader.until("progress")
-        assert [(event.name, event.id) for event in told] == [("progress", None)]
+        assert [(event.name, event.id) for event in events] == [("progress", None)]
         assert [(event.name, event.id) for event in marked] == [("progress", f"{feeding.history.epoch}.3")]
 
 

@@ -97,8 +97,8 @@ def test_full_disk_is_reported_and_waited_out(options: ServeOptions, monkeypatch
         connection.execute(f"PRAGMA max_page_count = {pages}")
         feed.source.put(*made(300))
         eventually(lambda: feed.ask("/ready")[0] == 503)
-        told = feed.get("/ready")
-        assert (told["ready"], told["lag"], told["stale"]["kind"]) == (False, None, "history-blocked")
+        body = feed.get("/ready")
+        assert (body["ready"], body["lag"], body["stale"]["kind"]) == (False, None, "history-blocked")
         assert feed.metrics()["rebalance_monitor_feed_caught_up"] == 0
         assert feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 1
         connection.execute("PRAGMA max_page_count = 100000")
@@ -214,7 +214,7 @@ def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
 
 def test_component_states_are_shown_in_every_interface(options: ServeOptions) -> None:
     part = Part(part="collector", id="c", by="offsets", state="alive", last_heartbeat=1000, up_to=900)
-    said = [Freshness()]
+    freshness = [Freshness()]
     source = MemorySource()
     source.put(*made(5))
 
@@ -229,22 +229,22 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
         }
         return [{**fields_of_part, **fields}]
 
-    with running(options, source, lambda: said[0]) as feed:
+    with running(options, source, lambda: freshness[0]) as feed:
         eventually(lambda: ready(feed, 5))  # no status is reported for missing components
-        said[0] = Freshness(parts=(part,))
+        freshness[0] = Freshness(parts=(part,))
         eventually(lambda: feed.get("/ready") == {**READY, "seq": 5, "parts": parts()})
-        said[0] = Freshness(known=False, parts=(part,))
+        freshness[0] = Freshness(known=False, parts=(part,))
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready") == {"ready": False, "lag": 0, "seq": 5, "parts": parts()}
         silent = msgspec.structs.replace(part, state="silent")
-        said[0] = Freshness(parts=(silent,), late=Late("collector-silent", "No heartbeat from c", 1000))
+        freshness[0] = Freshness(parts=(silent,), late=Late("collector-silent", "No heartbeat from c", 1000))
         stale = {"kind": "collector-silent", "reason": "No heartbeat from c", "since": 1000}
-        told = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
-        eventually(lambda: feed.get("/ready") == {"ready": False, **told})
-        assert feed.get("/api/v1/groups/g")["standing"] == {"caughtUp": False, **told}
+        status = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
+        eventually(lambda: feed.get("/ready") == {"ready": False, **status})
+        assert feed.get("/api/v1/groups/g")["standing"] == {"caughtUp": False, **status}
         listed = feed.get("/api/v1/groups")
         del listed["groups"]
-        assert listed == {"caughtUp": False, **told, "cluster": "c", "next": None}
+        assert listed == {"caughtUp": False, **status, "cluster": "c", "next": None}
         metrics = feed.metrics()
         assert metrics['rebalance_monitor_feed_stale{cause="collector-silent"}'] == 1
         assert metrics['rebalance_monitor_part_alive{id="c",part="collector"}'] == 0

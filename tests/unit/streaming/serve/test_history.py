@@ -186,8 +186,8 @@ def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
     second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds it has no group yet
     second.append(made(1))
     second.close()
-    told = rf"rounds of other topics \({ASSIGNMENTS}, {DIFFS}\), this is x\.{DIFFS}; name another file"
-    with pytest.raises(historyfile.WrongHistory, match=told):
+    message = rf"rounds of other topics \({ASSIGNMENTS}, {DIFFS}\), this is x\.{DIFFS}; name another file"
+    with pytest.raises(historyfile.WrongHistory, match=message):
         History(path, cluster_id="c", diffs_topic=f"x.{DIFFS}")
     History(path, cluster_id="c", diffs_topic=DIFFS).close()
 

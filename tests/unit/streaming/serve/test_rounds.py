@@ -136,8 +136,8 @@ FIRST = made(
 
 
 def test_summary_agrees_with_its_diff() -> None:
-    told = diff(moved=3, violations=["two owners"])
-    assert records.summarise("id-7", told) == FIRST
+    altered = diff(moved=3, violations=["two owners"])
+    assert records.summarise("id-7", altered) == FIRST
 
 
 def after(*diffs: Diff) -> GroupSummary:
@@ -149,9 +149,9 @@ def after(*diffs: Diff) -> GroupSummary:
 
 
 def test_a_groups_first_round_is_where_its_totals_begin() -> None:
-    told = {name: value for name, value in msgspec.structs.asdict(FIRST).items() if name != "id"}
+    fields = {name: value for name, value in msgspec.structs.asdict(FIRST).items() if name != "id"}
     assert after(diff(moved=3, violations=["two owners"])) == GroupSummary(
-        **told,
+        **fields,
         seq=7,
         rounds=1,
         rebalances=1,

@@ -19,9 +19,9 @@ def failed(code: int) -> sqlite3.OperationalError:
 
 
 def failure_of(path: Path, code: int) -> HistoryFailure:
-    with pytest.raises(HistoryFailure) as told, plainly(path):
+    with pytest.raises(HistoryFailure) as failure, plainly(path):
         raise failed(code)
-    return told.value
+    return failure.value
 
 
 @pytest.mark.parametrize(
@@ -40,17 +40,20 @@ def failure_of(path: Path, code: int) -> HistoryFailure:
     ],
 )
 def test_sqlite_errors_come_with_advice(tmp_path: Path, code: int, kind: type[HistoryFailure], message: str) -> None:
-    told = failure_of(tmp_path / "h", code)
-    assert type(told) is kind
-    assert str(told).startswith(f"history {tmp_path / 'h'}: {message}")
-    assert str(told).endswith("(SQLite's message)")
+    failure = failure_of(tmp_path / "h", code)
+    assert type(failure) is kind
+    assert str(failure).startswith(f"history {tmp_path / 'h'}: {message}")
+    assert str(failure).endswith("(SQLite's message)")
 
 
 @pytest.mark.parametrize("error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("SQLite's message")])
 def test_unknown_error_is_shown_verbatim(tmp_path: Path, error: sqlite3.Error) -> None:
-    with pytest.raises(HistoryFailure) as told, plainly(tmp_path / "h", "--database"):
+    with pytest.raises(HistoryFailure) as failure, plainly(tmp_path / "h", "--database"):
         raise error
-    assert (type(told.value), str(told.value)) == (HistoryFailure, f"--database {tmp_path / 'h'}: SQLite's message")
+    assert (type(failure.value), str(failure.value)) == (
+        HistoryFailure,
+        f"--database {tmp_path / 'h'}: SQLite's message",
+    )
 
 
 @pytest.mark.parametrize(("free", "kind"), [(0, HistoryBlocked), (2**20, HistoryFailure)])
@@ -68,9 +71,9 @@ def test_an_error_of_the_system_names_its_file_once(tmp_path: Path) -> None:
         (PermissionError(13, "Permission denied", str(file)), f"{file}: Permission denied"),
         (OSError("odd"), "odd"),
     ):
-        with pytest.raises(HistoryFailure) as told, plainly(path):
+        with pytest.raises(HistoryFailure) as failure, plainly(path):
             raise error
-        assert str(told.value) == f"history {path}: {message}"
+        assert str(failure.value) == f"history {path}: {message}"
 
 
 @pytest.mark.parametrize("error", [zlib.error("bits"), UnicodeDecodeError("utf-8", b"x", 0, 1, "bits")])

@@ -42,8 +42,8 @@ def ended(client: socket.socket) -> bool:
     """Return true if the response has ended."""
     client.settimeout(0.05)
     with suppress(TimeoutError):
-        said = client.recv(1 << 20)
-        return not said or said.endswith(b"0\r\n\r\n")
+        received = client.recv(1 << 20)
+        return not received or received.endswith(b"0\r\n\r\n")
     return False
 
 
@@ -65,9 +65,9 @@ def test_a_feed_ends_with_the_token_that_opened_it(
             assert not ended(staying)
             feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(1)))
             staying.settimeout(10)
-            said = b""
-            while b"event: round" not in said:
-                said += staying.recv(1 << 20)
+            received = b""
+            while b"event: round" not in received:
+                received += staying.recv(1 << 20)
 
 
 def test_a_signal_drains_and_ends_with_zero(tmp_path: Path) -> None:
@@ -101,11 +101,11 @@ def test_the_address_is_one_to_open(host: str, shown: str) -> None:
     [("192.0.2.1", 0, "Cannot assign requested address"), ("127.0.0.1", 70_000, "port must be 0-65535.")],
 )
 def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int, message: str) -> None:
-    with pytest.raises(AddressUnusable) as told:
+    with pytest.raises(AddressUnusable) as refused:
         listen(host, port)
-    assert str(told.value).startswith(f"--host {host} --port {port}: ")
-    assert message in str(told.value)
-    assert str(told.value).endswith("; --port 0 takes a free one")
+    assert str(refused.value).startswith(f"--host {host} --port {port}: ")
+    assert message in str(refused.value)
+    assert str(refused.value).endswith("; --port 0 takes a free one")
 
 
 def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:
@@ -131,8 +131,8 @@ def test_a_feed_that_is_open_to_the_network_is_warned_of(
     feed = FeedServer(MemorySource(), options, cluster_id="c")
     feed.stop()
     feed.run()
-    said = [message for message in caplog.messages if "is open to the network without a token" in message]
-    assert len(said) == warned
+    warnings = [message for message in caplog.messages if "is open to the network without a token" in message]
+    assert len(warnings) == warned
 
 
 def test_stop_before_run_releases_the_history(options: ServeOptions) -> None:

@@ -152,8 +152,8 @@ def test_silence_and_its_end_are_reported_once(
     kafka.away = False
     eventually(lambda: kind(source) is None)
     kind(source)
-    said = [message for message in caplog.messages if message.startswith("cluster")]
-    assert said == ["cluster memory:1: no contact", "cluster memory:1: answers again"]
+    messages = [message for message in caplog.messages if message.startswith("cluster")]
+    assert messages == ["cluster memory:1: no contact", "cluster memory:1: answers again"]
 
 
 def test_another_cluster_that_answers_after_a_silence_is_refused(kafka: MemoryKafka, source: Source) -> None:

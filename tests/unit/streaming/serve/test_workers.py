@@ -106,14 +106,14 @@ async def settle() -> None:
 def test_full_queue_rejects_and_leaving_clients_free_slots() -> None:
     async def run() -> None:
         workers, clients = Waiting(workers=1, waiting=1), [Client(), Client()]
-        asked = [asyncio.create_task(workers.run(client.request, refuse)) for client in clients]
+        requests = [asyncio.create_task(workers.run(client.request, refuse)) for client in clients]
         await settle()
         assert (await problem(workers, refuse))[0] == "busy"
         clients[0].leaving.set()
         await settle()
-        assert (workers.cancelled, asked[0].done(), asked[1].done()) == (1, True, False)
+        assert (workers.cancelled, requests[0].done(), requests[1].done()) == (1, True, False)
         workers.close()
-        ends = await asyncio.gather(*asked, return_exceptions=True)
+        ends = await asyncio.gather(*requests, return_exceptions=True)
         assert [end.kind for end in ends if isinstance(end, Problem)] == ["stopping", "stopping"]
         assert (await problem(workers, refuse))[0] == "stopping"
 

@@ -67,9 +67,9 @@ def test_wrong_environment_variable_is_reported(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(f"REBALANCE_MONITOR_{name}", value)
-    told = refusal()
-    assert message in told
-    assert "s3cret" not in told
+    message_shown = refusal()
+    assert message in message_shown
+    assert "s3cret" not in message_shown
 
 
 def test_kubernetes_service_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +123,9 @@ def test_files_that_tls_cannot_use_are_named(
     path = tmp_path / "monitor.toml"
     lines = [f'{name} = "{keys / value if name.endswith("_file") else value}"' for name, value in settings.items()]
     path.write_text("\n".join(["[kafka]", 'security_protocol = "SSL"', *lines]))
-    told = refusal(path)
-    assert message in told
-    assert "s3cret" not in told
+    message_shown = refusal(path)
+    assert message in message_shown
+    assert "s3cret" not in message_shown
 
 
 def test_a_key_with_its_password(keys: Path, tmp_path: Path) -> None:

@@ -203,10 +203,10 @@ def test_settings_of_aws_and_kerberos_are_checked(changes: dict[str, str], messa
 
 
 @pytest.mark.parametrize("variables", [{}, SECURE, OAUTH], ids=["plain text", "password", "oauth"])
-def test_shown_start_and_shift_can_be_passed_again(
+def test_shown_settings_can_be_loaded_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    """Secrets are masked, so they are excluded."""
+    """Shown settings mask secrets, so only the other settings are compared."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     shown = list(as_toml(load()))

@@ -77,8 +77,8 @@ def test_static_members_that_are_cooperative_stay_so() -> None:
     baseline = baseline_of(group(only, assignor="cooperative-sticky"))
 
     assert (baseline.way, baseline.protocol) == ("static", "cooperative")
-    (said,) = baseline.unsure
-    assert said.startswith("1 of 1 members have an instance id")
+    (assumption,) = baseline.unsure
+    assert assumption.startswith("1 of 1 members have an instance id")
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_unreported_partitions_come_from_members_assignments() -> None:
 
 
 def test_ids_of_several_topics_matter() -> None:
-    (said,) = baseline_of(group(member("a", 0, topics=("t", "u")), topics={**TOPICS, "u": Topic("u", 2)})).unsure
-    assert said.startswith("topic ids are not known")
+    (assumption,) = baseline_of(group(member("a", 0, topics=("t", "u")), topics={**TOPICS, "u": Topic("u", 2)})).unsure
+    assert assumption.startswith("topic ids are not known")
 
 
 def test_scenario_names_are_valid_and_distinct() -> None:

@@ -93,11 +93,11 @@ def test_members_restart_in_the_order_of_their_names() -> None:
 
 
 def test_deploy_file_sets_events_times_and_new_topics() -> None:
-    told = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
+    document = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
 
-    assert request_change(START, {}, Deploy(told)).document == {
+    assert request_change(START, {}, Deploy(document)).document == {
         **GROUP,
-        **told,
+        **document,
         "topics": {"t": {"partitions": 2}, "u": 1},
     }
 
@@ -110,9 +110,9 @@ def test_invalid_deploy_file_is_rejected(document: object) -> None:
 
 def test_exactly_one_change_is_required() -> None:
     assert single_change(None, Scale(3)) == Scale(3)
-    for asked in ((), (None,), (Scale(3), Scale(4))):
+    for changes in ((), (None,), (Scale(3), Scale(4))):
         with pytest.raises(NoChange, match="say one of --rolling-restart"):
-            single_change(*asked)
+            single_change(*changes)
 
 
 def test_twentieth_of_a_large_group_restarts_at_once() -> None:

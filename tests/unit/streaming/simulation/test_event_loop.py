@@ -80,7 +80,7 @@ def test_crash_is_noticed_when_the_session_ends() -> None:
     ],
 )
 def test_a_timeout_lasts_three_heartbeats(session_ms: int, rebalance_ms: int, heartbeats_ms: tuple[int, int]) -> None:
-    told = scenario(
+    text = scenario(
         "t: 1",
         "at: 0, join: a",
         session_timeout_ms=session_ms,
@@ -88,7 +88,7 @@ def test_a_timeout_lasts_three_heartbeats(session_ms: int, rebalance_ms: int, he
         scheduled_rebalance_delay_ms=7,
         metadata_max_age_ms=9,
     )
-    assert timing_of(load_scenario(told)) == Timing(
+    assert timing_of(load_scenario(text)) == Timing(
         heartbeat_ms=heartbeats_ms[0],
         consumer_heartbeat_ms=heartbeats_ms[1],
         session_timeout_ms=session_ms,

@@ -96,9 +96,9 @@ def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
     costs = list(_costs(_deploy()).values())
     least = min(costs, key=lambda cost: cost.total_ms)
 
-    said = forecast.cost_sentence(costs, "static", "This deploy")
+    sentence = forecast.cost_sentence(costs, "static", "This deploy")
 
-    assert said == (
+    assert sentence == (
         f"This deploy costs 30 s of downtime, all partitions together; "
         f"{forecast.format_seconds(least.total_ms)} {forecast.WAY_PHRASES[least.way.name]}."
     )

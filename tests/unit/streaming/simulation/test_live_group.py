@@ -98,8 +98,8 @@ def test_expired_records_of_the_log_are_reported() -> None:
     log = Events()
     group = live([log.topics(t=2), log.join("a")], owning(a={"t": [0]}, b={"t": [1]}))
     assert [(member.member_id, member.topics) for member in group.members] == [("a", ("t",)), ("b", ("t",))]
-    (said,) = group.unknown
-    assert said.startswith("the membership topic does not have the join of 1 of 2 members: ")
+    (doubt,) = group.unknown
+    assert doubt.startswith("the membership topic does not have the join of 1 of 2 members: ")
 
 
 def test_unknown_or_deleted_group_is_rejected() -> None:

@@ -78,8 +78,8 @@ def test_instance_ids_make_later_restarts_free() -> None:
         (name, "has no group.instance.id") for name in NAMES
     ]
     assert [cost and cost[0] for cost in costs(migration)] == [4, 0]
-    (said,) = path("static", *two(session_timeout_ms=2500))["unsure"]
-    assert said.startswith("members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms")
+    (doubt,) = path("static", *two(session_timeout_ms=2500))["unsure"]
+    assert doubt.startswith("members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms")
 
 
 def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
@@ -112,9 +112,9 @@ def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
 )
 def test_hindrance_that_no_step_removes_blocks(hindered: LiveMember, assignor: str, reason: str) -> None:
     migration = path("consumer", hindered, assignor=assignor)
-    (said,) = migration["inTheWay"]
-    assert (migration["state"], said["step"]) == ("blocked", None)
-    assert said["reason"].startswith(reason)
+    (hindrance,) = migration["inTheWay"]
+    assert (migration["state"], hindrance["step"]) == ("blocked", None)
+    assert hindrance["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize(

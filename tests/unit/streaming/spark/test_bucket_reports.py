@@ -62,9 +62,9 @@ def test_reports_arrive_on_another_thread(reports: BucketReports, monkeypatch: p
     sending = threading.Thread(
         target=lambda: [_send(reports.accumulator, number, BucketReport(number)) for number in range(count)]
     )
-    heard: dict[int, BucketReport] = {}
+    received: dict[int, BucketReport] = {}
     sending.start()
     while sending.is_alive():
-        heard.update(reports.of_batch(1))
-    heard.update(reports.of_batch(1))
-    assert heard == {number: BucketReport(number) for number in range(count)}
+        received.update(reports.of_batch(1))
+    received.update(reports.of_batch(1))
+    assert received == {number: BucketReport(number) for number in range(count)}

@@ -68,8 +68,8 @@ def test_continue_keeps_a_checkpoint_and_restart_renames_it(tmp_path: Path) -> N
     assert (folder / "offsets").is_dir()
     claim(str(folder), structs.replace(METADATA, topic_id="id-3"), "restart")
     assert sorted(path.name for path in folder.iterdir()) == [".lock", NAME]
-    (aside,) = (path for path in tmp_path.iterdir() if path != folder)
-    assert (aside / "offsets").is_dir()
+    (moved,) = (path for path in tmp_path.iterdir() if path != folder)
+    assert (moved / "offsets").is_dir()
 
 
 def test_a_foreign_checkpoint_and_damaged_metadata_are_refused(tmp_path: Path) -> None:
@@ -110,13 +110,13 @@ def test_metadata_without_partitions_takes_the_topic_s(tmp_path: Path) -> None:
 def test_a_locked_checkpoint_that_is_gone_or_replaced_is_noticed(tmp_path: Path, replaced: bool) -> None:
     folder = tmp_path / "checkpoint"
     folder.mkdir()
-    told = f"--checkpoint {folder}: it was removed or replaced while in use. Restore the folder from a copy"
+    message = f"--checkpoint {folder}: it was removed or replaced while in use. Restore the folder from a copy"
     with locked(str(folder)) as place:
         place.check()
         folder.rename(tmp_path / "aside")
         if replaced:
             shutil.copytree(tmp_path / "aside", folder)
-        with pytest.raises(OutsideFailure, match=told):
+        with pytest.raises(OutsideFailure, match=message):
             place.check()
 
 
@@ -129,8 +129,8 @@ def test_a_file_system_without_locks_is_logged(
     monkeypatch.setattr("fcntl.flock", flock)
     with locked(str(tmp_path)) as place:
         place.check()
-    (told,) = caplog.messages
-    assert told == (
+    (warning,) = caplog.messages
+    assert warning == (
         f"--checkpoint {tmp_path}: its file system has no locks (No locks available): "
         "make sure that no second job uses it"
     )
@@ -163,6 +163,6 @@ def test_output_topics_that_grew_keep_their_partitions(tmp_path: Path) -> None:
     assert claim(str(tmp_path), made, "stop") == made
     grown = structs.replace(METADATA, outputs={"diffs": 8, "episodes": 2, "incidents": 6})
     kept = claim(str(tmp_path), grown, "stop")
-    # An id file with fewer topics was written again; a new one has all of its own.
+    # Topics of the first claim keep their partition counts; new topics get theirs.
     assert kept.outputs == {"diffs": 4, "episodes": 2, "incidents": 6}
     assert claim(str(tmp_path), grown, "stop") == kept

@@ -31,8 +31,8 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
 
 @pytest.mark.parametrize("kind", ["errors.InvalidTimestampException", "InvalidRecordException"])
 def test_a_time_that_kafka_refuses_is_a_matter_of_clocks(kind: str) -> None:
-    told = f"Caused by: org.apache.kafka.common.{kind}: Timestamp 5 of message with offset 0 is out of range"
-    assert reason(RuntimeError(f"x\n{told}\n")) == f"{told}; is this host's clock right, and the brokers'?"
+    cause = f"Caused by: org.apache.kafka.common.{kind}: Timestamp 5 of message with offset 0 is out of range"
+    assert reason(RuntimeError(f"x\n{cause}\n")) == f"{cause}; is this host's clock right, and the brokers'?"
 
 
 def test_an_error_without_a_number_or_a_file_is_of_the_folder() -> None:
@@ -70,10 +70,10 @@ def test_system_errors_come_with_advice() -> None:
     ],
 )
 def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, message: str) -> None:
-    told = str(of_checkpoint(RuntimeError(text), "c", "/c"))
-    assert told.startswith("--checkpoint c: ")
-    assert message in told
-    assert "\n" not in told
+    error = str(of_checkpoint(RuntimeError(text), "c", "/c"))
+    assert error.startswith("--checkpoint c: ")
+    assert message in error
+    assert "\n" not in error
 
 
 @pytest.mark.parametrize(

@@ -201,10 +201,10 @@ def test_an_interrupted_switch_is_finished_by_the_next_start(tmp_path: Path) -> 
 def test_resize_keeps_the_old_checkpoint(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
     write(staged(folder), Metadata("cluster", "membership", "id-1", 4))
-    aside = switch(folder)
+    old_folder = switch(folder)
     card = read(folder)
     assert card is not None
-    assert (card.buckets, read(aside)) == (4, METADATA)
+    assert (card.buckets, read(old_folder)) == (4, METADATA)
 
 
 def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
 ) -> None:
     folder = with_state(tmp_path / "c", 1)
     (folder / "metadata").write_text('{"id":"1"}')
-    asked: list[SessionOptions] = []
+    requested: list[SessionOptions] = []
     written: dict[int, bytes] = {}
 
     def write_state(_: object, state: dict[int, bytes], place: Path) -> None:
@@ -263,14 +263,14 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
         for name in ("offsets", "sources"):
             (place / name).mkdir(parents=True)
 
-    monkeypatch.setattr(resize_module, "session", lambda options: asked.append(options) or nullcontext("spark"))
+    monkeypatch.setattr(resize_module, "session", lambda options: requested.append(options) or nullcontext("spark"))
     old = {0: in_one_bucket(["a", "b", "c"]), 5: in_one_bucket(["d"])}
     monkeypatch.setattr(
         resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
     )
     monkeypatch.setattr(resize_module, "_write_state", write_state)
     resized = resize(str(folder), buckets, 3, dry_run=dry_run)
-    assert asked == [SessionOptions(connector=False, shuffle_partitions=3)]
+    assert requested == [SessionOptions(connector=False, shuffle_partitions=3)]
     sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
     assert (resized.before, resized.after, resized.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
     assert resized.largest == (len(old[0]), sizes[-1])
@@ -290,7 +290,7 @@ def test_large_buckets_are_reported_with_a_better_number(tmp_path: Path) -> None
 
 
 def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
-    """Reading continues after it, under the query's own id; a batch that was begun is run again."""
+    """The resized query keeps its id and continues after the last committed batch; an open batch runs again."""
     old = begun(tmp_path / "old", 2, batches=3)
     (old / "metadata").write_text('{"id":"query"}')
     (old / "sources" / "0").mkdir(parents=True)

@@ -63,10 +63,10 @@ def test_a_context_is_always_stopped() -> None:
 @pytest.mark.parametrize("when", ["meanwhile", "at its end"])
 def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
     context = OneContext(error if when == "at its end" else None)
-    with pytest.raises(OutsideFailure) as told, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(OutsideFailure) as raised, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
         if when == "meanwhile":
             raise error
-    assert str(told.value) == (
+    assert str(raised.value) == (
         "Spark's JVM is gone, killed or out of memory; its log is spark.log. "
         "Start again: the checkpoint has the place and the state"
     )
@@ -74,10 +74,10 @@ def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
 
 
 def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
-    said = Py4JError("Method x does not exist")
-    with pytest.raises(Py4JError) as told, open_until_gone(OneContext(responds=True), LOG):  # type: ignore[arg-type] # same
-        raise said
-    assert told.value is said
+    raised = Py4JError("Method x does not exist")
+    with pytest.raises(Py4JError) as error, open_until_gone(OneContext(responds=True), LOG):  # type: ignore[arg-type] # same
+        raise raised
+    assert error.value is raised
 
 
 @pytest.mark.parametrize("error", [PySparkRuntimeError("no JVM"), FileNotFoundError("no java")])
@@ -181,8 +181,8 @@ def test_the_driver_may_collect_any_state() -> None:
 @pytest.mark.parametrize("release", ["3.5.7", "4.0.2"])
 def test_an_older_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str) -> None:
     monkeypatch.setattr(session, "version", lambda _: release)
-    says = rf"^PySpark {release} is installed, which is too old: pip install 'pyspark>=4\.1'$"
-    with pytest.raises(OutsideFailure, match=says):
+    message = rf"^PySpark {release} is installed, which is too old: pip install 'pyspark>=4\.1'$"
+    with pytest.raises(OutsideFailure, match=message):
         job.run(load(bootstrap_servers="k:1"), StreamOptions(checkpoint=str(tmp_path)), threading.Event())
     assert list(tmp_path.iterdir()) == []
 

@@ -109,9 +109,9 @@ def test_undescribed_topic_is_not_judged() -> None:
 def test_recreated_output_topic_ends_the_job() -> None:
     with pytest.raises(TopicGone, match=r"topic diffs was deleted and created again.*1 in place of 4 partitions"):
         supervisor().set_topics(TOPICS | {"diffs": Identity("id-2", 1)}, 1.0)
-    with pytest.raises(TopicGone) as told:
+    with pytest.raises(TopicGone) as error:
         supervisor().set_topics(TOPICS | {"diffs": Identity("id-2", 4)}, 1.0)
-    assert "in place of" not in str(told.value)
+    assert "in place of" not in str(error.value)
 
 
 def test_the_topic_that_is_read_is_a_choice() -> None:

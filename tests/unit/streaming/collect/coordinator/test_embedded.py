@@ -12,9 +12,9 @@ NULL = pack(">i", -1)
 
 
 def test_subscription_and_assignment() -> None:
-    said = subscription(["t", "u"], {"t": [2, 1]}, generation=4, rack="r1")
+    metadata = subscription(["t", "u"], {"t": [2, 1]}, generation=4, rack="r1")
 
-    assert read_subscription(said, "range") == ConsumerSubscription(("t", "u"), {"t": [1, 2]}, 4, "r1")
+    assert read_subscription(metadata, "range") == ConsumerSubscription(("t", "u"), {"t": [1, 2]}, 4, "r1")
     assert read_assignment(assignment({"u": [1, 0]}))[0] == {"u": [0, 1]}
 
 
@@ -52,12 +52,12 @@ def test_a_version_1_without_its_field_owns_nothing() -> None:
 
 def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
     owned = pack(">i", 1) + string("t") + pack(">iii", 2, 5, 3)
-    said = subscription(["t"], user_data=owned + pack(">i", 6))
+    metadata = subscription(["t"], user_data=owned + pack(">i", 6))
     without_generation = subscription(["t"], user_data=owned)
 
-    assert read_subscription(said, "sticky") == ConsumerSubscription(("t",), {"t": [3, 5]}, 6)
+    assert read_subscription(metadata, "sticky") == ConsumerSubscription(("t",), {"t": [3, 5]}, 6)
     assert read_subscription(without_generation, "sticky") == ConsumerSubscription(("t",), {"t": [3, 5]}, -1)
-    assert read_subscription(said, "range") == ConsumerSubscription(("t",))
+    assert read_subscription(metadata, "range") == ConsumerSubscription(("t",))
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_sticky_user_data_that_cannot_be_read_own_nothing(user_data: bytes) -> N
 
 def _cooperative(version: int, user_data: bytes | None, generation: int = -1) -> ConsumerSubscription:
     owned = pack(">i", 1) + string("t") + pack(">ii", 1, 5)
-    said = NULL if user_data is None else sized(user_data)
+    owned_v1 = NULL if user_data is None else sized(user_data)
     tail = pack(">i", generation) + string("r") if version > 1 else b""
-    data = pack(">h", version) + pack(">i", 1) + string("t") + said + owned + tail
+    data = pack(">h", version) + pack(">i", 1) + string("t") + owned_v1 + owned + tail
     return read_subscription(data, "cooperative-sticky")
 
 

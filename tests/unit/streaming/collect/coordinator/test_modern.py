@@ -209,9 +209,9 @@ def test_fields_of_a_share_group_s_member() -> None:
 
 
 def test_other_record_types_of_share_groups() -> None:
-    said = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
+    value = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
 
-    assert decode(key(10, "m"), said) == GroupPart(
+    assert decode(key(10, "m"), value) == GroupPart(
         "g", "share", "subscriptions", MemberMetadata(client_id="c", client_host="h", topics=("t",)), "m"
     )
     assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == GroupPart("g", "share", "epoch", 2)
@@ -223,9 +223,9 @@ def test_other_record_types_of_share_groups() -> None:
 
 
 def test_the_view_of_two_members_with_one_partition() -> None:
-    said = MemberMetadata(client_id="c", client_host="/h", topics=("t",))
+    metadata = MemberMetadata(client_id="c", client_host="/h", topics=("t",))
     has = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
-    members = {"a": said, "b": said}
+    members = {"a": metadata, "b": metadata}
     group = ModernGroup("share", 3, 3, members, {"a": TargetAssignment({TOPIC: (0,)})}, dict.fromkeys(members, has))
 
     def seen(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
@@ -294,10 +294,10 @@ def test_a_member_with_an_end_point_and_without() -> None:
     head = bytes.fromhex("0000 00 00 0263 0268 00002710 00000000 0270".replace(" ", ""))
 
     plain = decode(key(19, "m"), head + b"\xff" + b"\x01\x00")
-    told = decode(key(19, "m"), head + b"\x01\x02h" + b"\xff\xfe" + b"\x00" + b"\x01\x00")
+    part = decode(key(19, "m"), head + b"\x01\x02h" + b"\xff\xfe" + b"\x00" + b"\x01\x00")
 
     assert plain == GroupPart("g", "streams", "subscriptions", instance("h", 10_000), "m")
-    assert told == GroupPart("g", "streams", "subscriptions", instance("h", 10_000, endpoint="h:65534"), "m")
+    assert part == GroupPart("g", "streams", "subscriptions", instance("h", 10_000, endpoint="h:65534"), "m")
 
 
 def test_the_topology_s_topics() -> None:

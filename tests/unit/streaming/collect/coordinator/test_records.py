@@ -46,13 +46,13 @@ def test_every_captured_record_is_read() -> None:
 
 def test_a_consumer_group_s_first_epoch() -> None:
     rows = {row.offset: row for row in captured()[4]}
-    said = MemberMetadata(client_id="A", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=300_000)
+    metadata = MemberMetadata(client_id="A", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=300_000)
     now = CurrentMemberAssignment(
         member_epoch=2, previous_member_epoch=0, state="STABLE", active={TOPIC: (0, 1, 2, 3, 4, 5)}
     )
 
     assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
-        GroupPart("g-consumer", "consumer", "subscriptions", said, A),
+        GroupPart("g-consumer", "consumer", "subscriptions", metadata, A),
         GroupPart("g-consumer", "consumer", "epoch", 2),
         GroupPart("g-consumer", "consumer", "targets", TargetAssignment(now.active), A),
         GroupPart("g-consumer", "consumer", "target_epoch", 2),
@@ -181,13 +181,13 @@ def test_the_reason_names_the_field() -> None:
 
 
 def test_reason_names_the_member_with_invalid_bytes() -> None:
-    said = subscription(["t"])
+    metadata = subscription(["t"])
     bad_share = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
     with pytest.raises(MalformedRecord) as of_leader:
-        decode(group_key("g"), group_value(7, {"good": (said, b""), "bad": (said, bad_share)}))
+        decode(group_key("g"), group_value(7, {"good": (metadata, b""), "bad": (metadata, bad_share)}))
     with pytest.raises(MalformedRecord) as of_follower:
-        decode(group_key("g"), group_value(7, {"bad": (said[:5], b"")}))
+        decode(group_key("g"), group_value(7, {"bad": (metadata[:5], b"")}))
 
     assert str(of_leader.value) == "assignment of member bad: assignedPartitions.partitions: null"
     assert (

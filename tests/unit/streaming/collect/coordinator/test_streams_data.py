@@ -87,9 +87,9 @@ def test_subscriptions_that_are_refused() -> None:
 
 
 def test_a_generation_and_the_group_when_its_last_member_left() -> None:
-    said = subscription(["in"], {"in": [0]}, generation=3, user_data=SUBSCRIPTION_INFO)
+    metadata = subscription(["in"], {"in": [0]}, generation=3, user_data=SUBSCRIPTION_INFO)
     share = assignment({"in": [0]}, user_data=ASSIGNMENT_INFO[:-8] + pack(">q", 5))
-    now = decode(group_key("g"), group_value(4, {"m": (said, share)}, protocol="stream"))
+    now = decode(group_key("g"), group_value(4, {"m": (metadata, share)}, protocol="stream"))
     left = decode(group_key("g"), group_value(5, {}, protocol=None))
     assert isinstance(now, ClassicGroup)
     assert isinstance(left, ClassicGroup)

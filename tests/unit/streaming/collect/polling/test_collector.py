@@ -90,8 +90,8 @@ def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.L
         eventually(lambda: len(published(kafka, "h")) == 3)
         eventually(lambda: "all coordinators answer again" in caplog.messages)
         assert polling.figure("groups_unanswered") == 0
-    said = "group g: its coordinator gives no answer of use (no coordinator): waiting for one"
-    assert caplog.messages.count(said) == 1
+    message = "group g: its coordinator gives no answer of use (no coordinator): waiting for one"
+    assert caplog.messages.count(message) == 1
     assert caplog.messages[0] == "asking about groups, 1000 requests a second at most"
     assert caplog.messages[-1] == "stopped"
     assert published(kafka) == FIRST

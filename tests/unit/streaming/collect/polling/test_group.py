@@ -210,10 +210,10 @@ def test_rebalance_start_without_change_is_kept_as_evidence() -> None:
 
 
 def test_ids_depend_only_on_what_was_polled() -> None:
-    answers = classic("Stable", A6), classic("Stable", A3, B3), classic("Stable", A6), classic("Dead")
-    ids = [event.id for event in polled(*answers)[1]]
+    responses = classic("Stable", A6), classic("Stable", A3, B3), classic("Stable", A6), classic("Dead")
+    ids = [event.id for event in polled(*responses)[1]]
     later, group = [], UNKNOWN
-    for number, answer in enumerate(answers):
+    for number, answer in enumerate(responses):
         group, event = poll(group, answer, 1000 + 10**9 * number, "s")
         later += [] if event is None else [event.id]
     assert ids == later

@@ -174,8 +174,8 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     assert list(questions.replies(0)) == []
     clock.now = 2.5
     assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
-    answers = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), Described("b", "classic", "Stable")]
-    assert list(questions.replies(1)) == answers
+    replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), Described("b", "classic", "Stable")]
+    assert list(questions.replies(1)) == replies
     assert not questions.listing
     questions.describe(["a"])
     assert list(questions.replies(1)) == [Described("a", "classic", "Stable")]

@@ -129,8 +129,8 @@ def test_groups_in_flux_and_stable_ones_share_a_short_budget() -> None:
     groups = ["r1", "r2", "r3", "f1", "f2", "f3"]
     for name in groups:
         schedule.add(name, 1, 0.0)
-    asked = [name for now in range(3) for name in schedule.take(float(now))]
-    assert sorted(asked) == sorted(groups)
+    names = [name for now in range(3) for name in schedule.take(float(now))]
+    assert sorted(names) == sorted(groups)
     for name in groups:
         schedule.answered(name, "rest" if name[0] == "r" else "flux", 3.0)
     assert {name[0] for name in schedule.take(10.0)} == {"r", "f"}
@@ -141,12 +141,12 @@ def test_groups_never_polled_come_first() -> None:
     schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=1), 0.0)
     for name in "abcd":
         schedule.add(name, 1, 0.0)
-    asked = []
+    names = []
     for second in range(5):
         for name in schedule.take(float(second)):
-            asked.append(name)
+            names.append(name)
             schedule.answered(name, "rest", float(second))
-    assert asked == ["a", "b", "c", "d", "a"]
+    assert names == ["a", "b", "c", "d", "a"]
 
 
 def test_without_groups_nothing_is_ever_due() -> None:
