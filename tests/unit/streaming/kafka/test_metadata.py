@@ -127,7 +127,7 @@ def test_client_has_metadata_before_it_is_polled(monkeypatch: pytest.MonkeyPatch
     kafka.create("t")
     kafka.append("t", b"x")
     calls: list[str] = []
-    monkeypatch.setattr(kafka, "answer_or_fail", calls.append)
+    monkeypatch.setattr(kafka, "receive", calls.append)
     assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (0, 1)}
     assert calls == ["list_topics", "list_offsets"] * 2
 
