@@ -1,4 +1,4 @@
-"""Cost of a monitor's components: processor time and memory of processes, bytes of topics; a crowd of clients.
+"""Cost of a monitor's components (processor time, memory, bytes of topics), and a crowd of feed clients.
 
 ``python -m benchmarks._large_watch PORT CLIENTS`` runs the crowd: each client follows the feed and reconnects at
 its last position. Once a second it prints, as JSON: rounds received by all clients; the newest round's number at the

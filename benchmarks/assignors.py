@@ -124,8 +124,8 @@ def best_of(
 ) -> tuple[float, Any]:
     """Return the fastest of the runs that fit into the budget, in ms of ``clock``, and the assignment.
 
-    Runs follow each other as the JVM's do; before a long one the last one's garbage is collected, as there are too
-    few of them for one without a collection to be among them.
+    Runs follow each other as the JVM's do. Garbage is collected before a long run: otherwise each of the few long
+    runs would include a collection.
     """
     best = float("inf")
     end = clock() + budget

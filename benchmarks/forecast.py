@@ -27,7 +27,7 @@ CASES = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000,
 
 
 class Measurement(NamedTuple):
-    """One case: seconds, maximum MB, and rounds of all protocols together."""
+    """Result of a case: seconds, maximum MB, and the rounds of all protocols together."""
 
     seconds: float
     peak: float

@@ -1,4 +1,4 @@
-"""Many groups of which few change: ``make bench-groups``.
+"""Cost of the stream for many groups of which few change: ``make bench-groups``.
 
 One embedded broker and JVMs of its own, with the heap it is given. The stream reads each group's first
 generation into a new checkpoint, without writing anywhere; is started again; and then takes rounds in which some

@@ -1,6 +1,6 @@
-"""Cost of the listener: the latency of polls without it, with it, and with the monitor's cluster away.
+"""Cost of the listener: latency of polls without it, with it, and while the monitor's cluster is unavailable.
 
-Three consumers, processes of their own, read the same records by turns; a poll gets one record that the client has
+Three consumers in processes of their own read the same records by turns. A poll returns one record that the client has
 already fetched.
 """
 

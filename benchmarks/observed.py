@@ -1,4 +1,4 @@
-"""Cost of an observed round: ``make bench-observed``. Production takes this path: a collector sees its groups.
+"""Cost of an observed round: ``make bench-observed``. Production takes this path, as a collector publishes its groups.
 
 In each round one member of a group gives a partition to another, as in a KIP-848 group during a rebalance: the
 collector publishes the whole group; the stream publishes the difference. As in the job, each round unpacks its

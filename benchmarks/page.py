@@ -1,4 +1,4 @@
-"""Requests, layout shift and paint of the page, as Chromium reports them: ``make bench-page``.
+"""Requests, layout shift and paint times of the page in Chromium: ``make bench-page``.
 
 One server over made-up groups on the same machine; the median of several loads.
 """

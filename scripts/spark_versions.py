@@ -1,9 +1,8 @@
 """Runs the job's tests on other releases of PySpark: ``make test-spark VERSIONS="4.1.1 4.3.0"``.
 
-Each release gets an environment of its own below ``.venvs``: the first that is supported with the lowest version of
-everything that the wheel allows, every other with the newest (the locked ones are what ``make test`` runs with).
-Where the repository has no Kafka connector for a release (:mod:`tests.support.installed` says what replaces one
-that is not whole), the query runs over files alone.
+Each release has its own environment below ``.venvs``: the first supported release with the lowest versions that the
+wheel allows, every other with the newest (``make test`` uses the locked versions). Without a Kafka connector for a
+release in the Maven repository, the query runs over files alone (:mod:`tests.support.installed`).
 """
 
 from __future__ import annotations

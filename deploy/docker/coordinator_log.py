@@ -13,7 +13,7 @@ from streaming.kafka.clients import check_reachable, reader_config
 from streaming.settings.config import load
 
 BACKLOG_MS = 600_000
-#: The file is then renamed to `….1`, and begins anew.
+#: Size at which the file is renamed to `….1` and a new one is started.
 MAX_FILE_BYTES = 64 * 2**20
 LOOK_SECONDS = 5.0
 
