@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from streaming.cli.main import COMMANDS, build
 from streaming.collect.broker_log.messages import MESSAGES, REASONS
-from streaming.freshness import SIGN_TYPE, Sign
+from streaming.freshness import HEARTBEAT_TYPE, ComponentHeartbeat
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident, StoredAnnotation
 from streaming.records.events import EVENT_TYPES
@@ -70,13 +70,13 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
 
 def records() -> str:
     """Return the value of every record, from the structs that decode it."""
-    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Episode, Incident, StoredAnnotation, Sign]
+    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Episode, Incident, StoredAnnotation, ComponentHeartbeat]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     names = {struct.__name__: f"`{name}`" for name, struct in EVENT_TYPES.items()}
     names |= {"Diff": "Diff (`rebalance.diff`)", "LatestAssignment": "Latest assignment"}
     names |= {"Episode": f"Episode (`{EPISODE_TYPE}`)", "Incident": f"Incident (`{INCIDENT_TYPE}`)"}
     names |= {"StoredAnnotation": f"Annotation (`{ANNOTATION_TYPE}`)"}
-    names |= {"Sign": f"Component heartbeat (`{SIGN_TYPE}`)"}
+    names |= {"ComponentHeartbeat": f"Component heartbeat (`{HEARTBEAT_TYPE}`)"}
     lines = ["# Records\n", NOTE]
     lines.append(
         "Values are JSON; the type is in the header `ce_type`. Optional fields may be left out or null. "

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from streaming.settings.config import Settings, load
 
-#: What other programs use; where each stands may change.
+#: What other programs use; the module of each may change.
 _HOMES = {
     "streaming.kafka.compacted_topics": ("read_assignments", "read_episodes", "read_incidents"),
     "streaming.kafka.producer": ("EventProducer",),

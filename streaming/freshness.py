@@ -20,7 +20,7 @@ from streaming.records import codec
 from streaming.records.events import Id, Partition, Timestamp
 
 #: ``ce_type`` and ``ce_source`` of a component heartbeat.
-SIGN_TYPE: Final = "rebalance.sign"
+HEARTBEAT_TYPE: Final = "rebalance.sign"
 _SOURCE: Final = "rebalance-monitor"
 
 PartName = Literal["collector", "stream"]
@@ -31,11 +31,11 @@ STREAM_ID: Final = "rebalance-monitor"
 _MOST_APART_MS: Final = 86_400_000
 
 
-class MalformedSign(BadInput):
+class MalformedHeartbeat(BadInput):
     """The record is not a component heartbeat."""
 
 
-class Sign(Struct, frozen=True, kw_only=True, rename="camel"):
+class ComponentHeartbeat(Struct, frozen=True, kw_only=True, rename="camel"):
     """Heartbeat of a long-running component; the compacted topic has one record per component.
 
     ``stopped``: it was shut down in order. ``upTo``: it has processed everything before this time. Both times are by
@@ -58,52 +58,52 @@ class Sign(Struct, frozen=True, kw_only=True, rename="camel"):
         return f"{self.part}/{self.id}"
 
 
-_decoder = msgspec.json.Decoder(Sign)
+_decoder = msgspec.json.Decoder(ComponentHeartbeat)
 
 
-def encoded(sign: Sign) -> tuple[bytes, bytes, codec.Headers]:
+def encoded(heartbeat: ComponentHeartbeat) -> tuple[bytes, bytes, codec.Headers]:
     """Return the key, value and headers of a heartbeat's record."""
-    ce_id = f"{sign.key}/{sign.timestamp}"
+    ce_id = f"{heartbeat.key}/{heartbeat.timestamp}"
     return (
-        sign.key.encode(),
-        codec.encode(sign),
-        codec.headers(SIGN_TYPE, f"{_SOURCE}/{sign.part}", ce_id, sign.timestamp),
+        heartbeat.key.encode(),
+        codec.encode(heartbeat),
+        codec.headers(HEARTBEAT_TYPE, f"{_SOURCE}/{heartbeat.part}", ce_id, heartbeat.timestamp),
     )
 
 
-def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
+def check_credible(heartbeat: ComponentHeartbeat, written_ms: int, now_ms: int) -> None:
     """Refuse a heartbeat that no component of the monitor can have written. ``written_ms``: time of its record.
 
     Raises:
-        MalformedSign: the heartbeat is of a second stream, one of its times differs by a day from the record's, or
+        MalformedHeartbeat: the heartbeat is of a second stream, one of its times differs by a day from the record's, or
             the record's time is in the future.
     """
-    if sign.part == "stream" and sign.id != STREAM_ID:
-        problem = f"stream {sign.id!r} is not {STREAM_ID!r}, the only one"
+    if heartbeat.part == "stream" and heartbeat.id != STREAM_ID:
+        problem = f"stream {heartbeat.id!r} is not {STREAM_ID!r}, the only one"
     elif written_ms > now_ms + _MOST_APART_MS:
         problem = f"written at {written_ms}, which is in the future"
-    elif abs(sign.timestamp - written_ms) > _MOST_APART_MS:
-        problem = f"timestamp {sign.timestamp} is not when it was written, {written_ms}"
-    elif sign.up_to > written_ms + _MOST_APART_MS:
-        problem = f"upTo {sign.up_to} is after it was written, at {written_ms}"
+    elif abs(heartbeat.timestamp - written_ms) > _MOST_APART_MS:
+        problem = f"timestamp {heartbeat.timestamp} is not when it was written, {written_ms}"
+    elif heartbeat.up_to > written_ms + _MOST_APART_MS:
+        problem = f"upTo {heartbeat.up_to} is after it was written, at {written_ms}"
     else:
         return
-    raise MalformedSign(f"no component heartbeat: {problem}")
+    raise MalformedHeartbeat(f"no component heartbeat: {problem}")
 
 
-def decoded(key: bytes | None, value: bytes) -> Sign:
+def decoded(key: bytes | None, value: bytes) -> ComponentHeartbeat:
     """Return the component heartbeat of a record.
 
     Raises:
-        MalformedSign: the value is not a heartbeat, or the key is not its key.
+        MalformedHeartbeat: the value is not a heartbeat, or the key is not its key.
     """
     try:
-        sign = codec.decode(_decoder, value)
+        heartbeat = codec.decode(_decoder, value)
     except codec.UNREADABLE as problem:
-        raise MalformedSign(f"no component heartbeat: {problem}") from problem
-    if key != sign.key.encode():
-        raise MalformedSign(f"no component heartbeat: key {key!r} is not {sign.key!r}")
-    return sign
+        raise MalformedHeartbeat(f"no component heartbeat: {problem}") from problem
+    if key != heartbeat.key.encode():
+        raise MalformedHeartbeat(f"no component heartbeat: key {key!r} is not {heartbeat.key!r}")
+    return heartbeat
 
 
 State = Literal["alive", "behind", "silent", "stopped"]
@@ -139,18 +139,18 @@ class Limits(NamedTuple):
     forget: float = 86_400.0
 
 
-class LastSign(NamedTuple):
+class TrackedHeartbeat(NamedTuple):
     """Newest heartbeat of a component, and when it was read.
 
     ``at``: time of reading, in seconds of the reader's monotonic clock; ``ms``: the same time, ms since the epoch.
-    ``signs``: number of heartbeats of the component that were read, up to ``CONFIRMED``. ``written``: when the record
-    was written to ``partition``, ms.
+    ``confirmations``: number of heartbeats of the component that were read, up to ``CONFIRMED``. ``written``: when the
+    record was written to ``partition``, ms.
     """
 
-    sign: Sign
+    heartbeat: ComponentHeartbeat
     at: float
     ms: int
-    signs: int = CONFIRMED
+    confirmations: int = CONFIRMED
     written: int = 0
     partition: int = 0
 
@@ -177,16 +177,16 @@ class Late(NamedTuple):
 class Freshness(NamedTuple):
     """Freshness of the data, by component heartbeats.
 
-    ``known``: False until the reader has read heartbeats for long enough. ``parts``: the components, ordered by kind
+    ``is_known``: False until the reader has read heartbeats for long enough. ``parts``: the components, ordered by kind
     and id. ``late``: the component that is furthest behind; None while all are alive.
     """
 
-    known: bool = True
+    is_known: bool = True
     parts: tuple[Part, ...] = ()
     late: Late | None = None
 
 
-def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits) -> Freshness:
+def judge(newest: Iterable[TrackedHeartbeat], now: float, contact: float, limits: Limits) -> Freshness:
     """Return the freshness of the data by the newest heartbeat of each component.
 
     ``now``: time of the reader's monotonic clock, seconds. ``contact``: since when it has read all heartbeats.
@@ -194,15 +194,17 @@ def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits
     is_known = True
     aged: list[tuple[Part, float]] = []
     doubtful: set[str] = set()
-    for newest_sign in newest:
-        state = _state(newest_sign, now, contact, limits)
+    for tracked in newest:
+        state = _state(tracked, now, contact, limits)
         if state is None:
             is_known = False
             continue
-        sign = newest_sign.sign
-        if newest_sign.signs < CONFIRMED:
-            doubtful.add(sign.key)
-        aged.append((Part(sign.part, sign.id, sign.by, state, newest_sign.ms, sign.up_to), now - newest_sign.at))
+        heartbeat = tracked.heartbeat
+        if tracked.confirmations < CONFIRMED:
+            doubtful.add(heartbeat.key)
+        aged.append(
+            (Part(heartbeat.part, heartbeat.id, heartbeat.by, state, tracked.ms, heartbeat.up_to), now - tracked.at)
+        )
     alive = {part.part for part, _ in aged if part.state in _ALIVE}
     parts = [
         part
@@ -216,15 +218,15 @@ def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits
     return Freshness(is_known, tuple(parts), min(lates, key=lambda late: late.since, default=None))
 
 
-def _state(last: LastSign, now: float, contact: float, limits: Limits) -> State | None:
+def _state(tracked: TrackedHeartbeat, now: float, contact: float, limits: Limits) -> State | None:
     """Return a component's state; None until the reader has read heartbeats for long enough."""
-    sign = last.sign
-    if sign.state == "stopped":
+    heartbeat = tracked.heartbeat
+    if heartbeat.state == "stopped":
         return "stopped"
-    patience = max(limits.silent, _LOST * sign.every_ms / 1000)
-    if now - last.at > patience:
+    patience = max(limits.silent, _LOST * heartbeat.every_ms / 1000)
+    if now - tracked.at > patience:
         return "silent" if now - contact > patience else None
-    return "behind" if sign.timestamp - sign.up_to > limits.behind * 1000 else "alive"
+    return "behind" if heartbeat.timestamp - heartbeat.up_to > limits.behind * 1000 else "alive"
 
 
 def _late(part: Part) -> Late:

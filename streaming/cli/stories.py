@@ -126,7 +126,7 @@ class FreshnessWarnings:
         self._next = now + _FRESHNESS_POLL_SECONDS
         freshness = self._freshness(now)
         if freshness.late is None:
-            if freshness.known and self._reported is not None:
+            if freshness.is_known and self._reported is not None:
                 self._reported = None
                 warn("All components of the monitor send heartbeats again and are up to date")
             return

@@ -102,11 +102,13 @@ def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHist
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
     # Departures and requested rebalances count separately: one of them must repeat.
     often = [
-        member for member in state.histories if max(member.departures, member.turns - member.departures) >= threshold
+        member
+        for member in state.histories
+        if max(member.departures, member.departures_and_requests - member.departures) >= threshold
     ]
     if _is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
         # If all members are involved, or in a migration, restarts are expected: only other triggers count.
-        often = [member for member in often if member.turns - member.closes >= threshold]
+        often = [member for member in often if member.departures_and_requests - member.closes >= threshold]
     if _is_migration(state):
         often = [member for member in often if member.how in ("lost", "overran")]
     triggered = sum(max(member.rebalances, member.rejoins) for member in often)
@@ -114,14 +116,14 @@ def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHist
 
 
 def _worst_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
-    return tuple(sorted(members, key=lambda member: -member.turns))
+    return tuple(sorted(members, key=lambda member: -member.departures_and_requests))
 
 
 def repeated(worst: MemberHistory) -> Repeated:
     """Return how often a member triggered a rebalance, and the usual time between two of them."""
     gaps = sorted(after - before for before, after in pairwise(worst.times))
     period = max(0, gaps[len(gaps) // 2]) if gaps else None
-    return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)
+    return Repeated(member_id=worst.now, times=worst.departures_and_requests, period_ms=period)
 
 
 def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict, Storm | None, MemberChanges]:

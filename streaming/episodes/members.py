@@ -63,14 +63,14 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         how: how it last departed; ``""``: it did not depart.
         closed: True if its last departure proves that the client was closed.
         by: the key that matched it with its replacement; ``""``: it did not return.
-        turns: how often it departed or requested a rebalance.
+        departures_and_requests: how often it departed or requested a rebalance.
         times: times of the last departures and requests, ms.
         closes: how many of its departures prove that the client was closed.
         joined_at: when it joined, ms; 0: it is a founder.
         rebalances: how many rebalances it triggered, by departing, arriving or rejoining; ``rebalance``: the last one.
         rejoins: how often it rejoined as a static member under a new member id, without a rebalance.
         identities: its last identities, if it rejoined as a static member.
-        departures: how often it departed; the other ``turns`` are rebalance requests.
+        departures: how often it departed; the other ``departures_and_requests`` are requests.
     """
 
     first: str
@@ -81,7 +81,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     how: How = ""
     closed: bool = False
     by: str = ""
-    turns: int = 0
+    departures_and_requests: int = 0
     times: tuple[int, ...] = ()
     closes: int = 0
     joined_at: int = 0
@@ -232,7 +232,7 @@ def _founder_history(member_id: str, names: Mapping[str, MemberNames]) -> Member
 
 def _with_turn(history: MemberHistory, timestamp: int) -> MemberHistory:
     times = (*history.times[1 - _TIMES :], timestamp)
-    return structs.replace(history, turns=history.turns + 1, times=times)
+    return structs.replace(history, departures_and_requests=history.departures_and_requests + 1, times=times)
 
 
 def _triggered(history: MemberHistory, rebalance: int) -> MemberHistory:
@@ -328,7 +328,7 @@ def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
         now=new.now,
         identity=new.identity,
         by=by,
-        turns=gone.turns + new.turns,
+        departures_and_requests=gone.departures_and_requests + new.departures_and_requests,
         times=tuple(sorted((*gone.times, *new.times)))[-_TIMES:],
         closes=gone.closes + new.closes,
         joined_at=new.joined_at,

@@ -19,12 +19,12 @@ from msgspec import structs
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import (
     CONFIRMED,
+    ComponentHeartbeat,
     Freshness,
-    LastSign,
     Limits,
-    MalformedSign,
+    MalformedHeartbeat,
     PartName,
-    Sign,
+    TrackedHeartbeat,
     check_credible,
     decoded,
     encoded,
@@ -70,7 +70,7 @@ class HeartbeatWriter:
         self._producer = self._connect()
         self._delivered = time.monotonic()
         now = time.time_ns() // 1_000_000
-        self._sign = Sign(
+        self._heartbeat = ComponentHeartbeat(
             part=part, id=part_id, state="running", timestamp=now, up_to=now, every_ms=settings.signs.every_ms, by=by
         )
 
@@ -100,11 +100,11 @@ class HeartbeatWriter:
             self._delivered = now
         elif now - self._delivered > _LATE_SECONDS:
             self._producer, self._delivered = self._connect(), now
-        reached = self._sign.up_to if up_to is None else max(self._sign.up_to, int(up_to * 1000))
-        kept = self._sign.positions if positions is None else dict(positions)
+        reached = self._heartbeat.up_to if up_to is None else max(self._heartbeat.up_to, int(up_to * 1000))
+        kept = self._heartbeat.positions if positions is None else dict(positions)
         now_ms = time.time_ns() // 1_000_000
-        self._sign = structs.replace(self._sign, state=state, timestamp=now_ms, up_to=reached, positions=kept)
-        key, value, headers = encoded(self._sign)
+        self._heartbeat = structs.replace(self._heartbeat, state=state, timestamp=now_ms, up_to=reached, positions=kept)
+        key, value, headers = encoded(self._heartbeat)
         try:
             self._producer.produce(self._topic, key=key, value=value, headers=headers, on_delivery=self._on_delivery)
         except BufferError:  # no broker answers: the next heartbeat replaces this one
@@ -158,7 +158,7 @@ class _Observation(NamedTuple):
     the cluster last answered (s since the epoch), while it does not answer.
     """
 
-    last: Mapping[str, LastSign] = {}
+    last: Mapping[str, TrackedHeartbeat] = {}
     contact: float | None = None
     silent_since: float | None = None
     unreadable: bool = False
@@ -192,7 +192,7 @@ class HeartbeatTracker(BackgroundReader):
         if view.unreadable:
             return Freshness()
         if view.contact is None and view.silent_since is None:
-            return Freshness(known=now - self._began > _OPEN_SECONDS)
+            return Freshness(is_known=now - self._began > _OPEN_SECONDS)
         freshness = judge(view.last.values(), now, now if view.contact is None else view.contact, self._limits)
         return freshness if view.silent_since is None else unreachable(freshness, int(view.silent_since * 1000))
 
@@ -241,20 +241,20 @@ class HeartbeatTracker(BackgroundReader):
                 last.pop((key or b"").decode(errors="replace"), None)
                 continue
             try:
-                sign = decoded(key, value)
-                check_credible(sign, written, now_ms)
-            except MalformedSign as problem:
+                heartbeat = decoded(key, value)
+                check_credible(heartbeat, written, now_ms)
+            except MalformedHeartbeat as problem:
                 self.log_malformed(f"partition {message.partition()} offset {message.offset()}: {problem}")
                 continue
-            partition, previous = message.partition() or 0, last.get(sign.key)
+            partition, previous = message.partition() or 0, last.get(heartbeat.key)
             if previous is None and len(last) >= MOST_COMPONENTS:
                 self.log_malformed(f"more than {MOST_COMPONENTS} components; the others are not tracked")
                 continue
             if previous is not None and previous.partition != partition and written < previous.written:
                 continue  # written before the topic got more partitions
             age = max(0, now_ms - written) if is_old else 0
-            count = min(CONFIRMED, 1 + (0 if previous is None else previous.signs))
-            last[sign.key] = LastSign(sign, now - age / 1000, now_ms - age, count, written, partition)
+            count = min(CONFIRMED, 1 + (0 if previous is None else previous.confirmations))
+            last[heartbeat.key] = TrackedHeartbeat(heartbeat, now - age / 1000, now_ms - age, count, written, partition)
         if messages:
             self._view = self._view._replace(last=last)
 
@@ -288,14 +288,14 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
         )
 
 
-def last_heartbeat(settings: Settings, key: str) -> Sign | None:
+def last_heartbeat(settings: Settings, key: str) -> ComponentHeartbeat | None:
     """Return the newest heartbeat of a component; None: it never wrote one."""
     return _last_heartbeat(settings, key)[0]
 
 
-def _last_heartbeat(settings: Settings, key: str) -> tuple[Sign | None, float]:
+def _last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | None, float]:
     topic, order = settings.topics.signs, RecordOrder()
-    last: tuple[Sign | None, float] = (None, 0.0)
+    last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
     if identify(settings.kafka, [topic]).get(topic) is not None:
         with TopicReader(settings.kafka, [topic]) as reader:
             while not reader.at_end:
@@ -304,12 +304,12 @@ def _last_heartbeat(settings: Settings, key: str) -> tuple[Sign | None, float]:
 
 
 def _newest_heartbeat(
-    reader: TopicReader, key: str, order: RecordOrder, last: tuple[Sign | None, float] = (None, 0.0)
-) -> tuple[Sign | None, float]:
+    reader: TopicReader, key: str, order: RecordOrder, last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
+) -> tuple[ComponentHeartbeat | None, float]:
     """Return a component's newest heartbeat among the next records, or ``last``, and its age in s (broker's clock)."""
     for message in reader.poll(_CHECK_POLL_SECONDS, _CHECK_BATCH):
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):
-            with suppress(MalformedSign):  # `serve` reports it
+            with suppress(MalformedHeartbeat):  # `serve` reports it
                 last = decoded(message.key(), value), time.time() - message.timestamp()[1] / 1000
     return last

@@ -125,7 +125,7 @@ def _offsets_at(settings: Settings, timestamp: int) -> dict[Place, int]:
     try:
         numbers = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
         places = [TopicPartition(topic, number, timestamp) for number in numbers]
-        found = consumer.offsets_for_times(places, timeout=_TIMEOUT_SECONDS) if places else []
+        offsets = consumer.offsets_for_times(places, timeout=_TIMEOUT_SECONDS) if places else []
     finally:
         consumer.close()
-    return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+    return {(place.topic, place.partition): place.offset for place in offsets if place.offset >= 0}

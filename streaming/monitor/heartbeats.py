@@ -31,7 +31,7 @@ FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
 _RESETS: Final = (events.MemberJoined, events.SubscriptionChanged)
 
 
-def track(group: TrackedGroup, data: events.MemberEvent, now_ms: int) -> None:
+def track(group: TrackedGroup, data: events.MemberEventData, now_ms: int) -> None:
     """Move a member's deadline. Unknown members and members without a session timeout are not tracked."""
     last = group.heartbeats.get(data.member_id)
     if last is not None:
@@ -45,10 +45,10 @@ def track(group: TrackedGroup, data: events.MemberEvent, now_ms: int) -> None:
 
 def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: events.MemberFenced) -> bool:
     """Return whether the log has a later event of the member than the last one that the timer had read."""
-    if fence.last_heard is None or heartbeats is None:
+    if fence.last_heartbeat is None or heartbeats is None:
         return False
     last = heartbeats.get(fence.member_id)
-    return last is None or last.timestamp != fence.last_heard
+    return last is None or last.timestamp != fence.last_heartbeat
 
 
 def follow(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int) -> None:
@@ -85,7 +85,7 @@ def due(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = 
             timestamp=min(last.timestamp + last.timeout, events.MAX_TIMESTAMP),
             member_id=member_id,
             reason=REASON,
-            last_heard=last.timestamp,
+            last_heartbeat=last.timestamp,
         )
         due_events.append(Event(SOURCE, f"{group_id}/{member_id}/{last.timestamp}", fence))
     state = group.state

@@ -71,13 +71,13 @@ class EventData(Wire, frozen=True):
     timestamp: Timestamp
 
 
-class MemberEvent(EventData, frozen=True):
+class MemberEventData(EventData, frozen=True):
     """An event of one member."""
 
     member_id: Id
 
 
-class MemberJoined(MemberEvent, frozen=True):
+class MemberJoined(MemberEventData, frozen=True):
     """A member joined, or rejoined with new metadata.
 
     ``acknowledges``: the member reports its partitions itself, so nothing is computed for its group.
@@ -98,13 +98,13 @@ class MemberJoined(MemberEvent, frozen=True):
     acknowledges: bool | UnsetType = UNSET
 
 
-class MemberHeartbeat(MemberEvent, frozen=True):
+class MemberHeartbeat(MemberEventData, frozen=True):
     """A member is alive."""
 
     generation: Int32 = -1
 
 
-class MemberLeft(MemberEvent, frozen=True):
+class MemberLeft(MemberEventData, frozen=True):
     """A member left by itself (LeaveGroup). ``acknowledges``: the member reported this, see :class:`MemberJoined`."""
 
     reason: str | None = None
@@ -112,27 +112,27 @@ class MemberLeft(MemberEvent, frozen=True):
     acknowledges: bool | UnsetType = UNSET
 
 
-class MemberFenced(MemberEvent, frozen=True):
+class MemberFenced(MemberEventData, frozen=True):
     """A member was removed: its session timed out, or another member took its instance id.
 
-    ``last_heard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
+    ``lastHeard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
     had read. If the log has a later event of the member, this one changes nothing. ``acknowledges``: the member
     reported this itself, see :class:`MemberJoined`.
     """
 
     reason: str | None = None
     group_instance_id: Id | None = None
-    last_heard: Timestamp | None = None
+    last_heartbeat: Timestamp | None = field(default=None, name="lastHeard")
     acknowledges: bool | UnsetType = UNSET
 
 
-class SubscriptionChanged(MemberEvent, frozen=True):
+class SubscriptionChanged(MemberEventData, frozen=True):
     """A member subscribes to other topics than before."""
 
     topics: list[str]
 
 
-class AssignmentAcknowledged(MemberEvent, frozen=True):
+class AssignmentAcknowledged(MemberEventData, frozen=True):
     """A member reports the partitions that it owns after its rebalance callbacks.
 
     ``generation`` −1: the member is between two generations. ``heldMs``: how long its partitions have not changed.

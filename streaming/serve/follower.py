@@ -131,7 +131,7 @@ class Follower:
         fresh = self._freshness(time.monotonic())
         stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
         status = (
-            FeedStatus(self._source.caught_up and fresh.known, self._source.lag)
+            FeedStatus(self._source.caught_up and fresh.is_known, self._source.lag)
             if stale is None
             else FeedStatus(lag=None, stale=stale)
         )

@@ -165,7 +165,7 @@ class IncidentSettings(Section):
     rebalance_stuck_ms: int = Field(default=60_000, ge=1000, le=LONGEST_INTERVAL_MS)
 
 
-class SignSettings(Section):
+class HeartbeatSettings(Section):
     """Heartbeats of the components, and when a component is late (``[signs]``)."""
 
     #: How often ``collect`` and ``stream`` write a heartbeat.
@@ -206,7 +206,7 @@ class Settings(BaseSettings):
     collect: CollectSettings = CollectSettings()
     stream: StreamSettings = StreamSettings()
     incidents: IncidentSettings = IncidentSettings()
-    signs: SignSettings = SignSettings()
+    signs: HeartbeatSettings = HeartbeatSettings()
     notify: list[NotifyTarget] = Field(default=[])
     slo: list[ServiceLevel] = Field(default=[])
 

@@ -145,13 +145,13 @@ class LocalCheckpoint:
         except OSError as error:
             raise unusable(self._checkpoint, error) from error
 
-    def set_aside(self) -> None:
+    def replace(self) -> None:
         """Rename the folder, and lock a new one in its place."""
         try:
-            aside = set_aside(self._path)
+            renamed = rename_with_timestamp(self._path)
         except OSError as error:
             raise unusable(self._checkpoint, error) from error
-        _log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", aside)
+        _log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", renamed)
         self.unlock()
         self.lock()
 
@@ -188,7 +188,7 @@ class RemoteCheckpoint:
     def check(self) -> None:
         """Do nothing: Spark itself detects another job that writes its logs."""
 
-    def set_aside(self) -> None:
+    def replace(self) -> None:
         """Refuse: an object store has no rename."""
         raise BadInput(
             f"--checkpoint {self._checkpoint}: can't be set aside behind a URL; name another folder, which reads "
@@ -239,7 +239,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
             if on_data_loss == "stop":
                 raise TopicGone(recreated_message(checkpoint, metadata.topic))
             if on_data_loss == "restart":
-                store.set_aside()
+                store.replace()
     if stored != metadata:
         store.write(metadata)
     return metadata
@@ -291,12 +291,12 @@ def settle(folder: Path) -> None:
 
 def switch(folder: Path) -> Path:
     """Replace a checkpoint by its staged one, and return the new place of the old one."""
-    aside = set_aside(folder)
+    renamed = rename_with_timestamp(folder)
     settle(folder)
-    return aside
+    return renamed
 
 
-def set_aside(folder: Path) -> Path:
+def rename_with_timestamp(folder: Path) -> Path:
     """Rename a checkpoint, and return its new place."""
     name = f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}"
     names = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))

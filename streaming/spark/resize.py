@@ -46,22 +46,22 @@ class Layout(NamedTuple):
 class Resized(NamedTuple):
     """Result of a resize: bytes of the largest bucket before and after, and where the old checkpoint is now.
 
-    ``aside`` is None after a dry run, and if there was nothing to change.
+    ``old_checkpoint`` is None after a dry run, and if there was nothing to change.
     """
 
     before: Layout
     after: Layout
     groups: int
     largest: tuple[int, int]
-    aside: Path | None
+    old_checkpoint: Path | None
 
     def lines(self) -> Iterator[str]:
         """Yield the result as lines for people."""
         yield f"buckets: {_change(self.before.buckets, self.after.buckets)}"
         yield f"shuffle partitions: {_change(self.before.shuffle_partitions, self.after.shuffle_partitions)}"
         yield f"groups: {self.groups}; largest bucket, bytes: {_change(*self.largest)}"
-        if self.aside is not None:
-            yield f"done; the old checkpoint is {self.aside}, to be deleted when the job runs well"
+        if self.old_checkpoint is not None:
+            yield f"done; the old checkpoint is {self.old_checkpoint}, to be deleted when the job runs well"
 
     def as_json(self) -> Mapping[str, Any]:
         """Return the result for programs."""
@@ -71,7 +71,7 @@ class Resized(NamedTuple):
             "after": after,
             "groups": self.groups,
             "largestBytes": dict(zip(("before", "after"), self.largest, strict=True)),
-            "aside": None if self.aside is None else str(self.aside),
+            "aside": None if self.old_checkpoint is None else str(self.old_checkpoint),
         }
 
 
@@ -140,16 +140,16 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
             new = regroup(old.values(), after.buckets)
             if not dry_run:
                 _write_state(spark, new, staged)
-    aside = None
+    old_checkpoint = None
     if not dry_run and before != after:
         staged.mkdir(exist_ok=True)
         if done is not None:
             _carry_over(folder, staged, done, after)
         os.sync()
         LocalCheckpoint(str(staged)).write(structs.replace(metadata, buckets=after.buckets))
-        aside = checkpoints.switch(folder)
+        old_checkpoint = checkpoints.switch(folder)
     largest = max(map(len, old.values()), default=0), max(map(len, new.values()), default=0)
-    return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), largest, aside)
+    return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), largest, old_checkpoint)
 
 
 def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) -> None:

@@ -115,7 +115,7 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
     if lost:
         log.warning("topic %s has lost records: %s", metadata.topic, lost)
     if lost and options.on_data_loss == "restart":
-        store.set_aside()
+        store.replace()
         again = structs.replace(wanted, buckets=metadata.buckets)
         metadata = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
     repeated = repeated_records(setup.settings, options.checkpoint, metadata.topic)

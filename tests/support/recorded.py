@@ -131,7 +131,7 @@ class AnyGroup(Log):
         if roll < 0.53 and self.last_heartbeats:
             member_id = self.random.choice(list(self.last_heartbeats))
             last_heartbeat = self.last_heartbeats[member_id] - (self.random.random() < 0.3)
-            return self.fence(member_id, reason="session timeout", last_heard=last_heartbeat)
+            return self.fence(member_id, reason="session timeout", last_heartbeat=last_heartbeat)
         if roll < 0.56:
             return self.subscribe(self._random_member(), *self._subscription())
         if roll < 0.62:

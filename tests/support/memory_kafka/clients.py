@@ -143,7 +143,7 @@ class MemoryProducer:
 
     def produce(self, topic: str, *, on_delivery: Any = None, **record: Any) -> None:
         try:
-            self._kafka.receive("sign" if topic.endswith("rebalance.signs") else "produce")
+            self._kafka.receive("heartbeat" if topic.endswith("rebalance.signs") else "produce")
         except KafkaException as error:
             if error.args[0].code() == KafkaError._QUEUE_FULL:
                 raise BufferError from error

@@ -73,7 +73,7 @@ def test_public_classes_have_one_name() -> None:
 
 
 def test_rules_are_enforced_in_folders_that_keep_them() -> None:
-    riddles = [language.Finding(Path(path), 1, "riddle", "What.") for path in ("scripts/a.py", "tests/a.py")]
+    riddles = [language.Finding(Path(path), 1, "riddle", "What.") for path in ("scripts/a.py", "kernel/a.py")]
     assert [language.is_enforced(finding) for finding in riddles] == [True, False]
     assert not language.is_enforced(riddles[0]._replace(rule="history"))
 

@@ -22,8 +22,7 @@ from anyio import CapacityLimiter
 from streaming.cli import stories
 from streaming.cli.stories import FreshnessWarnings
 from streaming.freshness import STREAM_ID
-from streaming.kafka import heartbeats as hearing
-from streaming.kafka import heartbeats as signs
+from streaming.kafka import heartbeats
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.metadata import Identity
 from streaming.serve import follower, metrics, page
@@ -179,7 +178,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
         warnings.clear()
         return text
 
-    for module in (signs, hearing, follower, metrics):
+    for module in (heartbeats, follower, metrics):
         monkeypatch.setattr(module, "time", clock)
     kafka = MemoryKafka(monkeypatch)
     kafka.clock_ms = lambda: int(clock.time() * 1000)

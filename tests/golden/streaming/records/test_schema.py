@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from streaming.freshness import Sign
+from streaming.freshness import ComponentHeartbeat
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.events import EVENT_TYPES
 
@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).with_name("schema.json")
 
 def schema() -> dict[str, Any]:
     """Return all types by name, without their descriptions."""
-    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Sign]
+    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, ComponentHeartbeat]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     return {
         name: {key: value for key, value in components[name].items() if key != "description"}

@@ -44,8 +44,8 @@ def at_rest(events: Iterable[Event]) -> list[View]:
 
 def polled_up_to(collecting: CollectorProcess) -> int:
     records = collecting.read(collecting.settings.topics.signs)
-    signs = [decoded(record.key(), record.value()) for record in records]
-    return max((sign.up_to for sign in signs if sign.by == "polling"), default=0)
+    heartbeats = [decoded(record.key(), record.value()) for record in records]
+    return max((heartbeat.up_to for heartbeat in heartbeats if heartbeat.by == "polling"), default=0)
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
         eventually(lambda: is_reported(write) and is_reported(read_))
         allow(cluster.secure, principal, write, read_)
         eventually(parts)
-        assert tracker.freshness(time.monotonic()).known
+        assert tracker.freshness(time.monotonic()).is_known
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ EVENTS = st.one_of(
         acknowledges=st.booleans(),
     ),
     member_event(MemberHeartbeat),
-    member_event(MemberFenced, last_heard=TIMES),
+    member_event(MemberFenced, last_heartbeat=TIMES),
     member_event(AssignmentAcknowledged, generation=NUMBERS, owned=SHARES, held_ms=COUNTS),
     st.builds(
         PartitionsChanged,

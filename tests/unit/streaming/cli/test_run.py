@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 from assignors.errors import OutsideFailure
-from streaming.freshness import Sign, encoded
+from streaming.freshness import ComponentHeartbeat, encoded
 from streaming.process import children
 from streaming.spark.checkpoint import LocalCheckpoint
 from tests.support.background import run_in_background
@@ -103,8 +103,10 @@ def test_checkpoint_in_use_prevents_any_component_start(command: Command, parts:
 
 def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "running") -> None:
     now = time.time_ns() // 1_000_000
-    sign = Sign(part="collector", id="rebalance-monitor-collector", state=state, timestamp=now, up_to=now, every_ms=100)
-    key, value, headers = encoded(sign)
+    heartbeat = ComponentHeartbeat(
+        part="collector", id="rebalance-monitor-collector", state=state, timestamp=now, up_to=now, every_ms=100
+    )
+    key, value, headers = encoded(heartbeat)
     kafka.append("rebalance.signs", value, key=key, headers=headers, timestamp=now)
 
 

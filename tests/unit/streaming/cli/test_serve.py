@@ -50,7 +50,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             assert cluster_id == source.cluster_id
             beat()
             assert lags() == {}
-            assert freshness(time.monotonic()) == Freshness(known=False)
+            assert freshness(time.monotonic()) == Freshness(is_known=False)
             started.append((source.servers, options))
 
         def run(self) -> None:

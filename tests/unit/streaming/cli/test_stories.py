@@ -146,8 +146,8 @@ def test_story_published_with_a_diff_is_printed_above_it(
 
 SINCE = 1_700_000_000
 SILENT = Freshness(late=Late("collector-silent", "No heartbeat from collector \x1bc", SINCE * 1000))
-AWAY = Freshness(known=False, late=Late("kafka-unreachable", "No contact with Kafka", SINCE * 1000))
-UNKNOWN = Freshness(known=False)
+AWAY = Freshness(is_known=False, late=Late("kafka-unreachable", "No contact with Kafka", SINCE * 1000))
+UNKNOWN = Freshness(is_known=False)
 
 
 def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

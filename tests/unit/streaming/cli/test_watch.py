@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from streaming.cli import stories
-from streaming.freshness import Sign, encoded
+from streaming.freshness import ComponentHeartbeat, encoded
 from tests.support.histories import sample
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
@@ -68,9 +68,11 @@ def test_it_follows_until_it_is_stopped(command: Command, diffs: MemoryKafka, nu
 def test_stopped_component_is_reported_when_diffs_are_readable(
     command: Command, diffs: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sign = Sign(part="stream", id="rebalance-monitor", state="stopped", timestamp=2000, up_to=1000, every_ms=5000)
+    heartbeat = ComponentHeartbeat(
+        part="stream", id="rebalance-monitor", state="stopped", timestamp=2000, up_to=1000, every_ms=5000
+    )
     diffs.create("rebalance.signs")
-    key, value, headers = encoded(sign)
+    key, value, headers = encoded(heartbeat)
     diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)
     warnings: list[str] = []
 

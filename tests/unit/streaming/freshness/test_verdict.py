@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streaming.freshness import Freshness, LastSign, Late, Limits, Part, Sign, judge, unreachable
+from streaming.freshness import ComponentHeartbeat, Freshness, Late, Limits, Part, TrackedHeartbeat, judge, unreachable
 
 #: When the heartbeat arrived: by the reader's clock, and in ms.
 AT, MS = 1000.0, 1_700_000_000_000
-SIGN = Sign(part="collector", id="c", state="running", timestamp=50_000, up_to=49_900, every_ms=5000)
+HEARTBEAT = ComponentHeartbeat(part="collector", id="c", state="running", timestamp=50_000, up_to=49_900, every_ms=5000)
 LIMITS = Limits()
 
 
-def heartbeat(at: float = AT, **fields: Any) -> LastSign:
-    return LastSign(structs.replace(SIGN, **fields), at, MS + int((at - AT) * 1000))
+def heartbeat(at: float = AT, **fields: Any) -> TrackedHeartbeat:
+    return TrackedHeartbeat(structs.replace(HEARTBEAT, **fields), at, MS + int((at - AT) * 1000))
 
 
 def part(state: Any, **fields: Any) -> Part:
@@ -23,7 +23,7 @@ def part(state: Any, **fields: Any) -> Part:
 
 
 def test_without_heartbeats_nothing_is_claimed() -> None:
-    assert judge([], AT, 0.0, LIMITS) == Freshness(known=True, parts=(), late=None)
+    assert judge([], AT, 0.0, LIMITS) == Freshness(is_known=True, parts=(), late=None)
 
 
 @pytest.mark.parametrize("after", [0.0, 20.0])
@@ -46,15 +46,15 @@ def test_slow_heartbeats_allow_longer_silence() -> None:
 def test_new_listener_has_no_verdict_yet() -> None:
     """An old heartbeat may be the last one, or the next may be about to arrive; a host's clock may be wrong, too."""
     old = heartbeat(AT - 3600)
-    assert judge([old], AT, AT, LIMITS) == Freshness(known=False)
-    assert judge([old], AT + 20, AT, LIMITS) == Freshness(known=False)
+    assert judge([old], AT, AT, LIMITS) == Freshness(is_known=False)
+    assert judge([old], AT + 20, AT, LIMITS) == Freshness(is_known=False)
     freshness = judge([old], AT + 20.1, AT, LIMITS)
-    assert (freshness.known, freshness.late) == (
+    assert (freshness.is_known, freshness.late) == (
         True,
         Late("collector-silent", "No heartbeat from collector c", MS - 3_600_000),
     )
     both = judge([old, heartbeat(id="d")], AT, AT, LIMITS)
-    assert (both.known, [item.id for item in both.parts]) == (False, ["d"])
+    assert (both.is_known, [item.id for item in both.parts]) == (False, ["d"])
 
 
 def test_clean_stop_is_reported_at_once() -> None:
@@ -110,12 +110,12 @@ def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_record_of_an_unknown_component_outdates_nothing(state: str) -> None:
-    forged = heartbeat(id="x", state=state)._replace(signs=2)
+    forged = heartbeat(id="x", state=state)._replace(confirmations=2)
     freshness = judge([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert ([item.id for item in freshness.parts], freshness.late) == (["c"], None)
     alone = judge([forged], AT + 60, 0.0, LIMITS)
     assert alone.late is not None
-    confirmed = judge([forged._replace(signs=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
+    confirmed = judge([forged._replace(confirmations=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert confirmed.late is not None
 
 

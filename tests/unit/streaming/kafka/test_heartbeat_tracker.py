@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.freshness import STREAM_ID, Freshness, Sign, encoded
+from streaming.freshness import STREAM_ID, ComponentHeartbeat, Freshness, encoded
 from streaming.kafka import background_reader as listening
 from streaming.kafka import clients, topic_reader
 from streaming.kafka import heartbeats as hearing
 from streaming.kafka.heartbeats import HeartbeatTracker
-from streaming.settings.config import Settings, SignSettings
+from streaming.settings.config import HeartbeatSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 from tests.support.wait import eventually
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=SignSettings(silent_after_ms=3_600_000))
+SETTINGS = Settings(
+    kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=HeartbeatSettings(silent_after_ms=3_600_000)
+)
 TOPIC = SETTINGS.topics.signs
 
 
@@ -51,7 +53,7 @@ def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fi
         "up_to": written - 1000,
         "every_ms": 5000,
     }
-    key, value, headers = encoded(Sign(id=part_id, **{**defaults, **fields}))
+    key, value, headers = encoded(ComponentHeartbeat(id=part_id, **{**defaults, **fields}))
     kafka.append(TOPIC, value, key=key, headers=headers, timestamp=written)
 
 
@@ -70,7 +72,7 @@ def test_newest_heartbeat_of_each_component_counts(
         leave(kafka, "d", state=state, up_to=moment)
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive", "d": "stopped"})
     freshness = tracked_freshness()
-    assert freshness.known
+    assert freshness.is_known
     assert [(part.id, part.up_to) for part in freshness.parts] == [("c", moment - 6), ("d", moment)]
     assert abs(freshness.parts[0].last_heartbeat - now_ms()) < 60_000
     kafka.append(TOPIC, None, key=b"collector/d")
@@ -87,7 +89,7 @@ def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
         assert 3660 <= time.monotonic() - last["collector/old"].at < 3720
         assert 0 <= time.monotonic() - last["collector/new"].at < 60
         freshness = tracker.freshness(time.monotonic())
-        assert (freshness.known, parts(freshness)) == (False, {"new": "alive"})  # it has not read for an hour
+        assert (freshness.is_known, parts(freshness)) == (False, {"new": "alive"})  # it has not read for an hour
 
 
 def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +151,7 @@ def test_signs_of_a_topic_that_got_more_partitions(
     moment = now_ms()
     for partition, at in ((1, moment), (0, moment - 1000)):
         key, value, headers = encoded(
-            Sign(part="collector", id="c", state="running", timestamp=at, up_to=at, every_ms=5000)
+            ComponentHeartbeat(part="collector", id="c", state="running", timestamp=at, up_to=at, every_ms=5000)
         )
         kafka.append(TOPIC, value, key=key, headers=headers, timestamp=at, partition=partition)
     leave(kafka, "d", up_to=moment)
@@ -211,15 +213,15 @@ def test_unreachable_cluster_is_the_reported_reason(
     eventually(lambda: tracked_freshness().late)
     freshness = tracked_freshness()
     assert freshness.late is not None
-    assert (freshness.known, freshness.late.kind, parts(freshness)) == (False, "kafka-unreachable", {"c": "alive"})
+    assert (freshness.is_known, freshness.late.kind, parts(freshness)) == (False, "kafka-unreachable", {"c": "alive"})
     assert abs(freshness.late.since - now_ms()) < 60_000
     kafka.away = False
-    eventually(lambda: tracked_freshness().late is None and tracked_freshness().known)
+    eventually(lambda: tracked_freshness().late is None and tracked_freshness().is_known)
 
 
 def test_no_status_before_the_topic_is_read(kafka: MemoryKafka) -> None:
     tracker = HeartbeatTracker(SETTINGS)
-    assert not tracker.freshness(tracker._began + 15).known
+    assert not tracker.freshness(tracker._began + 15).is_known
     assert tracker.freshness(tracker._began + 16) == Freshness()
 
 
@@ -229,7 +231,7 @@ def test_a_thread_that_fails_begins_again(
     leave(kafka)
     real, failing = hearing.decoded, [RuntimeError("odd")]
 
-    def decoded(*arguments: Any) -> Sign:
+    def decoded(*arguments: Any) -> ComponentHeartbeat:
         if failing:
             raise failing.pop()
         return real(*arguments)

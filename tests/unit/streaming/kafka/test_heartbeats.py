@@ -11,14 +11,14 @@ import pytest
 from confluent_kafka import KafkaError
 from msgspec import structs
 
-from streaming.freshness import Sign, decoded
-from streaming.kafka import heartbeats as signs
+from streaming.freshness import ComponentHeartbeat, decoded
+from streaming.kafka import heartbeats
 from streaming.kafka.heartbeats import HeartbeatWriter
-from streaming.settings.config import Settings, SignSettings
+from streaming.settings.config import HeartbeatSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=SignSettings(every_ms=100))
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=HeartbeatSettings(every_ms=100))
 TOPIC = SETTINGS.topics.signs
 DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
 AWAY = KafkaError(KafkaError._MSG_TIMED_OUT, "away")
@@ -29,7 +29,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return MemoryKafka(monkeypatch)
 
 
-def left(kafka: MemoryKafka) -> list[Sign]:
+def left(kafka: MemoryKafka) -> list[ComponentHeartbeat]:
     return [decoded(record.key(), record.value() or b"") for record in kafka.records(TOPIC)]
 
 
@@ -67,7 +67,7 @@ def test_no_sign_is_left_before_it_is_time(kafka: MemoryKafka, monkeypatch: pyte
     now(writer)
     assert len(left(kafka)) == 1
     clock = [1e9]
-    monkeypatch.setattr(signs, "time", SimpleNamespace(monotonic=lambda: clock[0], time_ns=time.time_ns))
+    monkeypatch.setattr(heartbeats, "time", SimpleNamespace(monotonic=lambda: clock[0], time_ns=time.time_ns))
     for moment in (0.0, 0.05, 0.09, 0.11, 0.2, 0.22):
         clock[0] = 1e9 + moment
         writer.write(up_to=None)
@@ -79,7 +79,7 @@ def test_missing_permission_is_reported_once_and_tolerated(
 ) -> None:
     caplog.set_level(logging.INFO, "streaming.kafka.heartbeats")
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
-    kafka.fail("sign", DENIED, DENIED)
+    kafka.fail("heartbeat", DENIED, DENIED)
     for _ in range(4):
         now(writer)
     writer.write_last()
@@ -127,7 +127,7 @@ def test_deleted_topic_is_created_again_after_a_while(kafka: MemoryKafka) -> Non
 
 def test_unavailable_cluster_only_costs_heartbeats(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
-    kafka.fail("sign", AWAY, KafkaError(KafkaError._QUEUE_FULL, "full"))
+    kafka.fail("heartbeat", AWAY, KafkaError(KafkaError._QUEUE_FULL, "full"))
     for _ in range(3):
         now(writer)
     assert (len(left(kafka)), caplog.messages) == (1, [])
@@ -150,7 +150,7 @@ def test_a_client_that_delivers_nothing_for_long_is_replaced(
     monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
     now(writer)
     assert writer._producer is first
-    monkeypatch.setattr(signs, "_LATE_SECONDS", 0.0)
+    monkeypatch.setattr(heartbeats, "_LATE_SECONDS", 0.0)
     now(writer)
     assert writer._producer is not first
     assert len(left(kafka)) == 2

@@ -116,7 +116,7 @@ def test_expired_session_writes_a_fence_with_a_fixed_id() -> None:
     assert bucket.due == {"g": 10_000}
     assert expire(bucket, 9_999, SINKS) == []
     first = expire(bucket, 10_000, SINKS)
-    assert [(fence.member_id, fence.timestamp, fence.last_heard) for fence in fences(first)] == [
+    assert [(fence.member_id, fence.timestamp, fence.last_heartbeat) for fence in fences(first)] == [
         ("c1", 14_000, 4000),
         ("c2", 15_000, 5000),
     ]

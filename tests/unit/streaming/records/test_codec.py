@@ -185,7 +185,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     "member.heartbeat": {"generation": -1},
     "member.left": {"reason": None, "group_instance_id": None, "acknowledges": UNSET},
-    "member.fenced": {"reason": None, "group_instance_id": None, "last_heard": None, "acknowledges": UNSET},
+    "member.fenced": {"reason": None, "group_instance_id": None, "last_heartbeat": None, "acknowledges": UNSET},
     "member.subscription_changed": {"topics": ["t"]},
     "member.assignment_acknowledged": {
         "generation": -1,

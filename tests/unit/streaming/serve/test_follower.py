@@ -233,7 +233,7 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
         eventually(lambda: ready(feed, 5))  # no status is reported for missing components
         freshness[0] = Freshness(parts=(part,))
         eventually(lambda: feed.get("/ready") == {**READY, "seq": 5, "parts": parts()})
-        freshness[0] = Freshness(known=False, parts=(part,))
+        freshness[0] = Freshness(is_known=False, parts=(part,))
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready") == {"ready": False, "lag": 0, "seq": 5, "parts": parts()}
         silent = msgspec.structs.replace(part, state="silent")

@@ -13,7 +13,15 @@ from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, OnDataLoss, TopicGone, locked, set_aside
+from streaming.spark.checkpoint import (
+    NAME,
+    LocalCheckpoint,
+    Metadata,
+    OnDataLoss,
+    TopicGone,
+    locked,
+    rename_with_timestamp,
+)
 
 METADATA = Metadata("cluster", "membership", "id-1", 16)
 
@@ -113,9 +121,9 @@ def test_a_locked_checkpoint_that_is_gone_or_replaced_is_noticed(tmp_path: Path,
     message = f"--checkpoint {folder}: it was removed or replaced while in use. Restore the folder from a copy"
     with locked(str(folder)) as place:
         place.check()
-        folder.rename(tmp_path / "aside")
+        folder.rename(tmp_path / "old")
         if replaced:
-            shutil.copytree(tmp_path / "aside", folder)
+            shutil.copytree(tmp_path / "old", folder)
         with pytest.raises(OutsideFailure, match=message):
             place.check()
 
@@ -145,7 +153,7 @@ def test_a_checkpoint_in_use_is_left_as_it_is(tmp_path: Path) -> None:
     assert list(tmp_path.parent.glob(f"{tmp_path.name}.*")) == []
 
 
-def test_a_new_folder_is_locked_after_the_old_one_was_set_aside(tmp_path: Path) -> None:
+def test_a_new_folder_is_locked_after_the_old_one_was_renamed(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     claim(str(folder), METADATA, "stop")
     with locked(str(folder)) as place:
@@ -153,7 +161,7 @@ def test_a_new_folder_is_locked_after_the_old_one_was_set_aside(tmp_path: Path) 
         place.check()
         with pytest.raises(OutsideFailure):
             LocalCheckpoint(str(folder)).lock()
-        set_aside(folder)
+        rename_with_timestamp(folder)
         with pytest.raises(OutsideFailure):
             place.check()
 

@@ -19,7 +19,16 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import Record, encode_event
 from streaming.spark import resize as resize_module
-from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, locked, set_aside, settle, staged, switch
+from streaming.spark.checkpoint import (
+    NAME,
+    LocalCheckpoint,
+    Metadata,
+    locked,
+    rename_with_timestamp,
+    settle,
+    staged,
+    switch,
+)
 from streaming.spark.failures import RESTORE
 from streaming.spark.resize import Layout, Resized, layout, outgrown, resize
 from streaming.spark.session import SessionOptions
@@ -120,11 +129,11 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
     assert done == Resized(Layout(16, 2), Layout(256, 2), 0, (0, 0), None)
     assert read(folder) == METADATA
     done = resize(str(folder), 256, None, dry_run=False)
-    assert done.aside is not None
+    assert done.old_checkpoint is not None
     assert [path.name for path in folder.iterdir()] == [NAME]
     assert read(folder) == structs.replace(METADATA, buckets=256)
-    assert (read(done.aside), frozen(done.aside)) == (METADATA, Layout(16, 2))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
+    assert (read(done.old_checkpoint), frozen(done.old_checkpoint)) == (METADATA, Layout(16, 2))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.old_checkpoint.name]
 
 
 def test_the_staged_files_are_synced_before_the_metadata_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +179,7 @@ def test_leftovers_of_an_interrupted_resize_are_not_carried_over(tmp_path: Path)
 
 def test_resizing_to_current_numbers_changes_nothing(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
-    assert resize(str(folder), 16, None, dry_run=False).aside is None
+    assert resize(str(folder), 16, None, dry_run=False).old_checkpoint is None
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
@@ -193,7 +202,7 @@ def test_an_interrupted_switch_is_finished_by_the_next_start(tmp_path: Path) -> 
     folder = made(tmp_path / "checkpoint")
     new = Metadata("cluster", "membership", "id-1", 4, partitions=4)
     write(staged(folder), new)
-    set_aside(folder)
+    rename_with_timestamp(folder)
     with locked(str(folder)) as place:
         assert place.read() == new
 
@@ -202,9 +211,9 @@ def test_resize_keeps_the_old_checkpoint(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
     write(staged(folder), Metadata("cluster", "membership", "id-1", 4))
     old_folder = switch(folder)
-    card = read(folder)
-    assert card is not None
-    assert (card.buckets, read(old_folder)) == (4, METADATA)
+    metadata = read(folder)
+    assert metadata is not None
+    assert (metadata.buckets, read(old_folder)) == (4, METADATA)
 
 
 def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
@@ -275,7 +284,7 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
     assert (resized.before, resized.after, resized.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
     assert resized.largest == (len(old[0]), sizes[-1])
     assert (sizes[0] < sizes[-1]) is (buckets == 4)
-    assert (resized.aside is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
+    assert (resized.old_checkpoint is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
     assert read(folder) == (METADATA if dry_run else structs.replace(METADATA, buckets=buckets))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assignors.errors import OutsideFailure
-from streaming.freshness import Sign
+from streaming.freshness import ComponentHeartbeat
 from streaming.settings.config import Settings
 from streaming.spark import start
 from streaming.spark.failures import records_lost
@@ -49,9 +49,9 @@ def test_uncommitted_first_batch_counts_as_unread(tmp_path: Path) -> None:
     assert spans(str(tmp_path), "m") == {}
 
 
-def heartbeat(**positions: int) -> Sign:
+def heartbeat(**positions: int) -> ComponentHeartbeat:
     read = {int(number.lstrip("p")): offset for number, offset in positions.items()}
-    return Sign(
+    return ComponentHeartbeat(
         part="stream", id="rebalance-monitor", state="stopped", timestamp=1, up_to=1, every_ms=5000, positions=read
     )
 
@@ -62,7 +62,7 @@ def heartbeat(**positions: int) -> Sign:
     ids=["same", "older-checkpoint", "newer-checkpoint", "no-heartbeat"],
 )
 def test_records_beyond_an_older_checkpoint_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: Sign | None, repeated: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: ComponentHeartbeat | None, repeated: int
 ) -> None:
     monkeypatch.setattr(start, "last_heartbeat", lambda *_: last)
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)

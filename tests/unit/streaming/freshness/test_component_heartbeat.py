@@ -5,15 +5,17 @@ import json
 import pytest
 from msgspec import structs
 
-from streaming.freshness import MalformedSign, Sign, decoded, encoded
+from streaming.freshness import ComponentHeartbeat, MalformedHeartbeat, decoded, encoded
 
 _READ = {0: 7, 3: 2**40}
 _TIMES = {"timestamp": 1_700_000_005_000, "up_to": 1_700_000_004_000, "every_ms": 5000}
-SIGN = Sign(part="collector", id="p.collector", state="running", by="offsets", positions=_READ, **_TIMES)
+HEARTBEAT = ComponentHeartbeat(
+    part="collector", id="p.collector", state="running", by="offsets", positions=_READ, **_TIMES
+)
 
 
 def test_it_is_a_cloud_event_under_its_parts_key() -> None:
-    key, value, headers = encoded(SIGN)
+    key, value, headers = encoded(HEARTBEAT)
     assert key == b"collector/p.collector"
     assert json.loads(value) == {
         "part": "collector",
@@ -33,12 +35,14 @@ def test_it_is_a_cloud_event_under_its_parts_key() -> None:
         "ce_time": b"2023-11-14T22:13:25.000Z",
         "content-type": b"application/json",
     }
-    assert decoded(key, value) == SIGN
+    assert decoded(key, value) == HEARTBEAT
 
 
 def test_optional_parts_are_left_out() -> None:
     value = b'{"part":"stream","id":"s","state":"stopped","timestamp":2,"upTo":1,"everyMs":3,"of":"later"}'
-    assert decoded(b"stream/s", value) == Sign(part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3)
+    assert decoded(b"stream/s", value) == ComponentHeartbeat(
+        part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,19 +60,19 @@ def test_optional_parts_are_left_out() -> None:
     ],
 )
 def test_heartbeat_with_an_invalid_field_is_ignored(field: str, value: object) -> None:
-    key, good, _ = encoded(SIGN)
-    with pytest.raises(MalformedSign, match="no component heartbeat: "):
+    key, good, _ = encoded(HEARTBEAT)
+    with pytest.raises(MalformedHeartbeat, match="no component heartbeat: "):
         decoded(key, json.dumps(json.loads(good) | {field: value}).encode())
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
 def test_unrelated_json_is_ignored(value: bytes) -> None:
-    with pytest.raises(MalformedSign):
+    with pytest.raises(MalformedHeartbeat):
         decoded(b"collector/p.collector", value)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"collector/other", b"stream/p.collector"])
 def test_record_under_another_groups_key_is_refused(key: bytes | None) -> None:
-    _, value, _ = encoded(structs.replace(SIGN))
-    with pytest.raises(MalformedSign, match="key"):
+    _, value, _ = encoded(structs.replace(HEARTBEAT))
+    with pytest.raises(MalformedHeartbeat, match="key"):
         decoded(key, value)
