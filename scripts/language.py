@@ -29,7 +29,8 @@ POOR_WORD = re.compile(
     "|ripe|card|ledger|lives|faces|person|brief|aside|untouched|anew"
 )
 #: Names that are too vague on their own; as a part of a name (`run_once`, `known_members`) they are fine.
-POOR_NAME = re.compile("one|found|known|given|others?|once|turns?|following|signs?|life|answers")
+#: `signs`, a section of the configuration file, is public.
+POOR_NAME = re.compile("one|found|known|given|others?|once|turns?|following|sign|life|answers")
 POOR_LOCAL = re.compile("one|found|known|given|other")
 POOR_MODULE = re.compile("beside|followed|meanwhile|outgoing|passing|remade|repeated|running|underway|unfit")
 RIDDLES = ("What", "Whether", "Of", "That", "Who", "How", "As")
@@ -45,25 +46,10 @@ SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standi
 #: A string of the page's scripts that reads as text: a capital letter first, then several words.
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
-_SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
+_EVERYWHERE = tuple(f"{path}/" for path in DEFAULT_PATHS)
 ENFORCED = {
     "test-name": ("tests/",),
-    "local-name": (*_SCRIPTS, "tests/"),
-    "module-name": (*_SCRIPTS, "tests/", "assignors/", "streaming/"),
-    "name": (*_SCRIPTS, "tests/"),
-    "public-name": (
-        *_SCRIPTS,
-        "tests/",
-        "assignors/",
-        *(f"streaming/{name}/" for name in ("advice", "cli", "collect", "demo", "explain", "incidents", "kafka")),
-        *(
-            f"streaming/{name}/"
-            for name in ("listener", "monitor", "notify", "process", "protocols", "recording", "serve")
-        ),
-        "streaming/simulation/",
-    ),
-    "riddle": (*_SCRIPTS, "tests/", "assignors/", "streaming/"),
-    "speech": (*_SCRIPTS, "tests/"),
+    **dict.fromkeys(("local-name", "module-name", "name", "public-name", "riddle", "speech"), _EVERYWHERE),
 }
 TEST_NAME_LENGTH = 60
 #: First words, and other words, that make a test's name unclear.
