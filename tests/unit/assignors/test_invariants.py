@@ -121,4 +121,4 @@ def test_promises_of_each_assignor() -> None:
     assert promised("classic", "sticky", [A, B]) == ["valid", "balanced", "sticky"]
     assert promised("classic", "cooperative-sticky", unequal) == ["valid", "balanced", "cooperative-safe"]
     assert promised("consumer", "uniform", [A, B]) == ["valid", "balanced"]
-    assert promised("x", "undelivered_rounds-of", [A, B]) == ["valid"]
+    assert promised("x", "unknown", [A, B]) == ["valid"]

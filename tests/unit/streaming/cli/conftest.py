@@ -20,7 +20,7 @@ from tests.support.memory_kafka import MemoryKafka
 
 
 class Command:
-    """Result of ``rebalance-monitor`` with these arguments: exit status, output and errors."""
+    """Runs ``rebalance-monitor`` in the test's process and returns its exit status, output and errors."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
@@ -36,7 +36,7 @@ class Command:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Restore the handlers of signals and of the log afterwards."""
+    """Return the command; afterwards, restore the handlers of signals and of the root logger."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -47,7 +47,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     root.handlers[:], root.level = handlers, level
 
 
-#: The command line as a function: arguments and standard input to exit status, output and errors.
+#: The same with a finished process as result, as ``tests.support.command.run`` returns it.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -57,12 +57,6 @@ def run(command: Command) -> Run:
         return subprocess.CompletedProcess(words, *command(*words, stdin=stdin))
 
     return run
-
-
-@pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    """Replace every Kafka client by an in-memory cluster."""
-    return MemoryKafka(monkeypatch)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture

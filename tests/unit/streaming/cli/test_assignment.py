@@ -78,7 +78,7 @@ def test_side_by_side() -> None:
         "most": 2,
         "least": 2,
     }
-    assert {name: assignment_answer["moved"] for name, assignment_answer in compared.items()} == {
+    assert {name: answer["moved"] for name, answer in compared.items()} == {
         "range": 2,
         "roundrobin": 2,
         "sticky": 0,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +11,7 @@ import pytest
 
 from streaming.kafka import broker
 from streaming.process import service
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 class OneBroker:

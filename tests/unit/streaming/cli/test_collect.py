@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -16,8 +15,7 @@ from streaming.kafka.runtime import free_ports
 from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.offsets_topic import GOLDEN, captured
 from tests.support.wait import eventually
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streaming.settings.config import load
 from tests.support.memory_kafka import MemoryKafka
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 def test_every_setting_as_toml_and_as_json_with_secrets_masked(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import time
-from collections.abc import Callable
 
 import pytest
 from msgspec import structs
@@ -15,8 +14,8 @@ from streaming.records.cost import total_cost
 from streaming.records.episodes import Cost, Downtime, Episode, key
 from tests.support.compacted import EPISODES, checkout, episode_records
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 NOW = time.time_ns() // 1_000_000
 MESSAGES = Cost(delayed_messages=(10, 20), worst_delay_ms=(3000, 4000), peak_lag=(7, 7), catch_up_ms=(1000, None))
 STOPPED = Downtime(lower_ms=5000, upper_ms=9000, total_ms=(5000, 9000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -16,8 +15,7 @@ from streaming.demo.agreement import Agreement
 from streaming.demo.runner import DemoSummary
 from streaming.process.children import Children
 from streaming.settings.config import Settings
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
 
 import pytest
 
 from streaming.records.codec import MalformedEvent
 from streaming.records.dead_letters import dead_letter_headers
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 MEMBERSHIP, LETTERS = "rebalance.membership", "rebalance.membership-dlt"
 
 

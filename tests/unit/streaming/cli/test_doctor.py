@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +14,7 @@ from assignors.registry import NATIVE_FUNCTIONS
 from streaming.cli import doctor
 from streaming.cli.doctor import AssignmentCode, assignment_code
 from tests.support.memory_kafka import MemoryKafka
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from streaming.records.codec import encode, encode_event
 from tests.support.compacted import checkout, records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 ROLLING = ("--rolling-restart", "--down", "5s", "--between", "20s", "--processing", "0s")
 
 

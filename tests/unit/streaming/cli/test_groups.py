@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from streaming.records.codec import encode
 from streaming.records.episodes import key
@@ -11,8 +10,7 @@ from streaming.records.events import CLUSTER
 from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, episode_records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 def test_for_people_a_table_that_is_plain_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
@@ -93,9 +91,6 @@ def test_incidents_of_the_cluster_come_first(command: Command, groups: MemoryKaf
     counts = [len(json.loads(row)["incidents"]) for row in command("groups", "--json")[1].splitlines()]
     assert counts == [3, 0]
     assert command("incidents", "--json", "--group", "flappy")[1].count("\n") == 3
-
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 def cells(out: str) -> list[list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -12,8 +11,8 @@ from streaming.records.codec import encode
 from streaming.records.episodes import key
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 TOPIC = "rebalance.incidents"
 STORM = incident("checkout", 2, opened_at=1_700_000_000_000, times=3)
 OVER = incident("checkout", 1, opened_at=1_600_000_000_000, closed_at=1_600_000_900_000, kind="skew")

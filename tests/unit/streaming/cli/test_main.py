@@ -2,15 +2,13 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from assignors import __version__
 from streaming.cli.main import COMMANDS, main
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

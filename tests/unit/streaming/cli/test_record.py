@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 HOSTILE = "c1<script>|`x`"
 

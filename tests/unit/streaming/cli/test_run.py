@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +20,7 @@ from streaming.spark.checkpoint import LocalCheckpoint
 from tests.support.background import run_in_background
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 class Part:

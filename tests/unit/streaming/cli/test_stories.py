@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -20,8 +19,8 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.compacted import EPISODES, checkout, episode_records, updated
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 DIFFS = "rebalance.diffs"
 GROUP = "team/checkout"
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
 from streaming.spark.state import InspectedGroup
 from tests.support.histories import Log, play
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -13,8 +12,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from streaming.cli.group_overview import GroupOverview
 from streaming.cli.groups import worst_first
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, episode_records, latest
 from tests.support.memory_kafka import MemoryKafka
-
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Command
 
 
 def test_each_reading_is_a_table_in_a_pipe(command: Command, groups: MemoryKafka) -> None:

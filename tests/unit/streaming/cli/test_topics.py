@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 NAMES = [
     f"p.rebalance.{name}"
     for name in ("membership", "diffs", "assignments", "membership-dlt", "episodes", "incidents", "signs")

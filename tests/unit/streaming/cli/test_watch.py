@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -15,8 +14,8 @@ from streaming.freshness import ComponentHeartbeat, encoded
 from tests.support.histories import sample
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 TOPIC = "rebalance.diffs"
 
 

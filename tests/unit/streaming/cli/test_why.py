@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 from msgspec import structs
@@ -12,8 +11,8 @@ from tests.support.built_diffs import CLOSED
 from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED, STARTED, checkout, episode_records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
+from tests.unit.streaming.cli.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 GROUP = "team/checkout"
 
 

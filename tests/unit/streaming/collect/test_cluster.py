@@ -19,11 +19,6 @@ def bounds(session: str, heartbeat: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    return MemoryKafka(monkeypatch)
-
-
-@pytest.fixture
 def topics(kafka: MemoryKafka) -> ClusterTopics:
     return ClusterTopics(SETTINGS, threading.Event())
 

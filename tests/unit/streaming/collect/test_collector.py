@@ -35,20 +35,19 @@ STATE_TYPES = ("group.progress", "group.rebalancing")
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.cluster_id = "c"
-    made.create("t", 6).id = IDS["t"] + "=="  # as the client formats an id
-    made.create("u", 3).id = IDS["u"].replace("-", "+")
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.cluster_id = "c"
+    kafka.create("t", 6).id = IDS["t"] + "=="  # as the client formats an id
+    kafka.create("u", 3).id = IDS["u"].replace("-", "+")
     rows = captured()
-    made.create(OFFSETS_TOPIC, max(rows) + 1)
+    kafka.create(OFFSETS_TOPIC, max(rows) + 1)
     for partition, several in rows.items():
-        log = made.topics[OFFSETS_TOPIC].logs[partition]
+        log = kafka.topics[OFFSETS_TOPIC].logs[partition]
         for row in several:
             while log.end < row.offset:
-                made.mark(OFFSETS_TOPIC, partition)
-            made.append(OFFSETS_TOPIC, row.value, key=row.key, partition=partition, timestamp=row.timestamp)
-    return made
+                kafka.mark(OFFSETS_TOPIC, partition)
+            kafka.append(OFFSETS_TOPIC, row.value, key=row.key, partition=partition, timestamp=row.timestamp)
+    return kafka
 
 
 def settings(**collect: Any) -> Settings:

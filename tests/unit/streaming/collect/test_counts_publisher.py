@@ -23,10 +23,9 @@ ROW = RawRecord(0, 0, 0, None, None)
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.create("t", 2)
-    return made
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create("t", 2)
+    return kafka
 
 
 def new_publisher(every: float = 60.0) -> CountsPublisher:

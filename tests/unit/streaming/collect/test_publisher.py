@@ -32,12 +32,11 @@ ABORT = KafkaError(KafkaError._TIMED_OUT, "aborted", False, False, True)
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
+def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     ensure_topics(SETTINGS)
     monkeypatch.setattr(publisher, "_RETRY_SECONDS", 0.0)
-    made.requests.clear()
-    return made
+    kafka.requests.clear()
+    return kafka
 
 
 def event(number: int = 1) -> Event:

@@ -36,12 +36,11 @@ OPERATIONS = {"Read": "READ", "Write": "WRITE", "DescribeConfigs": "DESCRIBE_CON
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
     ensure_topics(SETTINGS, written(SETTINGS))
     for name in ("__consumer_offsets", SETTINGS.topics.ticks):
-        made.create(name)
-    return made
+        kafka.create(name)
+    return kafka
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

@@ -54,11 +54,6 @@ def test_the_same_failure_is_logged_once_a_minute() -> None:
     assert passes(failure.format(1, 0), 60.0)
 
 
-@pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    return MemoryKafka(monkeypatch)
-
-
 def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
     assert check_reachable(SETTINGS) == "memory"
     kafka.fail("list_topics", *[KafkaError(KafkaError._TRANSPORT, "away")] * 3)

@@ -34,14 +34,13 @@ OTHER = DiffBuilder(group_id="team/checkout/2").join("x")
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
     for topic in (EPISODES, ASSIGNMENTS, INCIDENTS):
-        made.create(topic, 2)
+        kafka.create(topic, 2)
     for place, builder in enumerate((checkout(), OTHER)):
         for topic, name, value in records(builder):
-            made.append(topic, value, key=name, partition=place)
-    return made
+            kafka.append(topic, value, key=name, partition=place)
+    return kafka
 
 
 def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> None:

@@ -23,11 +23,10 @@ MEMBERSHIP, LETTERS = SETTINGS.topics.membership, SETTINGS.topics.dead_letters
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.create(MEMBERSHIP, 4)
-    made.create(LETTERS, 2)
-    return made
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create(MEMBERSHIP, 4)
+    kafka.create(LETTERS, 2)
+    return kafka
 
 
 def put(

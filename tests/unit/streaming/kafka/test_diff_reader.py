@@ -20,11 +20,10 @@ TOPIC = SETTINGS.topics.diffs
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
-    made = MemoryKafka(monkeypatch)
-    made.create(TOPIC, 2)
-    return made
+    kafka.create(TOPIC, 2)
+    return kafka
 
 
 def put(kafka: MemoryKafka, number: int, group: str = "g", partition: int = 0, *, value: bytes | None = None) -> None:

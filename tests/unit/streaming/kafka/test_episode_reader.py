@@ -21,10 +21,9 @@ WHOLE: FollowOptions = {"from_beginning": True, "exit_at_end": True}
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
     ensure_topics(SETTINGS, [TOPIC])
-    return made
+    return kafka
 
 
 def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:

@@ -28,13 +28,12 @@ def now_ms() -> int:
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(listening, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(listening, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
-    made = MemoryKafka(monkeypatch)
-    made.create(TOPIC)
-    return made
+    kafka.create(TOPIC)
+    return kafka
 
 
 @pytest.fixture

@@ -24,11 +24,6 @@ DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
 AWAY = KafkaError(KafkaError._MSG_TIMED_OUT, "away")
 
 
-@pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    return MemoryKafka(monkeypatch)
-
-
 def left(kafka: MemoryKafka) -> list[ComponentHeartbeat]:
     return [decoded(record.key(), record.value() or b"") for record in kafka.records(TOPIC)]
 

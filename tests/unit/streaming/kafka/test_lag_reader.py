@@ -34,11 +34,6 @@ def test_samples_add_up_over_partitions_with_a_commit() -> None:
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    return MemoryKafka(monkeypatch)
-
-
-@pytest.fixture
 def settings(kafka: MemoryKafka) -> Settings:
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
     ensure_topics(settings)

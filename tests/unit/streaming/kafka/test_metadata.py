@@ -28,13 +28,12 @@ SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.create("a", 3)
-    made.create("b", 1)
-    made.create("t", 2)
-    made.append("t", b"v", partition=1)
-    return made
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create("a", 3)
+    kafka.create("b", 1)
+    kafka.create("t", 2)
+    kafka.append("t", b"v", partition=1)
+    return kafka
 
 
 def test_topics_are_present_missing_or_invisible(kafka: MemoryKafka) -> None:
@@ -101,12 +100,12 @@ def fail_requests(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
     """Let the cluster reject requests with each code in turn; return the list of remaining codes."""
     left = [*codes]
 
-    def answer_or_fail(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
+    def reject_or_answer(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
         if left:
             raise KafkaException(KafkaError(left.pop(0)))
         return dict.fromkeys(places, 7)
 
-    monkeypatch.setattr(metadata, "_offsets", answer_or_fail)
+    monkeypatch.setattr(metadata, "_offsets", reject_or_answer)
     return left
 
 

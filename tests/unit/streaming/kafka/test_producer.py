@@ -22,10 +22,9 @@ TOPIC = SETTINGS.topics.membership
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.create(TOPIC, 5)
-    return made
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create(TOPIC, 5)
+    return kafka
 
 
 def event(group: str) -> Event:

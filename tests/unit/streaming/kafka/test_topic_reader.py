@@ -24,13 +24,12 @@ SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
-    made = MemoryKafka(monkeypatch)
-    made.create("t", 2)
+    kafka.create("t", 2)
     for number in range(6):
-        made.append("t", b"%d" % number, partition=number % 2)
-    return made
+        kafka.append("t", b"%d" % number, partition=number % 2)
+    return kafka
 
 
 def values(messages: Iterable[Message]) -> list[bytes | None]:

@@ -29,11 +29,6 @@ NAMES = ["membership", "diffs", "assignments", "membership-dlt"]
 DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
 
 
-@pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    return MemoryKafka(monkeypatch)
-
-
 def wanted(name: str, policy: str = "delete") -> tuple[str, int, int, str, int]:
     return f"p.rebalance.{name}", 7, 1, policy, 10 * 2**20
 

@@ -254,8 +254,8 @@ def test_diff_of_exactly_the_topic_limit_is_written(tight: str, group: str) -> N
     fits, refuses = SINKS._replace(max_bytes={tight: size}), SINKS._replace(max_bytes={tight: size - 1})
     assert run(Bucket(), events, sinks=fits) == [diff, latest]
     (letter,) = run(Bucket(), events, sinks=refuses)
-    leaves_log = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
-    assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {leaves_log}".encode()
+    reason = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
+    assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {reason}".encode()
 
 
 def test_event_with_too_long_a_diff_is_refused_without_change() -> None:

@@ -22,11 +22,10 @@ SETTINGS = Settings(
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
-    made = MemoryKafka(monkeypatch)
     ensure_topics(SETTINGS)
-    return made
+    return kafka
 
 
 def kind(source: Source) -> str | None:

@@ -6,9 +6,8 @@ from tests.support.memory_kafka import MemoryKafka
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
     """Return a cluster in memory with a topic ``t`` of two partitions."""
-    made = MemoryKafka(monkeypatch)
-    made.cluster_id = "c"
-    made.create("t", 2)
-    return made
+    kafka.cluster_id = "c"
+    kafka.create("t", 2)
+    return kafka

@@ -1,0 +1,13 @@
+"""Fixtures of every package's unit tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.memory_kafka import MemoryKafka
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    """Replace every Kafka client by an in-memory cluster without topics."""
+    return MemoryKafka(monkeypatch)
