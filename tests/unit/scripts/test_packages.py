@@ -65,10 +65,10 @@ def house(tmp_path: Path) -> ScriptFolder:
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(SCRIPT, tmp_path / "scripts")
     (tmp_path / "kernel/src/lib.rs").write_text("// one\n")
-    made = ScriptFolder(tmp_path)
-    made.program("uv", UV)
-    made.program("cargo", "#!/bin/sh\necho cargo 1.90\n")
-    return made
+    house = ScriptFolder(tmp_path)
+    house.program("uv", UV)
+    house.program("cargo", "#!/bin/sh\necho cargo 1.90\n")
+    return house
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ def sbom() -> ModuleType:
     spec = importlib.util.spec_from_file_location("sbom", path)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def deployed() -> set[str]:
@@ -57,9 +57,9 @@ def test_python_is_named_by_package_urls(sbom: ModuleType) -> None:
 
 
 def jar(path: Path, **files: str) -> None:
-    with zipfile.ZipFile(path, "w") as made:
+    with zipfile.ZipFile(path, "w") as jar:
         for name, text in files.items():
-            made.writestr(f"META-INF/maven/org.example/{name}/pom.properties", text)
+            jar.writestr(f"META-INF/maven/org.example/{name}/pom.properties", text)
 
 
 def test_jars_list_shaded_packages_or_have_a_name(sbom: ModuleType, tmp_path: Path) -> None:
@@ -75,6 +75,6 @@ def test_jars_list_shaded_packages_or_have_a_name(sbom: ModuleType, tmp_path: Pa
 
 def test_each_component_is_listed_once_in_order(sbom: ModuleType) -> None:
     parts: list[dict[str, Any]] = [sbom.component(f"pkg:pypi/{name}@1", name, "1") for name in "bab"]
-    made = sbom.document(parts)
-    assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
-    assert [component["name"] for component in made["components"]] == ["a", "b"]
+    sbom_document = sbom.document(parts)
+    assert (sbom_document["bomFormat"], sbom_document["specVersion"]) == ("CycloneDX", "1.6")
+    assert [component["name"] for component in sbom_document["components"]] == ["a", "b"]

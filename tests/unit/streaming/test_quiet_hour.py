@@ -185,11 +185,11 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     kafka.create(TOPIC)
     history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
-    made = Scene(kafka, clock, history, printed)
+    scene = Scene(kafka, clock, history, printed)
     for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all have begun
-        made.second()
-    made.printed()
-    return made
+        scene.second()
+    scene.printed()
+    return scene
 
 
 def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:

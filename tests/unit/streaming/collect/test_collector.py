@@ -57,9 +57,9 @@ def settings(**collect: Any) -> Settings:
 class Collecting:
     """A collector in a thread; it stops cleanly when the block ends."""
 
-    def __init__(self, made: Settings, *logs: Path) -> None:
+    def __init__(self, settings: Settings, *logs: Path) -> None:
         self._stop, self._registry = threading.Event(), CollectorRegistry()
-        self._collector = Collector(made, self._stop, logs, CollectMetrics(self._registry))
+        self._collector = Collector(settings, self._stop, logs, CollectMetrics(self._registry))
         self._thread = threading.Thread(target=self._collector.run)
 
     def figure(self, name: str) -> float | None:
@@ -266,8 +266,8 @@ def test_absent_cluster_is_not_awaited_again_and_again(
 def test_only_the_requested_groups(
     kafka: MemoryKafka, include: list[str], exclude: list[str], groups: set[bytes]
 ) -> None:
-    made = settings(include_groups=include, exclude_groups=exclude)
-    with Collecting(made) as collector:
+    filtered = settings(include_groups=include, exclude_groups=exclude)
+    with Collecting(filtered) as collector:
         eventually(lambda: collector.has_read(kafka))
     assert {message.key() for message in kafka.records(TOPIC)} == groups
 
@@ -322,10 +322,10 @@ def test_collector_stopped_before_the_first_record_stops(kafka: MemoryKafka) -> 
 
 
 def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> None:
-    made = settings()
-    made.signs.every_ms = 100
+    frequent = settings()
+    frequent.signs.every_ms = 100
     stop = threading.Event()
-    collector = Collector(made, stop, (), CollectMetrics(CollectorRegistry()))
+    collector = Collector(frequent, stop, (), CollectMetrics(CollectorRegistry()))
     ended: list[MonitorError] = []
 
     def run() -> None:

@@ -57,14 +57,14 @@ def snapshots(subscriptions: Mapping[str, AbstractSet[str]]) -> dict[str, GroupO
 
 
 def published_counts(
-    made: CountsPublisher,
+    publisher: CountsPublisher,
     *items: Any,
     subscriptions: Callable[[], Mapping[str, AbstractSet[str]]] | None = None,
     away: bool = False,
 ) -> list[Any]:
     """Return partition counts, and all other events as they arrived, without events of the cluster."""
     groups = None if subscriptions is None else snapshots(subscriptions())
-    outcomes = made.with_counts(items, None if groups is None else lambda: groups, away=away)
+    outcomes = publisher.with_counts(items, None if groups is None else lambda: groups, away=away)
     return [
         outcome if (count := counts(outcome)) is None else count
         for outcome in outcomes
@@ -72,9 +72,9 @@ def published_counts(
     ]
 
 
-def cluster_changes(made: CountsPublisher, *, away: bool = False) -> list[tuple[str, str, list[str]]]:
+def cluster_changes(publisher: CountsPublisher, *, away: bool = False) -> list[tuple[str, str, list[str]]]:
     """Return kind, subject and groups of each change of the cluster."""
-    events = made.with_counts((), lambda: snapshots({"g": {"t"}}), away=away)
+    events = publisher.with_counts((), lambda: snapshots({"g": {"t"}}), away=away)
     return [
         (change.kind, change.subject, change.groups)
         for event in events
@@ -84,9 +84,9 @@ def cluster_changes(made: CountsPublisher, *, away: bool = False) -> list[tuple[
 
 
 def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> None:
-    made, event, unusable = new_publisher(), view(), RejectedRecord(ROW, MalformedRecord("x"))
-    assert published_counts(made, unusable, event, event) == [unusable, {"t": 2}, event, event]
-    assert published_counts(made, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
+    publisher, event, unusable = new_publisher(), view(), RejectedRecord(ROW, MalformedRecord("x"))
+    assert published_counts(publisher, unusable, event, event) == [unusable, {"t": 2}, event, event]
+    assert published_counts(publisher, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
     assert kafka.requests.count("list_topics") == 1
 
 
@@ -98,30 +98,30 @@ def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKa
 
 
 def test_all_groups_when_it_is_time(kafka: MemoryKafka) -> None:
-    made, groups = new_publisher(every=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
-    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 2}]
-    assert published_counts(made, subscriptions=lambda: groups) == []
+    publisher, groups = new_publisher(every=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
+    assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 2}]
+    assert published_counts(publisher, subscriptions=lambda: groups) == []
     kafka.topics["t"].logs.append(Log())
-    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 3}]
+    assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 3}]
     # A group without subscriptions for a while gets all counts again.
-    assert published_counts(made, subscriptions=lambda: {"g": frozenset[str]()}) == []
-    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 3}]
+    assert published_counts(publisher, subscriptions=lambda: {"g": frozenset[str]()}) == []
+    assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 3}]
 
 
 def test_not_before_it_is_time(kafka: MemoryKafka) -> None:
-    made = new_publisher()
-    assert published_counts(made, subscriptions=lambda: {"g": frozenset({"t"})}) == [{"t": 2}]
-    assert published_counts(made, subscriptions=lambda: {"h": frozenset({"t"})}) == []
+    publisher = new_publisher()
+    assert published_counts(publisher, subscriptions=lambda: {"g": frozenset({"t"})}) == [{"t": 2}]
+    assert published_counts(publisher, subscriptions=lambda: {"h": frozenset({"t"})}) == []
 
 
 def test_unresponsive_cluster_delays_no_event(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    made, event = new_publisher(), view()
-    assert published_counts(made, event, away=True) == [event]
+    publisher, event = new_publisher(), view()
+    assert published_counts(publisher, event, away=True) == [event]
     assert kafka.requests == []
     kafka.fail("list_topics", KafkaError(KafkaError._TRANSPORT, "broker is away"))
-    assert published_counts(made, event) == [event]
+    assert published_counts(publisher, event) == [event]
     assert "topic metadata: broker is away" in caplog.messages
-    assert published_counts(made, event) == [{"t": 2}, event]
+    assert published_counts(publisher, event) == [{"t": 2}, event]
 
 
 def test_counts_are_those_of_the_time_of_publishing(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,38 +133,38 @@ def test_counts_are_those_of_the_time_of_publishing(kafka: MemoryKafka, monkeypa
 
 def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka) -> None:
     """A KIP-848 member that subscribes by a pattern keeps the topic for a while."""
-    made, event = new_publisher(), view()
-    assert published_counts(made, event) == [{"t": 2}, event]
+    publisher, event = new_publisher(), view()
+    assert published_counts(publisher, event) == [{"t": 2}, event]
     kafka.delete("t")
     member = ObservedMember(member_id="m", topics=["t"], assigned={}, target={})
     without = Event("s", "j", GroupObserved(group_id="g", timestamp=2, members=[member], group_epoch=2))
-    assert published_counts(made, without) == [{"t": 0}, without]
-    assert published_counts(made, without) == [without]
+    assert published_counts(publisher, without) == [{"t": 0}, without]
+    assert published_counts(publisher, without) == [without]
     kafka.create("t", 3)
-    assert published_counts(made, event) == [{"t": 3}, event]
+    assert published_counts(publisher, event) == [{"t": 3}, event]
 
 
 def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
-    made, groups = new_publisher(every=0.0), {"g": frozenset({"t", "never-there"})}
-    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 2}]
+    publisher, groups = new_publisher(every=0.0), {"g": frozenset({"t", "never-there"})}
+    assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 2}]
     kafka.delete("t")
-    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 0}]
-    assert published_counts(made, subscriptions=lambda: groups) == []
+    assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 0}]
+    assert published_counts(publisher, subscriptions=lambda: groups) == []
     kafka.create("t", 4)
-    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 4}]
+    assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 4}]
 
 
 def test_changes_of_the_cluster_are_published_once(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_700_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)
-    made = new_publisher(every=0.0)
+    publisher = new_publisher(every=0.0)
     kafka.brokers[2] = {}
-    assert cluster_changes(made) == []
+    assert cluster_changes(publisher) == []
     del kafka.brokers[2]
-    assert cluster_changes(made) == [("broker-restart", "broker 2", [])]
-    assert cluster_changes(made) == []
+    assert cluster_changes(publisher) == [("broker-restart", "broker 2", [])]
+    assert cluster_changes(publisher) == []
     kafka.delete("t")
-    assert cluster_changes(made) == [("topic-deleted", "t", ["g"])]
-    assert cluster_changes(made, away=True) == []
+    assert cluster_changes(publisher) == [("topic-deleted", "t", ["g"])]
+    assert cluster_changes(publisher, away=True) == []
     now += 30
-    assert cluster_changes(made) == [("broker-restart", "all brokers", ["g"])]
+    assert cluster_changes(publisher) == [("broker-restart", "all brokers", ["g"])]

@@ -43,11 +43,11 @@ def put(kafka: MemoryKafka, *offsets: int, partition: int = 0) -> None:
 @contextmanager
 def reading(stop: threading.Event | None = None) -> Iterator[OffsetsTopic]:
     settings = KafkaSettings(bootstrap_servers="memory:1")
-    made = OffsetsTopic(settings, "group", stop or threading.Event(), lambda number: Fold("s", number, str))
+    topic = OffsetsTopic(settings, "group", stop or threading.Event(), lambda number: Fold("s", number, str))
     try:
-        yield made
+        yield topic
     finally:
-        made.close()
+        topic.close()
 
 
 def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
@@ -174,8 +174,8 @@ def test_awaited_metadata_is_requested_five_times_a_second(
     loading = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     kafka.fail("committed", loading, loading)
     settings = KafkaSettings(bootstrap_servers="memory:1")
-    made = OffsetsTopic(settings, "group", stop, lambda number: Fold("s", number, str), waiting=waiting)
-    made.close()
+    topic = OffsetsTopic(settings, "group", stop, lambda number: Fold("s", number, str), waiting=waiting)
+    topic.close()
     assert stop.seconds == [0.2] * 3
     again = "committed offsets: loading; trying again"
     assert caplog.messages == [again, again, "following 2 partitions of __consumer_offsets as group"]

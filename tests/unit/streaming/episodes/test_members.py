@@ -12,7 +12,7 @@ OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"
 
 
 def test_members_that_left_and_rejoined_are_paired() -> None:
-    for went, came, by in (
+    for went, joined, by in (
         ("c1", "c1", "member id"),
         ("x@h1#1=i", "y@h2#2=i", "instance id"),
         ("x@h1#1", "x@h1#2", "client id and host"),
@@ -29,14 +29,14 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
     ):
         builder = DiffBuilder().join(went, "other@h9#1")
         builder.now += 1_000_000
-        builder.leave(went).join(came)
+        builder.leave(went).join(joined)
         members = episodes("g", builder.diffs)[-1].members
-        assert members.replaced == [Replaced(left=went, joined=came, by=by)]
+        assert members.replaced == [Replaced(left=went, joined=joined, by=by)]
         assert (members.joined, members.left, members.lost, members.gone) == ([], [], [], [])
 
 
 @pytest.mark.parametrize(
-    ("went", "came"),
+    ("went", "joined"),
     [
         ("a@h1#1", "b@h1#1"),
         ("x@h1#1=i", "x@h1#2=j"),
@@ -44,15 +44,15 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
         ("pay-7f9c6d5b8-x2x9z@h1", "buy-5d4f7c9b6-q8r7t@h2"),
     ],
 )
-def test_members_without_a_common_name_are_not_matched(went: str, came: str) -> None:
+def test_members_without_a_common_name_are_not_matched(went: str, joined: str) -> None:
     builder = DiffBuilder().join(went, "other@h9#1")
     builder.now += 1_000_000
-    members = episodes("g", builder.leave(went).join(came).diffs)[-1].members
-    assert (members.joined, members.left, members.replaced) == ([came], [went], [])
+    members = episodes("g", builder.leave(went).join(joined).diffs)[-1].members
+    assert (members.joined, members.left, members.replaced) == ([joined], [went], [])
 
 
 @pytest.mark.parametrize(
-    ("went", "came", "lost"),
+    ("went", "joined", "lost"),
     [
         ("x@h1#1", "x@h1#2", True),
         (OLD_POD, NEW_POD, False),
@@ -60,21 +60,21 @@ def test_members_without_a_common_name_are_not_matched(went: str, came: str) -> 
         ("x@h1#1=i", "x@h2#2=i", False),
     ],
 )
-def test_replacement_may_join_first(went: str, came: str, *, lost: bool) -> None:
+def test_replacement_may_join_first(went: str, joined: str, *, lost: bool) -> None:
     builder = DiffBuilder().join(went, "other@h9#1")
     builder.now += 1_000_000
-    builder.join(came)
+    builder.join(joined)
     members = episodes("g", (builder.fence(went) if lost else builder.leave(went)).diffs)[-1].members
-    assert [(pair.left, pair.joined) for pair in members.replaced] == [(went, came)]
+    assert [(pair.left, pair.joined) for pair in members.replaced] == [(went, joined)]
     assert members.joined == []
 
 
-@pytest.mark.parametrize(("went", "came"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
-def test_namesake_already_in_the_group_took_no_place(went: str, came: str) -> None:
+@pytest.mark.parametrize(("went", "joined"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
+def test_namesake_already_in_the_group_took_no_place(went: str, joined: str) -> None:
     builder = DiffBuilder().join(went, "other@h9#1")
     builder.now += 1_000_000
-    members = episodes("g", builder.join(came).leave(went).diffs)[-1].members
-    assert (members.joined, members.left, members.replaced) == ([came], [went], [])
+    members = episodes("g", builder.join(joined).leave(went).diffs)[-1].members
+    assert (members.joined, members.left, members.replaced) == ([joined], [went], [])
 
 
 def test_the_nearest_match_is_taken_first() -> None:
@@ -159,13 +159,13 @@ PEOPLE = (
 
 
 @pytest.mark.parametrize("went", PEOPLE)
-@pytest.mark.parametrize("came", PEOPLE)
-def test_matching_one_member_does_not_depend_on_others(went: str, came: str) -> None:
+@pytest.mark.parametrize("joined", PEOPLE)
+def test_matching_one_member_does_not_depend_on_others(went: str, joined: str) -> None:
     results = []
     for others in ((), ("stranger@h99#1",)):
         builder = DiffBuilder().join(went, "stays@h9#1")
         builder.now += 1_000_000
-        members = episodes("g", builder.leave(went).join(came, *others).diffs)[-1].members
+        members = episodes("g", builder.leave(went).join(joined, *others).diffs)[-1].members
         results.append((members.replaced, [member_id for member_id in members.joined if member_id not in others]))
     assert results[0] == results[1]
 

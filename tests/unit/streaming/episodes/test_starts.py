@@ -14,8 +14,8 @@ from tests.unit.streaming.episodes.test_kinds import THREE, rolling
 def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder:
     """Return a group that is first observed at this generation."""
     why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
-    made = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
-    builder = DiffBuilder().round("member.joined", joined=ids, evidence=(why, made) if created else (why,))
+    creation = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
+    builder = DiffBuilder().round("member.joined", joined=ids, evidence=(why, creation) if created else (why,))
     diff_id, diff = builder.diffs[0]
     builder.diffs[0] = (diff_id, structs.replace(diff, generation=generation))
     return builder

@@ -45,9 +45,9 @@ class Taken:
 @pytest.fixture
 def taken() -> Iterator[Taken]:
     """Return a reader that has not started, so that a test can create its topic first."""
-    made = Taken()
-    yield made
-    made.reader.__exit__()
+    taken = Taken()
+    yield taken
+    taken.reader.__exit__()
 
 
 def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, taken: Taken) -> None:

@@ -76,12 +76,12 @@ def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
 def test_a_data_directory_is_kept_and_used_again(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     with EmbeddedBroker(data_dir=folder) as broker:
-        made = (folder / "storage/meta.properties").read_text()
+        properties = (folder / "storage/meta.properties").read_text()
         first = broker.port
         broker.restart()
         assert broker.port == first
     with EmbeddedBroker(data_dir=folder):
-        assert (folder / "storage/meta.properties").read_text() == made
+        assert (folder / "storage/meta.properties").read_text() == properties
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "server.log").read_text().count("started with") == 3
 

@@ -76,13 +76,13 @@ esac
 def test_class_archive_is_made_once_for_all_brokers(tool: Tool, tmp_path: Path) -> None:
     tool.does(FORMATS)
     progress: list[str] = []
-    made = prepare("9.9.9", progress=progress.append)
+    runtime = prepare("9.9.9", progress=progress.append)
     assert progress == ["preparing the broker (once)", ""]
     calls = tool.calls
-    assert prepare("9.9.9", progress=progress.append) == made
+    assert prepare("9.9.9", progress=progress.append) == runtime
     assert tool.calls == calls
     for name in ("a", "b"):
-        write_storage(made, tmp_path / name)
+        write_storage(runtime, tmp_path / name)
         assert (tmp_path / name / "log").read_text() == "kept\n"
     ids = {(tmp_path / name / "meta.properties").read_text() for name in ("a", "b")}
     assert len(ids) == 2
@@ -90,12 +90,12 @@ def test_class_archive_is_made_once_for_all_brokers(tool: Tool, tmp_path: Path) 
 
 
 def test_command_uses_archived_classes_if_present(tool: Tool, tmp_path: Path) -> None:
-    made = Runtime((tmp_path / "a.jar", tmp_path / "b.jar"), tmp_path)
-    command = made.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
+    runtime = Runtime((tmp_path / "a.jar", tmp_path / "b.jar"), tmp_path)
+    command = runtime.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
     assert command[0] == str(tmp_path / "java")
     assert command[-5:] == ["-Xmx1g", "-cp", f"{tmp_path}/a.jar:{tmp_path}/b.jar", "kafka.Kafka", "server.properties"]
     (tmp_path / "classes.jsa").touch()
-    archived = made.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
+    archived = runtime.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
     assert [word for word in archived if word not in command] == [
         f"-XX:SharedArchiveFile={tmp_path}/classes.jsa",
         "-Xlog:cds=off",

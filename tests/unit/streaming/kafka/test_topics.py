@@ -42,11 +42,11 @@ def columns(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | Non
 
 def test_missing_topics_are_created_once(kafka: MemoryKafka) -> None:
     assert [state.exists for state in describe_topics(SETTINGS)] == [False] * 4
-    made = ensure_topics(SETTINGS)
-    assert columns(made) == [wanted(name, "compact" if name == "assignments" else "delete") for name in NAMES]
-    assert [state.problem for state in made] == [None] * 4
+    topics = ensure_topics(SETTINGS)
+    assert columns(topics) == [wanted(name, "compact" if name == "assignments" else "delete") for name in NAMES]
+    assert [state.problem for state in topics] == [None] * 4
     kafka.requests.clear()
-    assert ensure_topics(SETTINGS) == made
+    assert ensure_topics(SETTINGS) == topics
     assert "create_topics" not in kafka.requests
 
 
@@ -156,8 +156,8 @@ def test_ticks_topic_is_created_once_with_an_hours_retention(kafka: MemoryKafka)
     for _ in range(2):
         ensure_ticks(SETTINGS)
     assert kafka.requests.count("create_topics") == 1
-    made = kafka.topics[SETTINGS.topics.ticks]
-    assert (len(made.logs), made.config["cleanup.policy"], made.config["retention.ms"]) == (1, "delete", "3600000")
+    topic = kafka.topics[SETTINGS.topics.ticks]
+    assert (len(topic.logs), topic.config["cleanup.policy"], topic.config["retention.ms"]) == (1, "delete", "3600000")
 
 
 def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
@@ -179,9 +179,9 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
 def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) -> None:
     for _ in range(2):
         create_topics(SETTINGS, [SETTINGS.topics.signs], 30)  # another process may create it at the same time
-    made = kafka.topics[SETTINGS.topics.signs]
+    topic = kafka.topics[SETTINGS.topics.signs]
     names = ("cleanup.policy", "segment.ms", "message.timestamp.type")
-    assert (len(made.logs), *(made.config[name] for name in names)) == (*(1, "compact", "21600000", "LogAppendTime"),)
+    assert (len(topic.logs), *(topic.config[name] for name in names)) == (*(1, "compact", "21600000", "LogAppendTime"),)
     (state,) = describe_topics(SETTINGS, [SETTINGS.topics.signs])
     assert (state.problem, state.exists) == (None, True)
 

@@ -72,21 +72,21 @@ def data(events: list[Event]) -> list[object]:
 
 
 def member(about: About = EAGER) -> Membership:
-    made = Membership(about)
-    assert made.subscribed(["t"], at(0)) == []
-    return made
+    membership = Membership(about)
+    assert membership.subscribed(["t"], at(0)) == []
+    return membership
 
 
 def holding(about: About = EAGER) -> Membership:
     """Return a membership that got two partitions in generation 3 at the start."""
-    made = member(about)
-    made.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
-    return made
+    membership = member(about)
+    membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
+    return membership
 
 
 def test_its_first_assignment_is_its_join() -> None:
-    made = member()
-    events = made.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
+    membership = member()
+    events = membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
     assert data(events) == [joined(), ack(0, 3, {"t": [0, 1]}, assigned={"t": [0, 1]})]
     assert [event.id for event in events] == ["1", "2"]
     assert {event.source for event in events} == {events[0].source}
@@ -97,24 +97,26 @@ def test_two_consumers_never_share_a_source() -> None:
 
 
 def test_eager_consumer_owns_nothing_between_generations() -> None:
-    made = holding()
-    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
-    assert data(made.assigned([("t", 1)], "m", 4, at(9))) == [ack(9, 4, {"t": [1]}, assigned={"t": [1]})]
+    membership = holding()
+    assert data(membership.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
+    assert data(membership.assigned([("t", 1)], "m", 4, at(9))) == [ack(9, 4, {"t": [1]}, assigned={"t": [1]})]
 
 
 def test_cooperative_consumer_revokes_within_a_generation() -> None:
-    made = holding(COOPERATIVE)
-    assert data(made.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]}, revoked={"t": [0]})]
-    assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [ack(9, 5, {"t": [1], "u": [2]}, assigned={"u": [2]})]
+    membership = holding(COOPERATIVE)
+    assert data(membership.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]}, revoked={"t": [0]})]
+    assert data(membership.assigned([("u", 2)], "m", 5, at(9))) == [
+        ack(9, 5, {"t": [1], "u": [2]}, assigned={"u": [2]})
+    ]
 
 
 def test_partitions_revoked_while_leaving_have_no_generation() -> None:
-    made = holding(COOPERATIVE)
-    made.leaves()
-    assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
+    membership = holding(COOPERATIVE)
+    membership.leaves()
+    assert data(membership.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
     left = MemberLeft(group_id="g", timestamp=1006, member_id="m", reason="closed", acknowledges=True)
-    assert data(made.left("closed", at(6))) == [left]
-    assert made.due(at(60_000)) == made.renewed(at(60_000)) == made.left("closed", at(60_000)) == []
+    assert data(membership.left("closed", at(6))) == [left]
+    assert membership.due(at(60_000)) == membership.renewed(at(60_000)) == membership.left("closed", at(60_000)) == []
 
 
 def test_a_static_member_does_not_leave() -> None:
@@ -122,17 +124,17 @@ def test_a_static_member_does_not_leave() -> None:
 
 
 def test_lost_is_fenced_and_then_a_new_join() -> None:
-    made = holding()
+    membership = holding()
     fenced = MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST, acknowledges=True)
-    assert data(made.lost(at(5))) == [fenced]
-    assert made.revoked([("t", 0)], 3, at(6)) == made.lost(at(6)) == []
-    assert data(made.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {}, assigned={})]
+    assert data(membership.lost(at(5))) == [fenced]
+    assert membership.revoked([("t", 0)], 3, at(6)) == membership.lost(at(6)) == []
+    assert data(membership.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {}, assigned={})]
 
 
 def test_listener_repeats_its_state_and_sends_heartbeats() -> None:
-    made, reports = holding(), list[object]()
+    membership, reports = holding(), list[object]()
     for tick in range(0, 15_000, 250):
-        reports += data(made.due(at(tick)))
+        reports += data(membership.due(at(tick)))
     holds = {"t": [0, 1]}
     assert reports == [
         ack(REPEAT_AFTER_MS[0], 3, holds, REPEAT_AFTER_MS[0]),
@@ -147,36 +149,36 @@ def test_repeated_report_is_the_awaited_one() -> None:
 
 
 def test_a_short_session_has_three_signs_of_life() -> None:
-    made = holding(replace(EAGER, session_timeout_ms=1500))
-    assert data(made.due(at(500))) == [beat(500, 3)]
+    membership = holding(replace(EAGER, session_timeout_ms=1500))
+    assert data(membership.due(at(500))) == [beat(500, 3)]
 
 
 def test_only_heartbeats_between_two_generations() -> None:
-    made = holding()
-    made.revoked([("t", 0), ("t", 1)], 3, at(5))
-    assert data(made.due(at(4000))) == [beat(4000, 3)]
-    assert data(made.renewed(at(5000))) == [joined(timestamp=6000)]
+    membership = holding()
+    membership.revoked([("t", 0), ("t", 1)], 3, at(5))
+    assert data(membership.due(at(4000))) == [beat(4000, 3)]
+    assert data(membership.renewed(at(5000))) == [joined(timestamp=6000)]
 
 
 def test_its_newest_state() -> None:
-    made = holding()
-    assert data(made.renewed(at(50))) == [joined(timestamp=1050), ack(50, 3, {"t": [0, 1]})]
-    assert data(made.due(at(50 + RENEW_MS))) == data(holding().renewed(at(50 + RENEW_MS)))
+    membership = holding()
+    assert data(membership.renewed(at(50))) == [joined(timestamp=1050), ack(50, 3, {"t": [0, 1]})]
+    assert data(membership.due(at(50 + RENEW_MS))) == data(holding().renewed(at(50 + RENEW_MS)))
 
 
 def test_generation_without_a_change_for_the_member() -> None:
-    made = holding(COOPERATIVE)
-    assert made.seen("m", 3, at(5)) == []
-    assert data(made.seen("m", 4, at(5))) == [ack(5, 4, {"t": [0, 1]})]
+    membership = holding(COOPERATIVE)
+    assert membership.seen("m", 3, at(5)) == []
+    assert data(membership.seen("m", 4, at(5))) == [ack(5, 4, {"t": [0, 1]})]
     assert data(member(COOPERATIVE).seen("m", 4, at(0))) == [joined(COOPERATIVE), ack(0, 4, {})]
-    made.leaves()
-    assert made.seen("m", 5, at(6)) == []
+    membership.leaves()
+    assert membership.seen("m", 5, at(6)) == []
 
 
 def test_another_subscription() -> None:
-    made = holding()
-    assert made.subscribed(["t"], at(5)) == []
+    membership = holding()
+    assert membership.subscribed(["t"], at(5)) == []
     changed = SubscriptionChanged(group_id="g", timestamp=1005, member_id="m", topics=["t", "u"])
-    assert data(made.subscribed(["t", "u", "t"], at(5))) == [changed]
-    (again, _) = data(made.renewed(at(6)))
+    assert data(membership.subscribed(["t", "u", "t"], at(5))) == [changed]
+    (again, _) = data(membership.renewed(at(6)))
     assert again == structs.replace(joined(timestamp=1006), topics=["t", "u"])

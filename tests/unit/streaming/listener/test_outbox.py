@@ -20,9 +20,9 @@ def beats(count: int) -> Iterator[Event]:
 
 @pytest.fixture
 def outbox() -> Iterator[Outbox]:
-    made = Outbox(load(bootstrap_servers="127.0.0.1:1"))
-    yield made
-    made.close(0)
+    outbox = Outbox(load(bootstrap_servers="127.0.0.1:1"))
+    yield outbox
+    outbox.close(0)
 
 
 def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:

@@ -19,24 +19,24 @@ def broken() -> tuple[str, int]:
 
 
 def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    made = Reporter(outbox(), About("g"), broken, broken)
+    reporter = Reporter(outbox(), About("g"), broken, broken)
     with caplog.at_level(logging.ERROR):
-        made.assigned([SimpleNamespace(topic="t", partition=0)])
-        made.revoked([])
-        made.look()
+        reporter.assigned([SimpleNamespace(topic="t", partition=0)])
+        reporter.revoked([])
+        reporter.look()
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
 
 
 def test_poll_without_news_wakes_no_waiter() -> None:
     """The outbox's own thread polls: if its own polls woke it, it would never sleep."""
     box = outbox()
-    made = Reporter(box, About("g"), broken, lambda: ("m", 1))
-    made.look()
-    made.look()
+    reporter = Reporter(box, About("g"), broken, lambda: ("m", 1))
+    reporter.look()
+    reporter.look()
     news = box.waiting()
     assert news
     box._wake.clear()
-    made.look()
+    reporter.look()
     assert (box.waiting(), box._wake.is_set()) == (news, False)
 
 

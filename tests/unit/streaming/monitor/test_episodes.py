@@ -43,9 +43,9 @@ def event_of(write: Write) -> Event:
 
 def test_batch_writes_the_last_record_of_each_episode() -> None:
     log, bucket = Log(), Bucket()
-    happened = [log.topics(t=3), log.join("c1"), log.join("c2")]
+    events = [log.topics(t=3), log.join("c1"), log.join("c2")]
     log.count += 10
-    writes = apply_events(bucket, [*happened, log.join("c3"), log.join("c4")])
+    writes = apply_events(bucket, [*events, log.join("c3"), log.join("c4")])
     episodes = written_episodes(writes)
     assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in episodes] == [
         (1, "first-start", "settled", 2),
@@ -66,11 +66,11 @@ def test_episode_records_share_the_partition_under_own_key() -> None:
 
 def test_ids_are_of_the_event_and_the_episode() -> None:
     def ids(log: Log) -> list[str]:
-        happened = [log.topics(t=3), log.join("c1")]
+        events = [log.topics(t=3), log.join("c1")]
         log.count += 10
         return [
             ce_attributes(write.headers)["id"]
-            for write in apply_events(Bucket(), [*happened, log.join("c2")])
+            for write in apply_events(Bucket(), [*events, log.join("c2")])
             if write.topic == "e"
         ]
 

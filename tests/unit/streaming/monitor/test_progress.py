@@ -24,8 +24,8 @@ class Group:
         self.quiet()
         self.sample(10, t0=(100, 100), t1=(50, 50))
 
-    def apply(self, *happened: Event) -> tuple[list[Episode], list[Incident]]:
-        records = [Record.of(0, at, *codec.encode_event(event)) for at, event in enumerate(happened)]
+    def apply(self, *events: Event) -> tuple[list[Episode], list[Incident]]:
+        records = [Record.of(0, at, *codec.encode_event(event)) for at, event in enumerate(events)]
         writes = process(self.bucket, records, 0, SINKS)
         self.bucket = Bucket(self.bucket.pack())
         return read(writes)

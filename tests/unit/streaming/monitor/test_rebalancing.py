@@ -40,8 +40,8 @@ class Group:
         self.apply(self.log.topics(t=2), self.observed(1))
         self.quiet()
 
-    def apply(self, *happened: Event, now_ms: int = 0) -> tuple[list[Episode], list[Incident]]:
-        records = [Record.of(0, at, *codec.encode_event(event)) for at, event in enumerate(happened)]
+    def apply(self, *events: Event, now_ms: int = 0) -> tuple[list[Episode], list[Incident]]:
+        records = [Record.of(0, at, *codec.encode_event(event)) for at, event in enumerate(events)]
         writes = process(self.bucket, records, now_ms, self.sinks)
         self.bucket = Bucket(self.bucket.pack())
         return read(writes)

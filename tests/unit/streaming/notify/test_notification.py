@@ -48,8 +48,8 @@ def test_an_incident_that_returns_opens_again() -> None:
 
 
 def test_a_first_record_that_is_closed_gives_both() -> None:
-    made = OpenIncidents(target()).notifications(incident("g", closed_at=200))
-    assert [notification.action for notification in made] == ["open", "close"]
+    notifications = OpenIncidents(target()).notifications(incident("g", closed_at=200))
+    assert [notification.action for notification in notifications] == ["open", "close"]
 
 
 def test_a_deleted_incident_opens_again() -> None:
@@ -88,9 +88,14 @@ def test_finished_episodes_above_the_threshold() -> None:
     )
     assert episode_notification(target(), episode) is None
     assert episode_notification(target(episode_downtime_ms=3001), episode) is None
-    made = episode_notification(target(episode_downtime_ms=3000), episode)
-    assert made is not None
-    assert (made.id, made.action, made.severity, made.text) == ("g/episode/1", "event", "info", episode.story)
+    notification = episode_notification(target(episode_downtime_ms=3000), episode)
+    assert notification is not None
+    assert (notification.id, notification.action, notification.severity, notification.text) == (
+        "g/episode/1",
+        "event",
+        "info",
+        episode.story,
+    )
     still_open = msgspec.structs.replace(episode, closed_at=None)
     assert episode_notification(target(episode_downtime_ms=0), still_open) is None
 
@@ -128,6 +133,6 @@ def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
     open_incidents.notifications(
         incident("(cluster)", 4, kind="broker-restart", scope="cluster", groups=[crash.group_id], **times)
     )
-    made = episode_notification(target(episode_downtime_ms=0), open_incidents.explain(crash))
-    assert made is not None
-    assert (made.kind, "(cluster incident 4)" in made.text) == ("coordinator-move", True)
+    notification = episode_notification(target(episode_downtime_ms=0), open_incidents.explain(crash))
+    assert notification is not None
+    assert (notification.kind, "(cluster incident 4)" in notification.text) == ("coordinator-move", True)

@@ -25,8 +25,8 @@ SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 def sent(kind: str, notification: Notification, secret: str = "", **fields: Any) -> tuple[str, dict[str, str], Any]:
     if kind not in {"pagerduty", "opsgenie"}:
         fields.setdefault("url", "https://example.com/hook")
-    made = request(NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500)
-    return made.url, made.headers, msgspec.json.decode(made.body)
+    post = request(NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500)
+    return post.url, post.headers, msgspec.json.decode(post.body)
 
 
 def test_slack() -> None:
@@ -74,8 +74,8 @@ def test_opsgenie_creates_and_closes() -> None:
 
 
 def test_a_webhook_is_a_signed_cloudevent() -> None:
-    made = request(NotifyTarget(name="ops", type="webhook", url="https://example.com"), OPEN, SECRET, 1_700_000_001_500)
-    assert msgspec.json.decode(made.body) == {
+    post = request(NotifyTarget(name="ops", type="webhook", url="https://example.com"), OPEN, SECRET, 1_700_000_001_500)
+    assert msgspec.json.decode(post.body) == {
         "specversion": "1.0",
         "id": "g/incident/1/1/open",
         "type": "rebalance.notification.open",
@@ -94,9 +94,9 @@ def test_a_webhook_is_a_signed_cloudevent() -> None:
             "message": "critical: g storm: g does not settle.",
         },
     }
-    signed = b"g/incident/1/1/open.1700000001." + made.body
+    signed = b"g/incident/1/1/open.1700000001." + post.body
     digest = hmac.new(b"0123456789abcdef01234567", signed, hashlib.sha256).digest()
-    assert made.headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+    assert post.headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
 
 
 @pytest.mark.parametrize(

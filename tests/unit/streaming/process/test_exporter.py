@@ -13,9 +13,9 @@ from streaming.process.service import serve_metrics
 
 
 def registry() -> CollectorRegistry:
-    made = CollectorRegistry()
-    Counter("things", "Things.", registry=made).inc(3)
-    return made
+    registry = CollectorRegistry()
+    Counter("things", "Things.", registry=registry).inc(3)
+    return registry
 
 
 def test_without_a_port_no_metrics_are_served() -> None:

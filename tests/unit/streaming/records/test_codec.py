@@ -115,11 +115,11 @@ BEAT = Event("s", "1", MemberHeartbeat(group_id="g", timestamp=1, member_id="c")
 
 
 def test_record_reads_as_its_event_with_headers() -> None:
-    key, value, made = encode_event(BEAT)
-    record = Record.of(1, 2, key, value, made)
+    key, value, headers = encode_event(BEAT)
+    record = Record.of(1, 2, key, value, headers)
     assert read(record) == BEAT
-    assert record._replace(headers=None).all_headers == made
-    assert Record.of(1, 2, key, value, [("ce_type", b"old"), *made])._replace(headers=made) == record
+    assert record._replace(headers=None).all_headers == headers
+    assert Record.of(1, 2, key, value, [("ce_type", b"old"), *headers])._replace(headers=headers) == record
 
 
 def nested(depth: int, *, text: str = "") -> bytes:

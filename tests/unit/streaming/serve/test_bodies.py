@@ -129,18 +129,18 @@ def test_a_client_that_takes_too_little_is_dropped(monkeypatch: pytest.MonkeyPat
 
 def crowd(server: Any) -> tuple[list[Any], int]:
     """Return records of groups whose snapshot has some 8 MB, and its size."""
-    made = [
+    crowd_records = [
         structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
         for number in range(200)
     ]
-    server.source.put(*made)
-    eventually(lambda: server.get("/ready")["seq"] == len(made), timeout=60)
-    return made, len(server.ask("/api/v1/groups")[1])
+    server.source.put(*crowd_records)
+    eventually(lambda: server.get("/ready")["seq"] == len(crowd_records), timeout=60)
+    return crowd_records, len(server.ask("/api/v1/groups")[1])
 
 
 def test_clients_that_never_read_share_one_snapshot(options: ServeOptions) -> None:
     with running(options) as server, ExitStack() as clients:
-        made, size = crowd(server)
+        crowd_records, size = crowd(server)
         assert size > 7_000_000
         tracemalloc.start()
         clients.callback(tracemalloc.stop)
@@ -148,8 +148,8 @@ def test_clients_that_never_read_share_one_snapshot(options: ServeOptions) -> No
         for number in range(20):
             clients.enter_context(closing(asking(server.port, "/api/v1/stream", buffer=4096)))
             if number % 5 == 0:  # a round arrives in between
-                server.source.put(structs.replace(made[0], id=f"new-{number}", offset=200 + number))
-        eventually(lambda: server.get("/ready")["seq"] == len(made) + 4)
+                server.source.put(structs.replace(crowd_records[0], id=f"new-{number}", offset=200 + number))
+        eventually(lambda: server.get("/ready")["seq"] == len(crowd_records) + 4)
         server.ask("/health")
         grown = tracemalloc.get_traced_memory()[0] - before
         assert grown < 4 * size

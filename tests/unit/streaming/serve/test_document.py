@@ -27,11 +27,11 @@ def test_document_holds_every_file_of_the_page(app: ASGIApp) -> None:
 
 def test_modules_come_after_the_modules_that_they_import(app: ASGIApp) -> None:
     text = ask(app, "/").body.decode()
-    made = {path: text.index(f'modules["{path}"] = (') for path in re.findall(r'modules\["(.+)"\] = \(', text)}
+    starts = {path: text.index(f'modules["{path}"] = (') for path in re.findall(r'modules\["(.+)"\] = \(', text)}
     uses = list(re.finditer(r'const \{ .+ \} = modules\["(.+)"\];', text))
-    assert len(uses) > len(made)
+    assert len(uses) > len(starts)
     for use in uses:
-        assert made[use[1]] < use.start()
+        assert starts[use[1]] < use.start()
 
 
 def test_policy_allows_exactly_the_code_of_the_document(app: ASGIApp) -> None:

@@ -63,8 +63,8 @@ class Feeding:
         self.feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), times)
 
     def store(self, count: int, *, publish: bool = True) -> None:
-        made = [diff for _ in range(count) for diff in self.group.change()][:count]
-        batch = self.history.append(records(made, start=self.offset))
+        diffs = [diff for _ in range(count) for diff in self.group.change()][:count]
+        batch = self.history.append(records(diffs, start=self.offset))
         self.offset += count
         if publish:
             self.board.publish(batch)

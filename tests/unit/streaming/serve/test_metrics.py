@@ -187,10 +187,10 @@ def test_deleted_groups_have_no_series(history: History) -> None:
 def test_scrapes_share_one_text_and_leave_the_event_loop_free(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, may_end = [], threading.Event()
+    threads, may_end = [], threading.Event()
 
     def slow(_: Metrics) -> bytes:
-        made.append(threading.current_thread())
+        threads.append(threading.current_thread())
         may_end.wait()
         return b"x 1\n" * 1000
 
@@ -198,8 +198,8 @@ def test_scrapes_share_one_text_and_leave_the_event_loop_free(
     monkeypatch.setattr(metrics, "FRESH_SECONDS", 3600)
     with running(options) as feed, ThreadPoolExecutor(8) as scrapers:
         scrapes = [scrapers.submit(feed.ask, "/metrics") for _ in range(8)]
-        eventually(lambda: made)
+        eventually(lambda: threads)
         assert feed.ask("/health")[0] == 200
         may_end.set()
         assert {scrape.result() for scrape in scrapes} == {(200, b"x 1\n" * 1000)}
-    assert len(made) == 1
+    assert len(threads) == 1

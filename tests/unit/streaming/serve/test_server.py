@@ -27,12 +27,12 @@ def test_new_records_are_served(options: ServeOptions) -> None:
 
 
 def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
-    made = records(Group("g", {"t": 6}, 1).diffs(9))
+    rounds = records(Group("g", {"t": 6}, 1).diffs(9))
     source = MemorySource()
-    source.put(*made[:5])
+    source.put(*rounds[:5])
     with running(options, source) as feed:
         eventually(lambda: feed.get("/ready")["seq"] == 5)
-    source.put(*made[5:])
+    source.put(*rounds[5:])
     with running(options, source) as feed:
         eventually(lambda: feed.get("/ready")["seq"] == 9)
         assert source.positions == {(DIFFS, 0): 5}

@@ -109,14 +109,14 @@ def test_offsets_of_a_recreated_topic_start_again(
     read(source)
     partitions = len(kafka.topics[DIFFS].logs)
     kafka.delete(DIFFS)
-    made = kafka.create(DIFFS, partitions)
+    topic = kafka.create(DIFFS, partitions)
     for _ in range(9):
         kafka.mark(DIFFS)
     kafka.append(DIFFS, b"after", key=b"g")
     polled: list[TopicRecord] = []
     eventually(lambda: polled.extend(source.poll(0.01)) or polled)
     assert [(topic_record.offset, topic_record.value, source.ids[DIFFS]) for topic_record in polled] == [
-        (9, b"after", made.id)
+        (9, b"after", topic.id)
     ]
     assert not any("are gone" in message for message in caplog.messages)
 

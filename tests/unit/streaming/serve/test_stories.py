@@ -39,12 +39,12 @@ def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list
 
 
 def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History) -> None:
-    made = stories(checkout())
-    batch = history.append(made)
+    stored = stories(checkout())
+    batch = history.append(stored)
     assert [(stored.seq, stored.sort, stored.id) for stored in batch.stories] == [
-        (number, "episode", record.id) for number, record in enumerate(made, 1)
+        (number, "episode", record.id) for number, record in enumerate(stored, 1)
     ]
-    assert history.current_stories.last == len(made)
+    assert history.current_stories.last == len(stored)
     assert [stored.body for stored in Archive(history.path).stories_after(0, 100, 2**20)] == [
         stored.value for stored in episode_records(checkout())
     ]

@@ -89,8 +89,8 @@ def test_derived_group_starts_from_members_and_assignments() -> None:
 
 def test_returning_static_member_takes_its_former_place() -> None:
     log = Events()
-    came = [log.join("a-1", group_instance_id="a"), log.join("b-1"), log.join("a-2", group_instance_id="a")]
-    group = live([log.topics(t=2), *came], owning(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
+    joins = [log.join("a-1", group_instance_id="a"), log.join("b-1"), log.join("a-2", group_instance_id="a")]
+    group = live([log.topics(t=2), *joins], owning(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
     assert [member.member_id for member in group.members] == ["a-2", "b-1"]
 
 

@@ -163,8 +163,8 @@ def test_json_output_of_a_migration() -> None:
 def test_stories_are_listed_newest_first() -> None:
     records = [record.episode for record in episode_records(checkout())]
     assert [recent_step.kind for recent_step in recent_steps(records)] == ["rolling-restart"]
-    happened = [(recent_step, None) for recent_step in recent_steps(records)]
-    (step,) = plan_migration(group(*two()), ["static"], happened=happened)["happened"]
+    past_steps = [(recent_step, None) for recent_step in recent_steps(records)]
+    (step,) = plan_migration(group(*two()), ["static"], happened=past_steps)["happened"]
     assert (step["episode"], step["rebalances"], step["downtime"], step["forecast"]) == (2, 4, None, None)
 
 

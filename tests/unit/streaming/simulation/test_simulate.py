@@ -208,5 +208,5 @@ def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> 
 
 @pytest.mark.parametrize(("members", "gone"), [(2, 1), (3, 1), (7, 1), (8, 2), (13, 3)])
 def test_quarter_of_the_members_leaves_on_scale_in(members: int, gone: int) -> None:
-    happened = [event for event in load_ready_scenario("scale-in", members, 4).events if event.kind == "leave"]
-    assert len({event.member for event in happened}) == len(happened) == gone
+    leaves = [event for event in load_ready_scenario("scale-in", members, 4).events if event.kind == "leave"]
+    assert len({event.member for event in leaves}) == len(leaves) == gone

@@ -167,8 +167,8 @@ def test_a_new_folder_is_locked_after_the_old_one_was_renamed(tmp_path: Path) ->
 
 
 def test_output_topics_that_grew_keep_their_partitions(tmp_path: Path) -> None:
-    made = structs.replace(METADATA, outputs={"diffs": 4, "episodes": 4})
-    assert claim(str(tmp_path), made, "stop") == made
+    metadata = structs.replace(METADATA, outputs={"diffs": 4, "episodes": 4})
+    assert claim(str(tmp_path), metadata, "stop") == metadata
     grown = structs.replace(METADATA, outputs={"diffs": 8, "episodes": 2, "incidents": 6})
     kept = claim(str(tmp_path), grown, "stop")
     # Topics of the first claim keep their partition counts; new topics get theirs.

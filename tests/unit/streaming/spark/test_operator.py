@@ -121,8 +121,8 @@ def test_soonest_timer_of_several_groups_counts() -> None:
     rows = []
     for timeout in (900, 500, 700):
         log = Log(f"g{timeout}")
-        happened = [log.topics(t=1), log.join("c1", session_timeout_ms=timeout), log.beat("c1")]
-        rows += [row(event, 0, len(rows) + at) for at, event in enumerate(happened)]
+        events = [log.topics(t=1), log.join("c1", session_timeout_ms=timeout), log.beat("c1")]
+        rows += [row(event, 0, len(rows) + at) for at, event in enumerate(events)]
     run(rows, state, reports)
     assert [report.due for _, report in reports.lines] == [1_500]
 

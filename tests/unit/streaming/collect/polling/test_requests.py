@@ -21,9 +21,9 @@ SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.create("m")
-    return made
+    cluster = MemoryKafka(monkeypatch)
+    cluster.create("m")
+    return cluster
 
 
 def member(name: str, **fields: Any) -> ObservedMember:

@@ -21,9 +21,9 @@ SIX = TopicMetadata(partitions=6, topic_id="i")
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    made = MemoryKafka(monkeypatch)
-    made.create(SETTINGS.topics.membership, 2)
-    return made
+    cluster = MemoryKafka(monkeypatch)
+    cluster.create(SETTINGS.topics.membership, 2)
+    return cluster
 
 
 def write(kafka: MemoryKafka, *events: Event) -> None:

@@ -28,14 +28,14 @@ def step(**members: ConsumerMember) -> ConsumerStep:
 def test_members_are_in_the_order_in_which_they_were_added(first: int) -> None:
     # "Aa" and "BB" have the same hash: insertion order decides which is first in their slot.
     ids = dict(zip(NAMES, ("AaAa", "BBBB", "AaBB", "BBAa"), strict=True))
-    made = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
-    came = [*NAMES[first:], *NAMES[:first]]
-    for name in reversed(came):
-        made.counted_in(name, member_id=ids[name])
-    expected = in_timeline_order([ids[name] for name in reversed(came)])
-    assert [ids[name] for name in made.order(last=None)] == expected
-    *others, last = [ids[name] for name in made.order(last=came[0])]
-    assert (others, last) == (in_timeline_order([ids[name] for name in reversed(came[1:])]), ids[came[0]])
+    built = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
+    order = [*NAMES[first:], *NAMES[:first]]
+    for name in reversed(order):
+        built.counted_in(name, member_id=ids[name])
+    expected = in_timeline_order([ids[name] for name in reversed(order)])
+    assert [ids[name] for name in built.order(last=None)] == expected
+    *others, last = [ids[name] for name in built.order(last=order[0])]
+    assert (others, last) == (in_timeline_order([ids[name] for name in reversed(order[1:])]), ids[order[0]])
 
 
 def test_owners_follow_each_assignment_of_the_step() -> None:
@@ -44,12 +44,12 @@ def test_owners_follow_each_assignment_of_the_step() -> None:
         "b": ConsumerMember(Client("b"), is_member=True, current=current({"t": [2]})),
         "gone": ConsumerMember(Client("gone"), is_member=False, current=current({"t": [3]})),
     }
-    made = step(**there)
-    made.held("a", current({"t": [0]}), current({}))  # no heartbeat has arrived: the target is read at the next one
-    assert made.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {0: "a"}}
+    built = step(**there)
+    built.held("a", current({"t": [0]}), current({}))  # no heartbeat has arrived: the target is read at the next one
+    assert built.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {0: "a"}}
     after = current({"t": [0], "v": [7]}, {"t": [1]})
-    made.held("a", there["a"].current, after)
-    assert made.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {}, "v": {7: "a"}}
-    made.held("b", there["b"].current, current({"t": [1, 2]}))
-    made.held("a", after, current({"t": [0]}))  # the other member already owns partition 1
-    assert made.holders() == {"t": {0: "a", 1: "b", 2: "b"}, "u": {}, "v": {}}
+    built.held("a", there["a"].current, after)
+    assert built.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {}, "v": {7: "a"}}
+    built.held("b", there["b"].current, current({"t": [1, 2]}))
+    built.held("a", after, current({"t": [0]}))  # the other member already owns partition 1
+    assert built.holders() == {"t": {0: "a", 1: "b", 2: "b"}, "u": {}, "v": {}}
