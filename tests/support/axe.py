@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -10,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page
 
 from streaming.kafka.jars import cache_dir, locked
+from tests.support.requirements import missing
 
 VERSION = "4.14.1"
 
@@ -38,9 +37,7 @@ def axe_core() -> str:
 def _install(done: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
-        if os.environ.get("CI"):
-            pytest.fail("npm is missing; it downloads axe-core: apt-get install npm")
-        pytest.skip("npm is missing; it downloads axe-core: apt-get install npm")
+        missing("npm is missing; it downloads axe-core: apt-get install npm")
     with tempfile.TemporaryDirectory(dir=done.parent) as folder:
         place = Path(folder) / "axe"
         place.mkdir()

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.support.processes import process_lock
+from tests.support.requirements import missing
 
 #: Timeout for conditions whose duration a test does not limit: a busy machine may take long.
 PATIENCE_MS = 60_000
@@ -52,9 +52,7 @@ def chromium() -> Iterator[Browser]:
     """Run Chromium; without it the test is skipped, and in CI it fails."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is missing: apt-get install chromium")
-        pytest.skip("Chromium is missing: apt-get install chromium")
+        missing("Chromium is missing: apt-get install chromium")
     with process_lock("network", shared=True), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser

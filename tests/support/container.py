@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streaming.kafka.runtime import free_ports
+from tests.support.requirements import missing
 from tests.support.wait import eventually
 
 DEFAULT_IMAGE = "apache/kafka:4.3.1"
@@ -36,13 +37,6 @@ def docker_client() -> Any:
     except DockerException as error:
         missing(f"no Docker engine is available ({error})")
     return client
-
-
-def missing(reason: str) -> None:
-    """Skip a container test with a visible reason on a laptop; fail it in CI."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{reason}; CI must run the container tests")
-    pytest.skip(reason)
 
 
 def image_or_skip(name: str) -> str:

@@ -16,14 +16,23 @@ from collections.abc import Iterator
 from random import Random
 from struct import pack
 
-from tests.support.offsets_topic import compact, elements, string
+from tests.support.offsets_topic import (
+    CURRENT,
+    EPOCH,
+    METADATA,
+    TARGET,
+    TARGET_EPOCH,
+    compact,
+    elements,
+    string,
+    topic_partitions,
+)
 
 #: Key and value of a record.
 Record = tuple[bytes, bytes | None]
 #: The records that the coordinator appends in one batch.
 Write = list[Record]
 
-_EPOCH, _METADATA, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
 _STABLE = 0
 _HOST = "/10.0.%d.%d"
 _TIMEOUT_MS = 300_000
@@ -61,7 +70,7 @@ class Coordinated:
     def start(self) -> Write:
         """Return the whole group as one write."""
         records = [self._metadata(member, place) for place, member in enumerate(self.held)]
-        records.append(self._record(_EPOCH, pack(">hib", 0, self.epoch, 0)))
+        records.append(self._record(EPOCH, pack(">hib", 0, self.epoch, 0)))
         records += [self._target(member) for member in self.held]
         records.append(self._target_epoch())
         return records + [self._current(member) for member in self.held]
@@ -81,7 +90,7 @@ class Coordinated:
         for taker, partition in moves:
             self.held[taker].add(partition)
         self.epoch += 1
-        gone: Write = [(self._key(kind, leaving), None) for kind in (_CURRENT, _TARGET, _METADATA)]
+        gone: Write = [(self._key(kind, leaving), None) for kind in (CURRENT, TARGET, METADATA)]
         yield [*gone, self._epoch(), *map(self._target, dict.fromkeys(takers)), self._target_epoch()]
         yield from self._follow(list(dict.fromkeys(takers)), unchanged)
 
@@ -111,33 +120,25 @@ class Coordinated:
         return self._key(kind, member), value
 
     def _epoch(self) -> Record:
-        return self._record(_EPOCH, pack(">hib", 0, self.epoch, 0))
+        return self._record(EPOCH, pack(">hib", 0, self.epoch, 0))
 
     def _target_epoch(self) -> Record:
-        return self._record(_TARGET_EPOCH, pack(">hib", 0, self.epoch, 0))
+        return self._record(TARGET_EPOCH, pack(">hib", 0, self.epoch, 0))
 
     def _metadata(self, member: str, place: int) -> Record:
         value = pack(">h", 0) + compact(None) + compact(None) + compact(f"app-{place}")
         value += compact(_HOST % (place // 250, place % 250)) + elements(*map(compact, self._topics))
-        return self._record(_METADATA, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member)
+        return self._record(METADATA, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member)
 
     def _target(self, member: str) -> Record:
-        return self._record(_TARGET, pack(">h", 0) + self._share(member) + b"\0", member)
+        return self._record(TARGET, pack(">h", 0) + self._share(member) + b"\0", member)
 
     def _current(self, member: str, before: int = 0) -> Record:
         begin = pack(">hiib", 0, self.epoch, before or self.epoch, _STABLE)
-        return self._record(_CURRENT, begin + self._share(member) + elements() + b"\0", member)
+        return self._record(CURRENT, begin + self._share(member) + elements() + b"\0", member)
 
     def _share(self, member: str) -> bytes:
-        by_topic: dict[str, list[int]] = {}
-        for topic, number in sorted(self.held[member]):
-            by_topic.setdefault(topic, []).append(number)
-        return elements(
-            *(
-                base64.urlsafe_b64decode(f"{topic}==") + elements(*(pack(">i", number) for number in numbers)) + b"\0"
-                for topic, numbers in by_topic.items()
-            )
-        )
+        return topic_partitions(sorted(self.held[member]))
 
 
 def _id(random: Random) -> str:

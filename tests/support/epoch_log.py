@@ -7,16 +7,24 @@ revokes partitions outside its target, then advances to the new epoch, then gets
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
 from dataclasses import dataclass, field
 from struct import pack
 
 from streaming.collect.coordinator.records import RawRecord
-from tests.support.offsets_topic import compact, elements, string
+from tests.support.offsets_topic import (
+    CURRENT,
+    EPOCH,
+    METADATA,
+    TARGET,
+    TARGET_EPOCH,
+    compact,
+    elements,
+    string,
+    topic_partitions,
+)
 
 Place = tuple[str, int]
 _STABLE, _UNREVOKED, _UNRELEASED = 0, 1, 2
-_EPOCH, _METADATA, _TARGET_EPOCH, _TARGET, _CURRENT = 3, 5, 6, 7, 8
 
 
 def topic_id(name: str) -> str:
@@ -71,7 +79,7 @@ class EpochLog:
             gone = self.members.pop(member_id)
             for place in gone.held | gone.revoking:
                 self._holder.pop(place, None)
-            for kind in (_CURRENT, _TARGET, _METADATA):
+            for kind in (CURRENT, TARGET, METADATA):
                 self._put(kind, None, member_id)
         self._assign()
         return self._written()
@@ -80,20 +88,20 @@ class EpochLog:
         """Let a static member leave temporarily; it keeps its assignment."""
         member = self.members[member_id]
         progress = pack(">iib", -2, member.epoch, _STABLE)
-        self._put(_CURRENT, progress + _assignment(member.held) + _assignment(set()), member_id)
+        self._put(CURRENT, progress + _assignment(member.held) + _assignment(set()), member_id)
         return self._written()
 
     def back(self, member_id: str, new_id: str) -> list[RawRecord]:
         """Let a static member rejoin under a new member id; it takes over the old one's assignment."""
         member = self.members.pop(member_id)
-        for kind in (_CURRENT, _TARGET, _METADATA):
+        for kind in (CURRENT, TARGET, METADATA):
             self._put(kind, None, member_id)
         self.members[new_id] = member
         self._holder.update(dict.fromkeys(member.held, new_id))
         self._put_metadata(new_id)
-        self._put(_TARGET, _assignment(member.target), new_id)
+        self._put(TARGET, _assignment(member.target), new_id)
         progress = pack(">iib", member.epoch, member.previous, member.state)
-        self._put(_CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), new_id)
+        self._put(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), new_id)
         return self._written()
 
     def beat(self, member_id: str) -> list[RawRecord]:
@@ -107,7 +115,7 @@ class EpochLog:
     def _assign(self) -> None:
         """Start a new epoch whose targets move as few partitions as possible."""
         self._epoch += 1
-        self._put(_EPOCH, pack(">i", self._epoch))
+        self._put(EPOCH, pack(">i", self._epoch))
         names = sorted(self.members)
         taken: set[Place] = set()
         targets: dict[str, list[Place]] = {name: [] for name in names}
@@ -129,8 +137,8 @@ class EpochLog:
             member = self.members[name]
             if member.target != set(targets[name]) or not member.epoch:
                 member.target = set(targets[name])
-                self._put(_TARGET, _assignment(member.target), name)
-        self._put(_TARGET_EPOCH, pack(">i", self._epoch))
+                self._put(TARGET, _assignment(member.target), name)
+        self._put(TARGET_EPOCH, pack(">i", self._epoch))
 
     def _reconcile(self, member_id: str) -> None:
         member = self.members[member_id]
@@ -151,13 +159,13 @@ class EpochLog:
             self._holder.update(dict.fromkeys(got, member_id))
             member.state = _STABLE if got == member.target else _UNRELEASED
         progress = pack(">iib", member.epoch, member.previous, member.state)
-        self._put(_CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
+        self._put(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
 
     def _put_metadata(self, member_id: str) -> None:
         topics = elements(*map(compact, self._topics))
         metadata = compact(self.members[member_id].instance) + compact(None)
         metadata += compact(f"client-{member_id}") + compact("/10.0.0.1") + topics + compact(None)
-        self._put(_METADATA, metadata + pack(">i", 300_000) + compact(None), member_id)
+        self._put(METADATA, metadata + pack(">i", 300_000) + compact(None), member_id)
 
     def _put(self, kind: int, value: bytes | None, member_id: str | None = None) -> None:
         key = pack(">h", kind) + string(self.group_id) + (b"" if member_id is None else string(member_id))
@@ -172,12 +180,4 @@ class EpochLog:
 
 
 def _assignment(places: set[Place]) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(places):
-        by_topic.setdefault(topic, []).append(number)
-    return elements(
-        *(
-            urlsafe_b64decode(topic_id(topic) + "==") + elements(*(pack(">i", number) for number in numbers)) + b"\x00"
-            for topic, numbers in by_topic.items()
-        )
-    )
+    return topic_partitions((topic_id(topic), number) for topic, number in sorted(places))

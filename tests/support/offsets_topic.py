@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable
 from pathlib import Path
 from struct import pack
 
@@ -11,8 +13,9 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 from streaming.collect.coordinator.records import RawRecord
 
 GOLDEN = Path(__file__).parents[1] / "golden/collect"
-
-
+#: Record types of KIP-848 groups: ConsumerGroupMetadata, …MemberMetadata, …TargetAssignmentMetadata,
+#: …TargetAssignmentMember and …CurrentMemberAssignment.
+EPOCH, METADATA, TARGET_EPOCH, TARGET, CURRENT = 3, 5, 6, 7, 8
 #: Captured records of Connect, Streams and share groups.
 KINDS = ("connect", "streams-classic", "streams", "share")
 
@@ -54,6 +57,19 @@ def compact(data: bytes | str | None) -> bytes:
 def elements(*items: bytes) -> bytes:
     """Encode an array of a flexible version from encoded elements."""
     return _varint(len(items) + 1) + b"".join(items)
+
+
+def topic_partitions(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """Encode pairs of topic id, in Kafka's text format, and partition number as an array of topics."""
+    by_topic: dict[str, list[int]] = {}
+    for topic_id, number in partitions:
+        by_topic.setdefault(topic_id, []).append(number)
+    return elements(
+        *(
+            urlsafe_b64decode(f"{topic_id}==") + elements(*(pack(">i", number) for number in numbers)) + b"\0"
+            for topic_id, numbers in by_topic.items()
+        )
+    )
 
 
 def _varint(value: int) -> bytes:

@@ -18,9 +18,10 @@ from urllib.request import urlopen
 import pytest
 
 from streaming.kafka.runtime import free_ports
-from tests.support.container import DEFAULT_IMAGE, docker_client, image_or_skip, missing
+from tests.support.container import DEFAULT_IMAGE, docker_client, image_or_skip
 from tests.support.kafka import eventually
 from tests.support.processes import process_lock
+from tests.support.requirements import missing
 
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1200)]
 

@@ -18,8 +18,8 @@ import assignors
 from streaming.kafka.access import COMPONENTS, needs, optional_permissions
 from streaming.kafka.topics import monitor_topics
 from streaming.settings.config import Settings
-from tests.support.container import missing
 from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
+from tests.support.requirements import missing
 
 #: 108 MB, so no dependency of the project: uv runs it from its cache.
 VALIDATOR = ("tool", "run", "--quiet", "--from", "kubernetes-validate==1.37.0", "kubernetes-validate")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.container import missing
+from tests.support.requirements import missing
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
 
