@@ -38,7 +38,7 @@ _DAMAGED = re.compile(
 #: Stack frames of Spark's readers of these files, for errors that name no file.
 _READERS = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\.[\w.$]*"
-    r"(?:MetadataLog|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
+    r"(?:MetadataLog|StreamMetadata|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
 )
 #: Spark's checks that its logs of offsets and commits have the same batches, and that its file ``metadata`` exists.
 _LOGS_ASSERTED = re.compile(
