@@ -2,7 +2,7 @@
 
 ``assignors`` computes what Kafka computes; ``streaming.protocols`` and ``streaming.monitor`` are pure state
 machines over it; ``streaming.spark``, ``streaming.kafka``, ``streaming.collect`` and ``streaming.serve`` are
-thin shells around those.
+thin shells around these packages.
 
 For programs that read the diffs; each name loads its module on first use::
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from streaming.settings.config import Settings, load
 
-#: What other programs use; the module of each may change.
+#: The names that other programs import from this package; the modules that define them may change.
 _HOMES = {
     "streaming.kafka.compacted_topics": ("read_assignments", "read_episodes", "read_incidents"),
     "streaming.kafka.producer": ("EventProducer",),

@@ -1,10 +1,10 @@
 """Freshness of the data: heartbeats of the long-running components, and which components are late.
 
-Pure, as :mod:`streaming.monitor` is.
+The module is pure, as :mod:`streaming.monitor` is.
 
 Clocks of different hosts are not compared. The reader's own clock measures how long a component has been silent, the
-component's clock how far it is behind. A heartbeat from before the reader's start has the age of its record. It counts
-once the reader has been reading for as long as a component may be silent.
+component's clock how far it is behind. A heartbeat from before the reader's start has the age of its record. Such a
+heartbeat counts once the reader has been reading for as long as a component may be silent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PartName = Literal["collector", "stream"]
 
 #: Component id of the stream: each topic has only one stream.
 STREAM_ID: Final = "rebalance-monitor"
-#: Largest difference between a component's clock and the broker's, ms; a record with more is malformed.
+#: Largest difference between a component's clock and the broker's clock, ms; a record with more is malformed.
 _MOST_APART_MS: Final = 86_400_000
 
 
@@ -54,7 +54,7 @@ class ComponentHeartbeat(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """Key of the record: the newest heartbeat of a component replaces the previous one."""
+        """Key of the record; in the compacted topic the newest heartbeat of a component replaces the previous one."""
         return f"{self.part}/{self.id}"
 
 
@@ -75,8 +75,8 @@ def check_credible(heartbeat: ComponentHeartbeat, written_ms: int, now_ms: int) 
     """Refuse a heartbeat that no component of the monitor can have written. ``written_ms``: time of its record.
 
     Raises:
-        MalformedHeartbeat: the heartbeat is of a second stream, one of its times differs by a day from the record's, or
-            the record's time is in the future.
+        MalformedHeartbeat: the heartbeat is of a second stream, one of its times is more than a day from the record's
+            time, or the record's time is in the future.
     """
     if heartbeat.part == "stream" and heartbeat.id != STREAM_ID:
         problem = f"stream {heartbeat.id!r} is not {STREAM_ID!r}, the only one"
@@ -95,7 +95,7 @@ def decoded(key: bytes | None, value: bytes) -> ComponentHeartbeat:
     """Return the component heartbeat of a record.
 
     Raises:
-        MalformedHeartbeat: the value is not a heartbeat, or the key is not its key.
+        MalformedHeartbeat: the value is not a heartbeat, or the key is not the heartbeat's key.
     """
     try:
         heartbeat = codec.decode(_decoder, value)
@@ -107,7 +107,7 @@ def decoded(key: bytes | None, value: bytes) -> ComponentHeartbeat:
 
 
 State = Literal["alive", "behind", "silent", "stopped"]
-#: Reasons why the data may be outdated, by the heartbeats of one component.
+#: Reasons why the data may be outdated, according to the heartbeats of one component.
 LateKind = Literal[
     "kafka-unreachable",
     "collector-silent",
@@ -117,9 +117,9 @@ LateKind = Literal[
     "stream-stopped",
     "stream-behind",
 ]
-#: Reason by component and state.
+#: Reason why the data may be outdated, by component and state.
 _KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
-#: Heartbeats that confirm a second component of a kind: a single record may be forged.
+#: Heartbeats that confirm a second component of the same kind, as a single record may be forged.
 CONFIRMED: Final = 3
 #: Heartbeats that may be lost before a component counts as silent.
 _LOST: Final = 3

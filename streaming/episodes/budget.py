@@ -58,7 +58,7 @@ def _left(used: Bounds, budget: int) -> tuple[float | None, float]:
 
 
 def _is_within(cost: Bounds, objective: int) -> bool | None:
-    """Return whether a cost meets its objective; None if the bounds don't decide that."""
+    """Return whether a cost meets its objective; None if the bounds of the cost leave that open."""
     if cost[0] > objective:
         return False
     return True if cost[1] is not None and cost[1] <= objective else None

@@ -1,6 +1,6 @@
-"""Matching of episodes with the cluster incidents that explain them.
+"""Matching of episodes with the cluster incidents that explain these episodes.
 
-Readers of the topics do this, as the state of a group only depends on the group's own events.
+Readers of the topics match them, not the stream, as the stored state of a group depends only on the group's events.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CLUSTER_INCIDENT: Final = "cluster-incident"
 EARLIER_MS: Final = 30_000
 #: An episode may begin this long after the incident: sessions end, then members rejoin.
 _LATER_MS: Final = 60_000
-#: The same for topics: clients notice them after ``metadata.max.age.ms``, five minutes by default.
+#: The same limit for topic changes: clients notice them after ``metadata.max.age.ms``, five minutes by default.
 _METADATA_MS: Final = 330_000
 _MOVES: Final = ("broker-restart", "coordinator-moved")
 _TOPICS: Final = ("topic-deleted", "topic-added", "partition-growth", "subscription-change", "unknown")
-#: Kind of an incident → kinds of episodes that it explains.
+#: Kind of a cluster incident → kinds of episodes that the incident explains.
 _EXPLAINED: Final[Mapping[IncidentKind, Sequence[str]]] = {
     "broker-restart": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
     "coordinator-moved": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
@@ -36,7 +36,7 @@ _EXPLAINED: Final[Mapping[IncidentKind, Sequence[str]]] = {
 
 
 def explain_episodes(records: Iterable[EpisodeRecord], incidents: Iterable[IncidentRecord]) -> list[EpisodeRecord]:
-    """Return the episodes, those that a cluster incident explains with that cause."""
+    """Return the episodes; an episode that a cluster incident explains gets that incident as its cause."""
     of_group: dict[str, list[Incident]] = {}
     for incident in incidents:
         for group_id in incident.incident.groups if incident.incident.scope == "cluster" else ():
@@ -50,9 +50,9 @@ def explain_episodes(records: Iterable[EpisodeRecord], incidents: Iterable[Incid
 
 
 def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
-    """Return an episode with the incident that explains it in ``cause`` and story, or unchanged if none does.
+    """Return an episode with the incident that explains it in ``cause`` and story; unchanged if no incident does.
 
-    ``incidents``: cluster incidents that concern the group. The one that began closest in time to the episode counts.
+    ``incidents``: cluster incidents that concern the group. The incident that began closest to the episode counts.
     """
     candidates = [incident for incident in incidents if _explains(incident, episode)] if episode.cause is None else []
     if not candidates:
@@ -71,11 +71,11 @@ def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
 
 
 def _explains(incident: Incident, episode: Episode) -> bool:
-    """Return whether the incident can cause an episode of this kind, and the episode began at a fitting time."""
+    """Return whether an incident explains an episode: by its kind, and by the times at which both began."""
     if episode.kind not in _EXPLAINED.get(incident.kind, ()):
         return False
     if incident.kind in _MOVES and episode.sure and episode.kind in ("restart", "rolling-restart"):
-        return False  # clients were closed: a deploy at the same time
+        return False  # clients were closed, so a deployment at the same time is the cause
     later_ms = _METADATA_MS if incident.kind in ("topic-deleted", "partitions-added") else _LATER_MS
     is_over = incident.closed_at is not None and episode.opened_at > incident.closed_at + later_ms
     return not is_over and episode.opened_at >= incident.opened_at - EARLIER_MS

@@ -1,4 +1,4 @@
-"""Cost of an episode in messages: how many were delayed, for how long, and when the group had caught up.
+"""Cost of an episode in messages: how many messages were delayed, for how long, and when the group had caught up.
 
 Samples of ``group.progress`` give committed and end offsets at some moments; offsets only grow between them. The
 bounds of an outage (:mod:`streaming.episodes.downtime`) say when the partition stopped (``S``) and resumed (``R``):
@@ -35,11 +35,11 @@ from streaming.records.episodes import Bounds, Cost
 
 #: Source of bounds that come from samples of offsets.
 PROGRESS: Final = "progress"
-#: The most samples kept of a partition; beyond that every second one is dropped, which only widens bounds.
+#: The most samples kept per partition. Beyond that every second sample is dropped, which only widens the bounds.
 MOST_SAMPLES: Final = 32
-#: The number of samples of a partition that are kept after an episode.
+#: The number of samples per partition that are kept after an episode.
 _KEPT: Final = 4
-#: An end offset is at most this much older than its sample: the duration of a request, ms.
+#: An end offset is at most this much older than its sample, ms: the duration of a request.
 _AGE_MS: Final = 500
 
 _NONE: Final[Bounds] = (0, 0)
@@ -47,7 +47,7 @@ _UNKNOWN: Final[Bounds] = (0, None)
 
 
 class Sample(Struct, frozen=True, array_like=True, gc=False):
-    """Offsets of a partition at one moment (ms); ``committed`` is None if it never had a commit."""
+    """Offsets of a partition at one moment (ms); ``committed`` is None if the partition never had a commit."""
 
     at: int
     committed: int | None
@@ -85,7 +85,7 @@ Offsets = Mapping[str, Mapping[str, tuple[int | None, int]]]
 
 
 def add_samples(progress: OffsetSamples | None, at: int, partitions: Offsets) -> OffsetSamples | None:
-    """Return the progress with the samples of one more moment; None if they are not newer than the last ones."""
+    """Return the stored samples with those of one more moment added; None if the new samples are out of date."""
     current = progress or OffsetSamples()
     if at <= current.at:
         return None
@@ -136,7 +136,7 @@ def rewound(before: OffsetSamples | None, after: OffsetSamples) -> list[str]:
 
 
 def over(progress: OffsetSamples | None) -> OffsetSamples | None:
-    """Return the progress to keep after an episode: the last samples."""
+    """Return the samples to keep after an episode: the last samples of each partition."""
     if progress is None:
         return None
     samples = {
@@ -147,7 +147,7 @@ def over(progress: OffsetSamples | None) -> OffsetSamples | None:
 
 
 def settle(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
-    """Return the progress with the cost of outages added that are over, as a round began new ones."""
+    """Return the samples with the cost of past outages added: outages that ended before a round began new ones."""
     if before is None or after is None:
         return progress
     past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}
@@ -164,7 +164,7 @@ def settle(progress: OffsetSamples, before: Outages | None, after: Outages | Non
 def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
     """Return the cost of an episode, and True if the group is still catching up.
 
-    The cost is None without samples, or if no partition is known to have stopped.
+    The cost is None if there are no samples, or if no partition is known to have stopped.
     """
     if progress is None or outages is None or not progress.samples:
         return None, False
@@ -209,7 +209,7 @@ def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> Partit
     start = None if until is None or (last := _last_by(samples, until)) is None else last.committed
     end = None if outage.resumed_before is None else _end_after(samples, outage.resumed_before + _AGE_MS)
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
-        end = start  # no message was pending or has been produced since
+        end = start  # no message was pending, and no message has been produced since
     least = worst_least = 0
     if stopped is not None and resumed is not None:
         oldest, newest = _end_after(samples, stopped + _AGE_MS), _last_by(samples, resumed)

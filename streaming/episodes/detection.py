@@ -21,13 +21,13 @@ from streaming.records.episodes import IncidentKind, Rebalancing
 from streaming.records.events import Evidence
 from streaming.records.names import called
 
-#: Kinds that are detected in a quiet group, and close when the group is quiet without them.
+#: Kinds of incidents detected in a quiet group. They close when the group is quiet and the condition is over.
 OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = (
     *("stuck", "partition-without-owner", "idle-members", "skew", "half-migration"),
 )
-#: Kinds that close with their episode.
+#: Kinds of incidents that close with their episode.
 OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout", "duplicate-instance-id")
-#: The most members for which times of exceeding max.poll.interval.ms are kept.
+#: The most members for which the state has times at which max.poll.interval.ms was exceeded.
 _MOST_MEMBERS: Final = 64
 #: A rebalance is stuck after this many times the group's usual duration, but not before :data:`_LEAST_STUCK_MS`.
 _USUAL_TIMES: Final = 3
@@ -46,7 +46,7 @@ def detect_in_note(
     storm_turns: int,
     begins_episode: bool,
 ) -> IncidentState:
-    """Return the group's incidents after a note; ``state`` itself if nothing changes.
+    """Return the group's incidents after a note; ``state`` itself if no incident changes.
 
     ``episode``: the episode after the note. ``begins_episode``: the note closed an episode and opened the next.
     """
@@ -155,7 +155,7 @@ def detect_deleted_topics(
     now: Mapping[str, int],
     reopen_ms: int,
 ) -> IncidentState:
-    """Return the group's incidents after new partition counts; ``state`` itself if nothing changes.
+    """Return the group's incidents after new partition counts; ``state`` itself if no incident changes.
 
     ``before`` and ``now``: partition counts before and after the event; 0 if the topic does not exist.
     """
@@ -178,7 +178,7 @@ def detect_lost_records(
     episode: int,
     reopen_ms: int,
 ) -> IncidentState:
-    """Return the group's incidents after samples of its offsets; ``state`` itself if nothing changes.
+    """Return the group's incidents after samples of its offsets; ``state`` itself if no incident changes.
 
     ``starts``: log start offsets above the committed offset. ``episode``: number of the open episode; 0: none.
     """
@@ -202,7 +202,7 @@ def detect_lost_records(
 
 
 def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
-    """Return after how long a rebalance counts as stuck: the configured time, or a multiple of the usual duration."""
+    """Return the time after which a rebalance counts as stuck, ms: configured, or a multiple of the usual duration."""
     if len(lasted_ms) < waiting.FEWEST_TOOK:
         return limits.rebalance_stuck_ms
     usual = max(_USUAL_TIMES * waiting.usual_ms(lasted_ms), _LEAST_STUCK_MS)
@@ -210,7 +210,7 @@ def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
 
 
 def stuck_rebalance(now: Rebalancing, names: dict[str, MemberNames], at: int) -> StoredIncident:
-    """Return the incident of a rebalance that has not ended by ``at``."""
+    """Return the incident of a stuck rebalance: one that has not ended by ``at`` (ms)."""
     who = f" for {member_list(now.awaited, called(names))}" if now.awaited else ""
     why = [Evidence(source="episode", reason=now.reason, member_ids=now.awaited)] if now.reason else []
     what = f"Rebalance has waited{who} for more than {duration(at - now.since)}"

@@ -1,7 +1,7 @@
 """Downtime: how long partitions had no consumer, as bounds from the evidence of a group's rounds.
 
 A partition that a round takes away is *down* from the moment when its owner stopped until another consumer (or the
-same one) resumed. Four moments bound these two:
+same one) resumed. Evidence gives four moments, which bound the stop and the resumption:
 
 - it was consumed until ``stopped_after`` at least, and no longer from ``stopped_before`` on;
 - it was not consumed before ``resumed_after``, and was consumed again by ``resumed_before``.
@@ -34,14 +34,14 @@ from streaming.records.events import Holding
 
 #: Source of bounds that come from the coordinator's records of the group.
 RECORDS: Final = "group-records"
-#: Source of bounds that come from members' own callbacks.
+#: Source of bounds that come from members' rebalance callbacks.
 LISTENER: Final = "listener"
-#: The most partitions of a group that are tracked one by one; stops of further ones are counted without bounds.
+#: The most partitions of a group that are tracked one by one; stops of other partitions are counted without bounds.
 MOST_PARTITIONS: Final = 1000
 
 
 class Outage(Struct, frozen=True, array_like=True, gc=False):
-    """Last outage of a partition in the episode, and the sums of earlier ones.
+    """Last outage of a partition in the episode, and the sums of the partition's earlier outages.
 
     Attributes:
         number: the last round that took the partition away or assigned it.
@@ -54,7 +54,8 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
         longest_part_ms, parts_ms: longest and total proven downtime of this outage's earlier rounds.
         stopped_by: earliest moment of this outage at which provably no member consumed the partition, ms.
         stopped_after, stopped_before, resumed_after, resumed_before: ms, by brokers' clocks.
-        reported_stop, reported_start: when members reported that they gave it up and got it, ms, by their clocks.
+        reported_stop, reported_start: when members reported that they gave the partition up and got it, ms, by the
+                members' clocks.
     """
 
     number: int
@@ -76,7 +77,7 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
 
 
 class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
-    """Members' reports before a round: when a member gave a partition up, and when one got it in round ``number``."""
+    """Members' reports before their round: when a partition was given up, and when it was got in round ``number``."""
 
     stopped: int | None = None
     number: int | None = None
@@ -98,7 +99,7 @@ class Outages(Struct, array_like=True, gc=False):
     missed: int = 0
 
     def each(self) -> list[tuple[str, int, Outage]]:
-        """Return all tracked partitions with their outages."""
+        """Return all tracked partitions as (topic, partition, outage)."""
         return [
             (topic, partition, outage)
             for topic, outages in self.partitions.items()
@@ -106,7 +107,7 @@ class Outages(Struct, array_like=True, gc=False):
         ]
 
     def credit(self, source: str) -> None:
-        """Add a source of evidence."""
+        """Add a source to those that the downtime's bounds come from."""
         if source not in self.sources:
             self.sources = (*self.sources, source)
 
@@ -119,8 +120,8 @@ class AssignmentChange(NamedTuple):
         at: when the coordinator wrote the round, ms; None if that is unknown.
         taken: partitions taken from members that are still in the group.
         orphaned: partitions of members that departed, or that rejoined under another member id.
-        assigned: partitions with an owner now that had none before, or that the round interrupted.
-        pending: partitions that members must give up and still consume at ``at``.
+        assigned: partitions that have an owner now but had none before, or that the round interrupted.
+        pending: partitions that members must give up but still consume at the time ``at``.
         away: partitions of static members that left temporarily and keep their assignment (KIP-848).
         starts: the group is known to have had no members before.
     """
@@ -136,7 +137,7 @@ class AssignmentChange(NamedTuple):
 
 
 def copied(outages: Outages | None) -> Outages | None:
-    """Return a copy that shares no containers."""
+    """Return a copy of the outages that does not share containers with the original."""
     if outages is None:
         return None
     return structs.replace(
@@ -147,12 +148,12 @@ def copied(outages: Outages | None) -> Outages | None:
 
 
 def over(outages: Outages | None) -> Outages | None:
-    """Return the state to keep after the episode: members' reports about the next round."""
+    """Return the outages to keep after the episode: only members' reports about the next round."""
     return None if outages is None else Outages(outages.number, early=outages.early)
 
 
 def cut(outages: Outages | None) -> Outages | None:
-    """Return the state for an episode that begins without a quiet time: also partitions not yet consumed."""
+    """Return the outages for an episode that follows without a quiet time: also partitions not yet consumed."""
     next_outages = over(outages)
     if outages is None or next_outages is None:
         return None
@@ -202,7 +203,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
 
 
 def stops_of(outage: Outage) -> Stops:
-    """Return the stops of a partition in the episode: those of earlier outages and of the last one."""
+    """Return the stops of a partition in the episode: the sum over its earlier outages and its last outage."""
     if not outage.rounds or outage.started_at is not None:
         return outage.past
     return outage.past + _last_stops(outage)
@@ -247,21 +248,21 @@ def play(outages: Outages | None, change: AssignmentChange) -> Outages:
 
 
 def partitions_of(holding: Holding) -> Iterator[tuple[str, int]]:
-    """Yield the topics and numbers of partitions."""
+    """Yield each partition as (topic, number)."""
     for topic, partitions in holding.items():
         for partition in partitions:
             yield topic, partition
 
 
 def outage_of(outages: Outages, topic: str, partition: int) -> Outage | None:
-    """Return the outage of a partition; None if it is not followed."""
+    """Return the outage of a partition; None if the partition is not tracked."""
     return outages.partitions.get(topic, {}).get(partition)
 
 
 def _stop(
     outages: Outages, topic: str, partition: int, number: int, *, holder_stayed: bool, consumed_at: int | None = None
 ) -> None:
-    """Record that round ``number`` took a partition away; ``consumed_at``: when it was still consumed, ms."""
+    """Record that a round took a partition away; ``consumed_at``: when the partition was still consumed, ms."""
     before = outage_of(outages, topic, partition)
     if before is None:
         if outages.followed >= MOST_PARTITIONS:
@@ -322,7 +323,7 @@ def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChan
 
 
 def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
-    """Record that partitions without an owner, except ``pending`` ones, were not consumed at a moment."""
+    """Record that at a moment (ms) no member consumed the partitions without an owner, except the ``pending`` ones."""
     changed = False
     for topic, partition, outage in outages.each():
         if outage.is_owned or partition in pending.get(topic, ()):
@@ -341,7 +342,7 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
 
 
 def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
-    """Return the reports about future rounds, including round ``number``."""
+    """Return members' reports about round ``number`` and later rounds."""
     ahead = {
         topic: {p: report for p, report in reports.items() if report.number is not None and report.number >= number}
         for topic, reports in early.items()

@@ -1,4 +1,4 @@
-"""Evidence of downtime other than rounds: snapshots, witness records and callbacks, and the bounds they prove.
+"""Bounds of downtime that evidence other than rounds proves: snapshots, witness records and members' callbacks.
 
 :mod:`streaming.episodes.downtime` defines the moments that bound an outage; this module reads them from evidence.
 """
@@ -16,14 +16,14 @@ from streaming.episodes.downtime import EarlyReport, Outage, Outages
 from streaming.records import events
 from streaming.records.events import Holding
 
-#: Epoch of a static KIP-848 member that has left temporarily.
+#: Member epoch of a static KIP-848 member that has left temporarily.
 AWAY_EPOCH: Final = -2
 #: Events other than rounds that are evidence of downtime.
 Evidence = events.GroupObserved | events.PartitionsStopped | events.AssignmentAcknowledged
 
 
 def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
-    """Apply evidence other than a round, in place; return whether it changes a bound."""
+    """Apply an event's evidence of downtime to the outages, in place; return whether a bound changes."""
     match data:
         case events.GroupObserved():
             return _apply_snapshot(outages, data)
@@ -34,12 +34,12 @@ def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
 
 
 def _apply_snapshot(outages: Outages, view: events.GroupObserved) -> bool:
-    """Apply a snapshot of a KIP-848 group without a new round."""
+    """Apply a snapshot of a KIP-848 group that has no new round; return whether a bound changes."""
     number = view.group_epoch or 0
     changed = downtime.leave(outages, away_of(view.members), number)
     changed = downtime.prove_unconsumed(outages, view.timestamp, pending_of(view.members)) or changed
     if any(not outage.is_owned for _, _, outage in outages.each()):
-        # A static member that rejoins under the same id makes no round.
+        # A static member that rejoins under the same id does not cause a round.
         present = collect_lists(member.assigned for member in view.members if member.member_epoch != AWAY_EPOCH)
         for topic, partition in downtime.partitions_of(present):
             outage = downtime.outage_of(outages, topic, partition)
@@ -57,7 +57,7 @@ def away_of(members: Iterable[events.ObservedMember]) -> Holding:
 
 
 def pending_of(members: Iterable[events.ObservedMember]) -> Holding:
-    """Return the partitions that members must give up and still consume."""
+    """Return the partitions that members must give up but still consume."""
     return collect_lists(member.pending_revocation for member in members)
 
 
@@ -75,7 +75,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
             if outage.number == number:
                 narrowed = _narrowed(outage, stop, is_general=is_general)
             elif outage.number > number and stop.resumed_before is not UNSET:
-                narrowed = structs.replace(outage, started_at=None)  # consumed before this outage
+                narrowed = structs.replace(outage, started_at=None)  # the partition was consumed before this outage
             if narrowed is not None and narrowed != outage:
                 outages.partitions[topic][partition] = narrowed
                 changed = True
@@ -100,7 +100,7 @@ def _narrowed(outage: Outage, stop: events.Stop, *, is_general: bool) -> Outage:
             if outage.holder_stayed or not is_general:
                 after = _later(after, moment)
         elif after is None and not is_general:
-            # After several rounds, the record's last consumption was before the first of them.
+            # After several rounds, the last consumption in the record was before the first of these rounds.
             after = moment
     return structs.replace(
         outage,
@@ -138,7 +138,7 @@ def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> 
 
 
 def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> bool:
-    """Apply a member's report that it gave a partition up, in the last round or in the next one."""
+    """Apply a member's report that it gave a partition up in the last round or in the next round."""
     outage = downtime.outage_of(outages, topic, partition)
     is_next = outage is None or not outage.rounds
     if outage is None or is_next or (outage.reported_start is not None and at > outage.reported_start):
@@ -151,7 +151,7 @@ def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> boo
 
 
 def _apply_gain(outages: Outages, topic: str, partition: int, report: events.AssignmentAcknowledged) -> bool:
-    """Apply a member's report that it got a partition, in the last round or in a future one."""
+    """Apply a member's report that it got a partition in the last round or in a future round."""
     at, number = report.timestamp, report.generation
     outage = downtime.outage_of(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number

@@ -2,9 +2,9 @@
 
 Reports between two rounds change the open episode, too: rebalances in progress, samples of offsets, reset offsets.
 
-A note opens an episode when none is open, or when it comes more than the quiet time after the previous note. Only
+A note opens an episode if no episode is open, or if the quiet time has passed since the previous note. Only
 timestamps of the log count: a timer writes the event that closes the last episode, ``group.quiet``, to the log.
-Follow-up rounds of a rebalance stay in the episode of its first round while that is open.
+Follow-up rounds of a rebalance stay in the episode of its first round while that episode is open.
 
 One operation is one episode. The start of a group ends with the first departure after it. A restart of all members
 ends with the next departure, so three rolling restarts in a row are three episodes.
@@ -40,24 +40,24 @@ _GROWTH: Final = "topic.partitions_changed"
 _SUBSCRIPTION: Final = "member.subscription_changed"
 _REJOINS: Final = frozenset({"member.joined", _SUBSCRIPTION})
 _DELETED: Final = "group.deleted"
-#: Kinds of causes and evidence that explain a rebalance without a membership change.
+#: Kinds of causes and evidence that explain why a group rebalanced without a membership change.
 _REASONS: Final = frozenset({events.PROBING, events.COORDINATOR_MOVED, _DELETED, _SUBSCRIPTION})
-#: The most rounds of a classic rebalance: a cooperative one takes two, a third corrects an uneven result (KIP-429).
+#: The most rounds of a classic rebalance: cooperative rebalances take two, a third corrects an uneven result (KIP-429).
 _MOST_FOLLOW_UPS: Final = 3
-#: The most rebalances of an episode that new partition counts explain.
+#: The most rebalances of one episode that new partition counts explain.
 _MOST_GROWTH: Final = 3
 _UNSEEN: Final = "first observation"
 
 
 class EpisodeStep(NamedTuple):
-    """Result of one note: the newest episode (the same object if nothing changed), and the episode that it ended."""
+    """Result of one note: the newest episode (the same object if unchanged), and the episode that the note ended."""
 
     state: EpisodeState | None
     closed: EpisodeState | None = None
 
 
 def quiet(state: EpisodeState | None, after: str) -> EpisodeStep:
-    """End the open episode if no note came after the one with the id ``after``, the last before the quiet time."""
+    """End the open episode, unless a later note than ``after`` came (id of the last note before the quiet time)."""
     if state is None or not state.open or state.stuck or state.mark != after:
         return EpisodeStep(state)
     if state.waiting or state.awaited:
@@ -72,7 +72,7 @@ def take(
 ) -> tuple[EpisodeState, EpisodeState | None]:
     """Apply a round or a static bounce in place; return the newest episode, and the episode that the note ended.
 
-    In place, as a copy for each round would cost more than the round.
+    The state is changed in place, as a copy per round would cost more than the round.
     """
     closed, first = None, note if isinstance(note, RoundNote) else None
     if state is None or not state.open:
@@ -93,7 +93,7 @@ def take(
             rebalancing=state.rebalancing,
         )
     if state.rebalancing is not None and first is not None and first.protocol == "classic":
-        waiting.end_rebalance(state, note.timestamp)  # a next generation; one epoch has several rounds
+        waiting.end_rebalance(state, note.timestamp)  # the round has a new generation; one epoch has several rounds
     if isinstance(note, BounceNote):
         members.bounce(state.present, note)
         state.assignor, state.after = note.assignor, note.before
@@ -112,14 +112,14 @@ def take(
 
 
 def learn(state: EpisodeState, data: evidence.Evidence) -> bool:
-    """Apply evidence of downtime, in place; return whether it changes the episode's record."""
+    """Apply evidence of downtime to the episode, in place; return whether the episode's record changes."""
     if state.outages is None:
         state.outages = Outages()
     return evidence.learn(state.outages, data, state.protocol) and state.open
 
 
 def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
-    """Return whether a departure begins another operation than the open episode, whose operation has ended."""
+    """Return whether a departure begins a new operation, as the open episode's operation has ended."""
     if isinstance(note, RoundNote) and not (note.gone and note.number == 1):
         return False
     if state.before == 0 and not state.departures:
@@ -149,7 +149,7 @@ def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
 
 
 def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | None = None) -> EpisodeState:
-    """Return a new episode. ``before``: number of members before it; ``first``: the round that begins it."""
+    """Return a new episode. ``before``: number of members before the episode; ``first``: the round that begins it."""
     first_seen, may_be_new = 0, False
     known_before: int | None = before
     if first is not None and not last.number and _first_seen(first):
@@ -201,7 +201,7 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
         if twice and not note.repeats:
             state.again.setdefault(topic, set()).update(twice)
         moved.update(partitions)
-    if first or cause.kind not in state.causes:  # a follow-up round may have a better cause
+    if first or cause.kind not in state.causes:  # a follow-up round may have a cause with more evidence
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     for item in cause.evidence:
         about_departure = item.kind is not None and exceeds_poll_interval(item.reason)
@@ -256,7 +256,7 @@ def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
 
 
 def copied(state: EpisodeState) -> EpisodeState:
-    """Return a copy that shares no containers."""
+    """Return a copy of the episode that does not share containers with the original."""
     return structs.replace(
         state,
         present=dict(state.present),
@@ -269,7 +269,7 @@ def copied(state: EpisodeState) -> EpisodeState:
 
 
 def rests_at(state: EpisodeState, quiet_ms: int) -> int:
-    """Return when the episode ends if no further note comes, ms: the quiet time after its last note.
+    """Return when the episode ends if no further note comes, ms: one quiet time after its last note.
 
     After a wait with a known end, the quiet time begins at that end.
     """
@@ -301,7 +301,7 @@ def take_rebalancing(
 ) -> EpisodeStep:
     """Apply a rebalance in progress, or its end. ``mark``: id of the note. ``names``: names of the group's members.
 
-    A report from before the last note is ignored, unless that note is a step of a rebalance of a group with epochs.
+    A report older than the last note is ignored, unless the note is a step of a rebalance in a group with epochs.
     """
     closed, state, awaited = None, copied(last), data.awaited[:MOST_LISTED]
     now = None if data.ended else _rebalancing(data, awaited)
@@ -340,7 +340,7 @@ def _rebalancing(data: events.GroupRebalancing, awaited: list[str]) -> Rebalanci
 
 
 def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
-    """Return the state with samples of the group's offsets; ``state`` itself if they are out of date."""
+    """Return the state with samples of the group's offsets added; ``state`` itself if the samples are out of date."""
     progress = cost.add_samples(state.progress, at, partitions)
     if progress is None:
         return state

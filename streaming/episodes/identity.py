@@ -17,7 +17,7 @@ BY_POD: Final = "pod names of one Deployment"
 BY_OWNER: Final = "client ids of one owner"
 BY_PATTERN: Final = "client id without its UUID"
 BY_DEFAULT: Final = "default client id"
-#: Keys that don't prove a replacement, as many members may share them.
+#: Keys that don't prove a replacement, as many members may have the same key.
 UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT})
 
 #: Characters of generated Kubernetes names (``SafeEncodeString``): no vowels, no digits that look like letters.
@@ -40,7 +40,7 @@ def exact_keys(member_id: str, who: MemberNames) -> Iterator[tuple[str, str]]:
     """Yield the keys that two members rarely share at the same time, the strongest first."""
     yield BY_MEMBER, member_id
     if who.group_instance_id:
-        # Another instance id is another member, whatever its client id.
+        # Members with different instance ids are different members, even if they have the same client id.
         yield BY_INSTANCE, who.group_instance_id
     elif who.client_id:
         if who.client_host:
@@ -50,7 +50,7 @@ def exact_keys(member_id: str, who: MemberNames) -> Iterator[tuple[str, str]]:
 
 
 def is_default(client_id: str) -> bool:
-    """Return whether this client id is the default of a client library."""
+    """Return whether a client id is the default of a client library."""
     return _DEFAULT.fullmatch(client_id) is not None
 
 

@@ -1,7 +1,7 @@
 """Incidents of a group: thresholds, the stored state, and the published record.
 
-A group has at most one open incident of a kind. A condition that recurs within ``reopen_ms`` reopens its incident
-(``times``), so a flapping condition is one incident.
+A group has at most one open incident per kind. A condition that recurs within ``reopen_ms`` reopens its incident and
+increments ``times``, so a flapping condition is one incident.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Thresholds(NamedTuple):
 
     Attributes:
         reopen_ms: a condition that recurs within this time is the same incident.
-        skew: a member that owns more than this many times its fair share opens a skew incident.
+        skew: a skew incident opens if a member owns more than this many times its fair share.
         rebalance_stuck_ms: a rebalance that lasts longer counts as stuck.
-        poll_timeouts: a member that exceeds max.poll.interval.ms this often within ``poll_timeouts_within_ms``
-            opens an incident.
+        poll_timeouts: an incident opens if a member exceeds max.poll.interval.ms this often within
+                ``poll_timeouts_within_ms``.
     """
 
     reopen_ms: int = 1_800_000
@@ -41,7 +41,7 @@ class Thresholds(NamedTuple):
 
 
 DEFAULTS: Final = Thresholds()
-#: The length to which the story of a too large record is cut.
+#: Characters of the story in a record that was shortened because it was too large.
 _SHORT_STORY: Final = 1000
 
 
@@ -101,7 +101,7 @@ def incident_key(kind: str, subject: str = "") -> str:
 def open_incident(
     state: IncidentState, finding: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
 ) -> IncidentState:
-    """Open or update the incident of a detected condition; return ``state`` itself if nothing changes.
+    """Open or update the incident of a detected condition; return ``state`` itself if no incident changes.
 
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
@@ -136,7 +136,7 @@ def open_incident(
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
-    """Close the open incidents with these keys; return ``state`` itself if there are none."""
+    """Close the open incidents with these keys; return ``state`` itself if none of them is open."""
     ended = {
         key: structs.replace(state.by_key[key], closed_at=at, updated_at=max(at, state.by_key[key].updated_at))
         for key in keys
@@ -146,7 +146,7 @@ def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> Incid
 
 
 def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -> IncidentState:
-    """Acknowledge the incident of this number, open or closed; return ``state`` itself if it is not stored.
+    """Acknowledge the incident with this number, open or closed; return ``state`` itself if no such incident is stored.
 
     An acknowledgement without an end expires when a closed incident opens again.
     """

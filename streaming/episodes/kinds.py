@@ -1,7 +1,6 @@
 """Classification of episodes by the evidence in their rounds (:func:`judge`).
 
-Without evidence the kind is ``unknown``.
-docs/explanation/episodes.md defines each kind.
+Without evidence the kind is ``unknown``. docs/explanation/episodes.md defines each kind.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from streaming.records.events import COORDINATOR_MOVED, OFFSETS_RESET, POLLING
 
 #: By default this many rebalances without progress in one episode are a storm.
 STORM_TURNS: Final = 3
-#: A storm without a triggering member takes this many rebalances more: a change of a cooperative group takes two.
+#: A storm without a triggering member needs this many more rebalances, as one change of a cooperative group takes two.
 _UNNAMED: Final = 2
-#: Departures of members that joined within the episode are a storm from this multiple of the threshold on.
+#: If members that joined within the episode depart, at least this multiple of the threshold is a storm.
 _VISITS: Final = 2
 _RESUBSCRIBED: Final = "member.subscription_changed"
 _NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
@@ -43,7 +42,7 @@ _TOGETHER: Final = (
 class Storm(NamedTuple):
     """Rebalances without progress, and the members that triggered most of them, the worst first.
 
-    ``instance``: the cause is an instance id that several processes share; ``sure``: the evidence proves that.
+    ``instance``: the storm's cause is an instance id that several processes share. ``sure``: the evidence proves it.
     """
 
     members: tuple[MemberHistory, ...] = ()
@@ -52,7 +51,7 @@ class Storm(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The kind of an episode, and why the evidence does not prove it; ``""``: it does."""
+    """The kind of an episode, and why the evidence does not prove that kind (``""``: the evidence proves it)."""
 
     kind: EpisodeKind
     why: str = ""
@@ -94,13 +93,13 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
     shared = [member for member in rejoined if alternate(member.identities)]
     if shared:
         return Storm(_worst_first(shared), instance=True)
-    few = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, these are restarts
+    few = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
     return Storm(_worst_first(rejoined), instance=True, sure=False) if few else None
 
 
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
-    # Departures and requested rebalances count separately: one of them must repeat.
+    # Departures and requested rebalances count separately: one of these two must repeat.
     often = [
         member
         for member in state.histories
@@ -147,7 +146,7 @@ def _doubt_of_crash(state: EpisodeState) -> str:
     return "the group's coordinator moved meanwhile" if _moved(state) else ""
 
 
-def _judge(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one a kind
+def _judge(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - per kind
     if _is_migration(state):
         return Verdict("protocol-migration")
     if repetition is not None:
@@ -186,7 +185,7 @@ def _judge_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
     return Verdict("unknown", f"{at}: earlier events are unknown")
 
 
-def _judge_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR0911 - one return a kind
+def _judge_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR0911 - one return per kind
     if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
         # The leader may request the rebalance first, when its metadata shows new topics.
         return Verdict("subscription-change")
@@ -208,7 +207,7 @@ def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
     return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == RECORDS) for item in state.evidence)
 
 
-def _judge_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one return a kind
+def _judge_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one per kind
     if any(member.how == "overran" for member in state.histories):
         return Verdict("poll-timeout")
     if not state.after and seen.went:
@@ -238,7 +237,7 @@ def _judge_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if lost:
         return _judge_crashes_with_return(state, back, lost)
     if state.protocol != "classic" and all(member.by == BY_MEMBER for member in back):
-        # Each process generates its member id once (KIP-848).
+        # Under KIP-848 each process generates its member id once, so these are the same processes.
         if all(member.how == "left" for member in back):
             why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
             return Verdict("poll-timeout", why)

@@ -34,12 +34,12 @@ from streaming.episodes.reasons import exceeds_poll_interval, proves_close
 from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON
 
-#: How a member departed: LeaveGroup; session expired; exceeded max.poll.interval.ms; unknown. "": it did not.
+#: How a member departed: LeaveGroup; session expired; exceeded max.poll.interval.ms; unknown. "": it did not depart.
 How = Literal["", "left", "lost", "overran", "gone"]
 
-#: The number of a member's departures and rejoins whose times are kept: enough for the time between two.
+#: The number of departures and rejoins per member whose times are kept: enough to compute the usual time between two.
 _TIMES: Final = 16
-#: The number of identities that are kept for one static member.
+#: The number of identities that are kept per static member.
 _IDENTITIES: Final = 8
 #: A rebalance request this soon after the member's last departure or request is not counted, ms.
 _REPEATED_MS: Final = 1000
@@ -49,7 +49,7 @@ MOST_PASSED: Final = 256
 _UNKNOWN_MEMBER: Final = MemberNames()
 #: Causes whose members may neither have joined nor departed.
 _REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
-#: A classic member of a KIP-848 group rejoins for every epoch: it follows a rebalance and requests none.
+#: Reason of rejoins of classic members in KIP-848 groups: they rejoin for every epoch, without requesting a rebalance.
 _CLASSIC_REJOIN = "using the classic protocol"
 
 
@@ -57,8 +57,8 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     """History of one member in an episode, across all its member ids.
 
     Attributes:
-        first, first_identity: its first member id in the episode, and its identity then.
-        now, identity: its current member id, or its last one, and its identity under it.
+        first, first_identity: its first member id in the episode, and its identity under that id.
+        now, identity: its current or last member id, and its identity under that id.
         founder: True if it was in the group when the episode began.
         how: how it last departed; ``""``: it did not depart.
         closed: True if its last departure proves that the client was closed.
@@ -93,7 +93,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_new_process(self) -> bool:
-        """True if the member that returned is a new process: the old one was closed, or host or client id differ."""
+        """True if the returned member is a new process: the old process was closed, or host or client id differ."""
         was, now = self.first_identity, self.identity
         other_host = bool(was.client_host and now.client_host) and was.client_host != now.client_host
         return self.closed or self.by == BY_INSTANCE or other_host or was.client_id != now.client_id
@@ -106,9 +106,9 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
 
 class MemberChanges(NamedTuple):
-    """The members of an episode by their change. Unchanged members are in none of these.
+    """The members of an episode by their change, without unchanged members.
 
-    ``back``: departed and were replaced, by themselves or by others. ``came``: new members. ``went``: departed
+    ``back``: departed and returned, or were replaced by other members. ``came``: new members. ``went``: departed
     members that were in the group when the episode began. ``passed``: joined and departed within the episode.
     """
 
@@ -159,7 +159,7 @@ def requesters(cause: Cause) -> list[str]:
         }
         ids += (member_id for member_id in cause.member_ids if member_id not in following)
     for item in cause.evidence:
-        if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin, by the coordinator's log
+        if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin in the coordinator's log
             ids += item.member_ids
     return list(dict.fromkeys(ids))
 
@@ -167,7 +167,7 @@ def requesters(cause: Cause) -> list[str]:
 def follow(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
-    """Apply the joins and departures of a round. ``present`` is changed in place; returns the new ``absent``."""
+    """Apply the joins and departures of a round: change ``present`` in place, and return the new ``absent``."""
     departed: list[MemberHistory] = []
     for member_id in note.gone:
         history = present.pop(member_id, None) or _founder_history(member_id, note.names)
@@ -183,14 +183,14 @@ def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -
     """Apply a rebalance that present members requested: they rejoined, or changed their subscription."""
     for member_id in note.requesters:
         history = present.get(member_id) or _founder_history(member_id, note.names)
-        # Some clients repeat a request at once, as kafka-python's leader does for new metadata: it counts once.
+        # Some clients repeat a request at once (kafka-python's leader, for new metadata). The repeat is not counted.
         if not history.times or note.timestamp - history.times[-1] >= _REPEATED_MS:
             history = _with_turn(history, note.timestamp)
         present[member_id] = _triggered(history, rebalance)
 
 
 def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
-    """Apply that static members rejoined under new member ids without a rebalance."""
+    """Apply a static bounce: static members rejoined under new member ids without a rebalance."""
     for old, new in note.renamed.items():
         who = note.names.get(new, _UNKNOWN_MEMBER)
         history = present.pop(old, None) or _founder_history(old, note.names)
@@ -205,7 +205,7 @@ def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
 
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
-    """Return the episode's members by their change; members without an exact match are matched as sets."""
+    """Return the episode's members by their change; members that no exact key matches are matched as sets."""
     went = [member for member in absent if member.founder]
     passed = tuple(member for member in absent if not member.founder)
     came = [member for member in present.values() if not member.founder]
@@ -259,7 +259,7 @@ def _arrive(
                 if member_id in present or key is None:
                     continue
                 free = [place for place in places.get((by, key), ()) if place not in filled]
-                # With several members of one client id the match would be ambiguous.
+                # If several members have this client id, the match would be ambiguous.
                 if not free or (by == BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
                     continue
                 filled.add(free[0])
@@ -300,7 +300,7 @@ def _keys(history: MemberHistory) -> dict[str, str]:
 def _matched(
     went: list[MemberHistory], came: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
-    """Pair departed and new members with one key; one that joined before the departure needs more evidence."""
+    """Pair departed and new members with the same key; members that joined before the departure need more evidence."""
     whole_set = len(went) == len(came) and by in (BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN)
     free = sorted(came, key=lambda member: member.joined_at)
     for gone in sorted(went, key=lambda member: member.times[-1]):

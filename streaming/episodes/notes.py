@@ -74,7 +74,7 @@ class RoundNote(Struct, frozen=True, gc=False):
 class BounceNote(NamedTuple):
     """Note of static members that rejoined under new member ids, which causes no rebalance.
 
-    ``id``: that of the event, as there is no diff. ``renamed``: old member id → new member id. ``names``: identities of
+    ``id``: id of the event, as there is no diff. ``renamed``: old member id → new member id. ``names``: identities of
     both, where known. ``before``: number of members, which does not change. ``change``: partitions that stopped and
     resumed; None if unknown.
     """
@@ -91,7 +91,7 @@ class BounceNote(NamedTuple):
 
 
 class WaitNote(NamedTuple):
-    """Note of the waits in a snapshot (``id``: that of its event), with the names of the members.
+    """Note of the waits in a snapshot, with the names of the members; ``id``: id of the snapshot's event.
 
     Members that can act at once come first; ``waits`` is empty if the group waits for nothing.
     """
@@ -103,7 +103,7 @@ class WaitNote(NamedTuple):
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
-    """Return whether a group existed before its first known round, as members owned partitions before."""
+    """Return whether a group existed before its first known round, by the partitions that members owned before it."""
     return any(share and member_id not in cause.member_ids for member_id, share in before.items())
 
 

@@ -54,7 +54,7 @@ _OVERRAN: Final = (
 )
 #: Phrases of clients that are being closed.
 _CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat", "client leaving group per normal operation")
-#: Phrases of brokers about a leave; they prove the LeaveGroup, but nothing about the client's process.
+#: Phrases of brokers about a leave; they prove that LeaveGroup was sent, but nothing about the client's process.
 _BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
 #: Why the end of a session proves no crash: Kafka Streams on the classic protocol never sends LeaveGroup.
 STREAMS_STAYS: Final = "stopped or crashed: Kafka Streams does not leave the group"
@@ -79,19 +79,19 @@ def client_reason(reason: str) -> str | None:
 def proves_close(item: Evidence) -> bool:
     """Return whether evidence of a leave proves that the client was closed.
 
-    A LeaveGroup without a client reason doesn't: a client that exceeded max.poll.interval.ms sends the same.
+    A LeaveGroup without a client reason does not prove it: a client that exceeded max.poll.interval.ms sends the same.
     """
     if item.source == OFFSET_COMMITS:
         return False
     own = client_reason(item.reason)
     if own is not None:
         return any(words in own.lower() for words in _CLOSING)
-    # Applications and listeners report a leave in their own words.
+    # Applications and listeners report a leave with a reason of their own.
     return bool(item.reason) and _BROKERS_WORDS.search(item.reason) is None and "client reason" not in item.reason
 
 
 def application_reasons(evidence: Iterable[Evidence]) -> list[str]:
-    """Return the reasons with which applications requested a rebalance, each once, in order."""
+    """Return the distinct reasons with which applications requested a rebalance, in the order of the evidence."""
     reasons: dict[str, None] = {}
     for item in evidence:
         own = client_reason(item.reason) if item.kind in (None, "member.joined") else None
@@ -101,6 +101,6 @@ def application_reasons(evidence: Iterable[Evidence]) -> list[str]:
 
 
 def join_reasons(evidence: Iterable[Evidence]) -> list[str]:
-    """Return the client reasons of rejoins, the library's included, each once, in order."""
+    """Return the distinct client reasons of rejoins, also reasons of client libraries, in the order of the evidence."""
     reasons = (client_reason(item.reason) for item in evidence if item.kind in (None, "member.joined"))
     return list(dict.fromkeys(own for own in reasons if own is not None))

@@ -25,7 +25,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
 
     Attributes:
         number: number of the episode in its group, from 1.
-        open: True while the next round may belong to it.
+        open: True while the next round may belong to this episode.
         stuck: the quiet time passed while the group was still waiting.
         opened_at, last_at: times of its first and of its last note, ms.
         mark: id of the last note, to which ``group.quiet`` refers.
@@ -39,7 +39,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
         causes: number of rebalances by the kind of their cause.
         bounces: number of static rejoins without a rebalance.
         remade: connectors or tasks were created or deleted.
-        waiting: partitions without an owner after the last round; ``awaited``: other waits by the last snapshot.
+        waiting: partitions without an owner after the last round; ``awaited``: other waits in the last snapshot.
         called: identities of awaited members.
         began: when the group began to wait, ms; 0: it does not wait, −1: it waits for Connect's scheduled delay.
         took: durations of the group's last waits, ms, also before this episode.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-#: The worst status first; a group has the worst one that applies.
+#: Statuses, the worst first; a group has the worst status that applies.
 StatusName = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "stable", "empty", "dead"]
 #: A latest assignment, an episode, or a summary of either with the same fields.
 Summary = Any
@@ -20,7 +20,7 @@ class GroupStatus(NamedTuple):
 
 
 def group_status(assignment: Summary | None, newest: Summary | None) -> GroupStatus:
-    """Return the status of a group, by its latest assignment and its newest episode (None: there is none).
+    """Return the status of a group, by its latest assignment and its newest episode (None: the group has no episode).
 
     A group whose newest episode waits for nothing is stable, even before the quiet time has closed that episode.
     """

@@ -1,6 +1,6 @@
 """Story of an episode: its kind, its cost, and what the group still waits for, in one or two sentences.
 
-The story does not name the group, as every reader shows the name beside it. Times are in UTC.
+The story does not name the group, as every reader shows the group's name beside the story. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def repeatedly(again: Repeated) -> str:
 
 
 def quoted(reasons: Sequence[str]) -> str:
-    """Return the first client reason in quotes, and the number of further ones."""
+    """Return the first client reason in quotes, and the number of further reasons."""
     more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
     return f"“{reasons[0][:_REASON]}”{more}"
 

@@ -1,4 +1,4 @@
-"""Waits of a group in a rebalance, by its snapshots, and how long they usually take.
+"""Waits of a group during a rebalance, read from its snapshots, and how long they usually take.
 
 ============  ==========================================================================================
 group         waits for
@@ -31,7 +31,7 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 
-#: The most members that are listed one by one; one more entry represents all others.
+#: The most members that are listed one by one; one more entry represents all other members.
 MOST_WAITS: Final = 16
 #: The number of the group's last waits whose durations are kept.
 MOST_TOOK: Final = 32
@@ -50,7 +50,7 @@ _UNDECIDED: Final = {
 
 
 def awaited(note_id: str, data: GroupObserved) -> WaitNote:
-    """Return the note of a snapshot with the group's waits, which may be none."""
+    """Return the note of a snapshot with the group's waits; the list of waits may be empty."""
     waits = _of_generation(data) if data.group_protocol == "classic" else _of_epoch(data)
     listed = list(islice(waits, MOST_WAITS + 1))
     if len(listed) > MOST_WAITS:
@@ -65,7 +65,7 @@ def awaited(note_id: str, data: GroupObserved) -> WaitNote:
 
 
 def apply_note(state: EpisodeState, note: WaitNote) -> bool:
-    """Update the waits of the open episode, in place; return False if nothing changes.
+    """Update the waits of the open episode, in place; return False if no wait changes.
 
     A wait that continues keeps the time at which it was first seen.
     """
@@ -85,7 +85,7 @@ def apply_note(state: EpisodeState, note: WaitNote) -> bool:
 
 
 def end_rebalance(state: EpisodeState, at: int) -> bool:
-    """End the rebalance in progress, in place; return False if there is none, or if it began after ``at``."""
+    """End the rebalance in progress, in place; return False if no rebalance is in progress or it began after ``at``."""
     if state.rebalancing is None or at < state.rebalancing.since:
         return False
     state.lasted = (*state.lasted[1 - MOST_TOOK :], min(at - state.rebalancing.since, MAX_INT32))
@@ -96,7 +96,7 @@ def end_rebalance(state: EpisodeState, at: int) -> bool:
 
 
 def measure(state: EpisodeState, timestamp: int) -> None:
-    """Record when the group began to wait and, once the wait has ended, how long it took.
+    """Record when the group began to wait and, once the wait has ended, how long the wait took.
 
     A wait with Connect's scheduled delay is not recorded: the delay is configured.
     """
@@ -113,7 +113,7 @@ def measure(state: EpisodeState, timestamp: int) -> None:
 
 
 def waits_of(state: EpisodeState) -> list[Waiting]:
-    """Return all waits of an episode, with the usual duration of its group's waits.
+    """Return all waits of an episode, each with the usual duration of the group's waits.
 
     Partitions without an owner that some member has to give up or take are not listed twice.
     """

@@ -1,4 +1,4 @@
-"""Pure core of the stream: ``apply(state, event) -> (state, outputs)`` for one group, ``bucket.process`` for many.
+"""Pure core of the stream: ``group.apply`` applies an event to one group, ``bucket.process`` a batch to many groups.
 
 No module here reads a clock, opens a socket or uses Spark or Kafka: time is an argument. Read the modules in this
 order: :mod:`~streaming.monitor.bucket` (entry point for Spark: many groups), :mod:`~streaming.monitor.group` (how

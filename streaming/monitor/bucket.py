@@ -39,7 +39,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     ``records`` has the records of each group in the order of (partition, offset). ``now_ms`` only moves deadlines.
 
     Raises:
-        CorruptState: a group's state can't be read; no record caused this.
+        CorruptState: a group's state can't be read; the records of the batch are not the cause.
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
@@ -71,7 +71,7 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
 
 
 def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks) -> list[Write]:
-    """Apply records of one group in one step or, if that fails, each in its own step."""
+    """Apply the records of one group in one step or, if that step fails, each record in its own step."""
     step = _Step(bucket, now_ms, sinks)
     try:
         for record in run:
@@ -101,7 +101,7 @@ class _Step:
         self._incidents: dict[int, IncidentOutput] = {}
 
     def apply(self, record: Record) -> None:
-        """Apply the next record; it becomes a dead letter if it is no event or the group refuses it."""
+        """Apply the next record; it becomes a dead letter if it is not an event or the group refuses it."""
         sinks, now_ms = self._sinks, self._now_ms
         try:
             event = read(record)
@@ -118,7 +118,7 @@ class _Step:
             diffs = write_diffs(event, outputs, sinks) if outputs else []
         except CorruptState:
             raise
-        except Exception as error:  # noqa: BLE001 - nothing has changed yet
+        except Exception as error:  # noqa: BLE001 - the group has not changed yet
             self._writes.append(dead_letter(record, error, sinks))
             return
         self._writes += diffs
@@ -137,7 +137,7 @@ class _Step:
                     self._incidents[changed.incident.number] = changed
 
     def commit(self) -> list[Write]:
-        """Commit the group, and return the records to write."""
+        """Commit the group's changes, and return the records to write."""
         latest = self._latest, list(self._episodes.values()), list(self._incidents.values())
         if any(latest):
             self._writes += write_latest(*latest, self._sinks)

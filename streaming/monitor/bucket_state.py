@@ -19,7 +19,7 @@ from streaming.monitor.state import GroupState
 from streaming.records.codec import UNREADABLE
 
 _T = TypeVar("_T")
-#: Unreleased versions wrote ``KRMB``: their state is refused.
+#: Unreleased versions wrote ``KRMB`` here; state that begins with it is refused.
 MAGIC = b"KRBS"
 VERSION = 2
 _HEADER = len(MAGIC) + 1
@@ -30,7 +30,7 @@ class CorruptState(BadInput):
 
 
 class LastHeartbeat(Struct, array_like=True, gc=False):
-    """The last heartbeat of a member that sends them.
+    """The last heartbeat of a member that sends heartbeat events.
 
     ``timestamp``: time of the member's last event, ms, for comparison with a ``member.fenced`` that the timer wrote.
     ``timeout``: session timeout, ms. ``deadline``: batch time at arrival + session timeout, ms. Deadlines are the only
@@ -97,7 +97,7 @@ class Bucket:
         return group_id in self._groups
 
     def get(self, group_id: str) -> TrackedGroup:
-        """Return the group; an empty one if it is unknown.
+        """Return the group with this id; an empty group if the bucket does not have it.
 
         Raises:
             CorruptState: its bytes can't be read.

@@ -1,6 +1,6 @@
 """Cause of an observed round, and generations that the coordinator wrote but members never received.
 
-The cause comes from evidence; without evidence, from the comparison with the previous generation.
+The cause comes from evidence. If there is none, it comes from the comparison with the previous generation.
 
 The coordinator of a classic group answers SyncGroup when the record of the generation is replicated. If the append
 times out, or another member joins first, members get an error in place of their assignment and rejoin. The record
@@ -8,9 +8,9 @@ stays in the log (``GroupCoordinator.doSyncGroup``, ``GroupMetadataManager.class
 Evidence:
 
 - The coordinator's log: "Error … when storing group assignment during SyncGroup".
-- The partitions that members own when they join the next generation: by the subscription (cooperative) or its user
-  data (sticky). If the generation was not delivered, these are the partitions from before it. The generation in a
-  subscription proves nothing, as Java's client sets it from the JoinGroup response.
+- The partitions that members own when they join the next generation. Their subscription lists them (cooperative),
+  or its user data does (sticky). If a generation was not delivered, members still own the partitions from before
+  it. The generation in a subscription proves nothing, as Java's client sets it from the JoinGroup response.
 
 Members with ``range`` and ``roundrobin`` own nothing when they join, so only the log is evidence for them.
 """
@@ -28,15 +28,15 @@ from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ow
 from streaming.records.diffs import Cause, Undelivered
 from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved
 
-#: The kind of a cause that neither evidence nor the comparison reveals.
+#: The kind of a cause that neither evidence nor the comparison with the previous generation reveals.
 UNKNOWN = "group.observed"
-#: A topic's new partition count: its event may arrive before or after the rebalance that it starts.
+#: Event of a topic's new partition count. It may arrive before or after the rebalance that the new count starts.
 GROWTH = "topic.partitions_changed"
 #: Source of evidence that comes from members' subscriptions.
 _SOURCE: Final = "owned-partitions"
-#: The classic assignor whose members list the partitions that they own when they join, even if there are none.
+#: The classic assignor whose members always list the partitions they own when they join; the list may be empty.
 _COOPERATIVE: Final = "cooperative-sticky"
-#: Events that can start a rebalance; the first one that applies is the kind of the cause.
+#: Events that can start a rebalance; the first one that applies is the kind of the rebalance's cause.
 KINDS = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", GROWTH)
 
 
@@ -77,7 +77,7 @@ def has_evidence(cause: Cause, item: Evidence) -> bool:
 
 
 def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
-    """Return the cause of a follow-up round: its rebalance's cause or, if that is unknown, the one in new evidence."""
+    """Return the cause of a follow-up round: the rebalance's known cause, else the cause that new evidence shows."""
     if cause.kind != UNKNOWN:
         return cause
     evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
@@ -87,7 +87,7 @@ def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
 
 
 def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
-    """Return evidence that generations or epochs before this one were missed; empty if none was."""
+    """Return evidence that the source missed generations or epochs before this one; an empty list if it missed none."""
     reason = None
     if first and number > 1 and not _is_first_epoch(data, number):
         reason = f"first observation, at generation {number}"
@@ -97,7 +97,7 @@ def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) 
 
 
 def _is_first_epoch(data: GroupObserved, number: int) -> bool:
-    """Return whether this is the first epoch of all members, so that the group had no members before.
+    """Return whether all members are at their first epoch, so that the group had no members before.
 
     Epochs of 4.3.1 begin at 2, so the number alone does not show it. A member of a streams group is at epoch 1 until
     its target has been computed.
@@ -110,7 +110,7 @@ def _is_first_epoch(data: GroupObserved, number: int) -> bool:
 def cause_of(
     seen: Differing, evidence: list[Evidence], members: Sequence[MemberState], unseen: Iterable[Evidence] = ()
 ) -> Cause:
-    """Return the cause: the first of :data:`KINDS` in the evidence, else the first that the comparison shows.
+    """Return the cause of a round: the first of :data:`KINDS` in the evidence, else in the comparison of the groups.
 
     ``members``: the group after the round. A member that joined and departed again is not the cause of a round that
     removes other members.
@@ -190,7 +190,7 @@ def _is_about(item: Evidence, generation: int) -> bool:
 
 
 def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list[str]:
-    """Return the members that still own what they owned before the last generation, although it changed that."""
+    """Return the ids of members that still own what they owned before the last generation changed their assignments."""
     if data.kind == "connect":
         return []
     now = {member.member_id: member.owned for member in state.members}
@@ -200,10 +200,10 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
         if member.member_id in replaced.owned
         and member.member_id in now
         and tidy(member.owned) == replaced.owned[member.member_id] != now[member.member_id]
-        # The subscription was sent with this join: absent static members keep their last one.
+        # The subscription was sent with this join; an absent static member still has the subscription of its last join.
         and (member.group_instance_id is None or member.owned_generation >= state.generation)
     ]
-    # Without partitions and without a generation a member may have lost what it had.
+    # A member that lists neither partitions nor a generation may have lost its partitions.
     says_so = state.assignor == _COOPERATIVE
     if any(member.owned or (says_so and member.owned_generation >= 0) for member in rejoined):
         return [member.member_id for member in rejoined]

@@ -1,7 +1,7 @@
-"""Incidents of the cluster as a whole, and how a ``cluster.observed`` event changes them.
+"""Incidents of the cluster as a whole, and how a ``cluster.observed`` event changes these incidents.
 
-They are stored under the group id :data:`~streaming.records.events.CLUSTER`. A broker's incident is open while the
-broker is away; incidents about all other changes open and close at once.
+Cluster incidents are stored under the group id :data:`~streaming.records.events.CLUSTER`. A broker's incident is open
+while the broker is away. Incidents about all other changes open and close at once.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from streaming.records.events import ClusterChange, ClusterObserved, Evidence
 
 #: The number of closed incidents that are kept.
 _MOST_CLOSED: Final = 200
-#: A change that recurs within this time is the same incident, ms: episodes are matched by the time of an incident.
+#: A change that recurs within this time is the same incident, ms. Short, as episodes are matched by an incident's time.
 _REOPEN_MS: Final = 60_000
 _AWAY: Final = "broker-restart"
 
 
 def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentState:
-    """Return the cluster's incidents after an event; ``state`` itself if nothing changes."""
+    """Return the cluster's incidents after an event; ``state`` itself if no incident changes."""
     present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
     state = close_incidents(state, sorted(present & state.by_key.keys()), data.timestamp)
     for change in data.changes:

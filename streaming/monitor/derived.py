@@ -6,7 +6,7 @@ on the protocol:
 * eager: one round; generation + 1.
 * cooperative (``cooperative-sticky``): one more round, generation + 1 each, as long as a member that stays had to
   give up partitions of topics it still subscribes to (``ConsumerCoordinator.onJoinComplete``).
-* consumer (KIP-848): the target is computed once for the new group epoch. Round 1 revokes and assigns what is free,
+* consumer (KIP-848): the target is computed once for the new group epoch. Round 1 revokes and assigns free partitions,
   round 2 of the same epoch assigns the partitions that round 1 released.
 """
 
@@ -29,7 +29,7 @@ from streaming.protocols import vote
 from streaming.records.diffs import Cause
 from streaming.records.events import Partitions
 
-#: Assignor of a classic member that names none.
+#: Assignor of a classic member that does not name an assignor.
 _DEFAULT_CLASSIC = ("range",)
 #: The assignor under which clients keep their partitions through a rebalance.
 COOPERATIVE = "cooperative-sticky"
@@ -43,7 +43,7 @@ class Claim(NamedTuple):
 
 
 def protocol(members: Iterable[MemberState]) -> str:
-    """Return ``consumer`` if a member uses that protocol (KIP-848's online migration), else ``classic``."""
+    """Return ``consumer`` if any member uses the consumer protocol (KIP-848's online migration), else ``classic``."""
     return "consumer" if "consumer" in [member.group_protocol for member in members] else "classic"
 
 
@@ -59,14 +59,14 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
     """Return the assignor that most consumer members name (``ModernGroup.preferredServerAssignor``), else ``uniform``.
 
     A member names one assignor (``group.remote.assignor``), the first of its list. Classic members of a migrating
-    group name none.
+    group do not name a consumer assignor.
     """
     votes = [member.assignors[0] for member in members if member.group_protocol == "consumer" and member.assignors]
     return vote.most_votes(votes) if votes else "uniform"  # the first of ``group.consumer.assignors``
 
 
 def keeps(member: MemberState) -> bool:
-    """Return whether this client keeps its partitions through a rebalance."""
+    """Return whether this member's client keeps its partitions through a rebalance."""
     return vote.cooperative(tuple(member.assignors or _DEFAULT_CLASSIC))
 
 
@@ -93,8 +93,8 @@ def _joining(
 ) -> list[Member]:
     """Return the members as the JoinGroup response lists them for the assignor.
 
-    ``sticky`` sends the partitions owned before the join. ``cooperative-sticky`` reads those owned *at* the join,
-    and an eager client has given them up by then. Partitions that no longer exist are left out.
+    ``sticky`` sends the partitions owned before the join. ``cooperative-sticky`` reads the partitions owned *at* the
+    join, when an eager client has already given up its partitions. Partitions that no longer exist are left out.
     """
     joining: list[Any] = []
     counts = {name: topic.partitions for name, topic in state.topics.items()}
@@ -116,7 +116,7 @@ def _joining(
 
 
 def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
-    """Return the cluster metadata for the assignor; with ``ids``, topics without an id get one from their name."""
+    """Return the cluster metadata for the assignor. If ``ids``, a topic without an id gets an id made from its name."""
     return {
         name: Topic(
             name,
@@ -142,12 +142,12 @@ def _owning(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions
     return tuple(owners)
 
 
-#: Limit of the rounds of a cooperative rebalance, which usually takes two or three.
+#: The most rounds of a cooperative rebalance, which usually takes two or three rounds.
 MAX_ROUNDS = 64
 
 
 class Trigger(NamedTuple):
-    """Trigger of a rebalance: the members from now on, what each member owned before, and the cause."""
+    """Trigger of a rebalance: the members after it, the partitions that each member owned before it, and its cause."""
 
     members: tuple[MemberState, ...]
     before: Ownership
@@ -210,7 +210,7 @@ def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Rou
 
 
 def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
-    """Return the members without the partitions that another current member must release first."""
+    """Return the members, without the assigned partitions that another current member must release first."""
     owners = {
         (topic, partition): member.member_id
         for member in settled

@@ -3,7 +3,7 @@
 The timer does not change a group. It writes a ``group.quiet`` with the id of the last note to the log. The episode
 ends when that event is read back, unless another note came first. So a replay of the log needs no timer.
 
-Incidents change with each note of an episode and with partition counts, when the group is quiet or deleted.
+Incidents change with each note of an episode, with new partition counts, and when the group is quiet or deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from streaming.records.episodes import Acknowledged
 from streaming.records.events import Event, Evidence
 
 _STUCK = "rebalance-stuck"
-#: The most partitions with reset offsets that evidence lists.
+#: The most partitions that the evidence of an offset reset lists.
 _MOST_REWOUND = 3
 
 
@@ -49,15 +49,16 @@ def update(
     now_ms: int,
     sinks: Sinks,
 ) -> list[EpisodeOutput | IncidentOutput]:
-    """Apply an event to the episode and the incidents of its group; return the changed ones.
+    """Apply an event to the episode and incidents of its group; return the changed episodes and incidents.
 
-    ``group``: its state is from after the event, its episode and incidents from before. ``outputs``: the event's.
+    The state in ``group`` is from after the event, its episode and incidents are from before. ``outputs``: outputs of
+    the event.
     """
     past = group.incidents or IncidentState()
     step = _Update(group, event, past, now_ms, sinks)
     match event.data:
         case events.ClusterObserved() as data:
-            if group.state is not before:  # no repeat
+            if group.state is not before:  # the event is not a repeat
                 step.incidents = cluster.update_incidents(past, data)
         case events.GroupQuiet() as data:
             step.quiet(data)
@@ -80,7 +81,7 @@ def update(
 
 
 class _Update:
-    """Application of one event to its group's episode and incidents; ``episodes`` are the changed ones."""
+    """Application of one event to its group's episode and incidents; ``episodes`` are the episodes that it changed."""
 
     def __init__(self, group: TrackedGroup, event: Event, incidents: IncidentState, now_ms: int, sinks: Sinks) -> None:
         self.group = group
@@ -118,7 +119,7 @@ class _Update:
     def _apply_notes(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
         event, after, state = self.event, self.group.state, self.group.episode
         first, observed = state is None, isinstance(event.data, events.GroupObserved)
-        if observed and after is before:  # a repeat
+        if observed and after is before:  # the event is a repeat
             return
         new_notes = notes(before, after, event, outputs, first=first) if outputs or observed else ()
         evidence = None
@@ -155,7 +156,7 @@ class _Update:
         )
 
     def rebalancing(self, data: events.GroupRebalancing) -> None:
-        """Apply a rebalance in progress, or its end. Does nothing for a group without an episode."""
+        """Apply a rebalance in progress, or the end of a rebalance. A group without an episode does not change."""
         before, state = self.group.episode, self.group.state
         if before is None or state is None:
             return
@@ -232,7 +233,7 @@ def _stuck_mark(since: int) -> str:
 
 
 def due(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[Event]:
-    """Return the timer event ``group.quiet`` if it is due, and move the deadline.
+    """Return the timer event ``group.quiet`` if it is due, and move the group's deadline.
 
     While a rebalance is in progress, the event names that rebalance and reports it as stuck.
 

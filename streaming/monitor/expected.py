@@ -1,4 +1,4 @@
-"""Comparison of an observed assignment with the one that Kafka's own assignor computes.
+"""Comparison of an observed assignment with the assignment that Kafka's own assignor computes.
 
 Classic protocol: the leader's record has all of the assignor's input: subscriptions, owned partitions, generations,
 racks and the members' order. The membership log has the partition counts. If the leader's metadata was older or
@@ -27,13 +27,13 @@ from streaming.records.events import GroupObserved, Holding, ObservedMember
 
 #: ``{member: partitions}``.
 _Shares = Mapping[str, TopicPartitions]
-#: By default larger rounds are not compared, as that would cost more than the round itself.
+#: Default limit, partitions: larger rounds are not compared, as the comparison would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000
-#: Assignors with one valid result in Java; other clients have assignors of these names with other tie-breaks.
+#: Assignors with exactly one valid result in Java. Other clients' assignors of these names break ties differently.
 _STRICT: Final = frozenset({("classic", "range"), ("classic", "roundrobin")})
-#: The order of ``group.consumer.assignors`` by default: the first one is the broker's default (KIP-848).
+#: The default of ``group.consumer.assignors``, in order: the first assignor is the broker's default (KIP-848).
 _BROKER_DEFAULTS: Final = ("uniform", "range")
-#: Why groups of other kinds are not compared.
+#: Reasons why groups of these kinds are not compared.
 _OTHER_KINDS: Final = {
     "connect": "Connect's leader uses its memory of earlier rounds, which no record contains",
     "streams": "Kafka Streams assigns by its topology and the state on its instances' disks, which no record contains",
@@ -42,10 +42,10 @@ _OTHER_KINDS: Final = {
 
 
 def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
-    """Return the result of the comparison; UNSET if the round is not the result of an assignor.
+    """Return the comparison of a round with its assignor's result; UNSET if no assignor computed this round.
 
-    It isn't if no member is left, if the group was unknown before, or if the epoch's target was computed earlier.
-    Rounds of more than ``most`` partitions are not computed.
+    The result is UNSET if no member is left, if the group was unknown before, or if the epoch's target was computed
+    earlier. Rounds of more than ``most`` partitions are not compared.
     """
     is_last_epoch = data.group_epoch == state.generation and not state.assigning
     lacks_target = data.group_protocol != "classic" and (data.state == "Assigning" or is_last_epoch)
@@ -102,7 +102,7 @@ def _member_behind(state: GroupState, data: GroupObserved) -> str:
         owned = last_owned.get(member.member_id)
         if owned is None:
             continue
-        # Until this epoch the member also owned the partitions that it is giving up.
+        # Before this epoch the member also owned the partitions that it is giving up now.
         had = union(member.assigned, member.pending_revocation)
         if (member.member_epoch or 0) < number - 1 or (member.pending_revocation and had != owned):
             return member.member_id
@@ -139,11 +139,11 @@ def _compared(
 def _is_shared_evenly(
     topics: Mapping[str, Topic], members: Sequence[Member], assigned: Mapping[str, Holding], *, contiguous: bool
 ) -> bool:
-    """True if all partitions of each topic are assigned evenly to its subscribers: the counts differ by at most one.
+    """True if each topic is assigned completely and evenly: its subscribers' partition counts differ by at most one.
 
-    Every client's ``range`` and ``roundrobin`` does that for each topic, but may order members differently or give
-    the remainder to other members. kafka-go's ``range`` begins at i·n/m (``groupbalancer.go``); that of earlier Sarama
-    rounds, and orders members by a hash (``balance_strategy.go``). ``contiguous``: shares are consecutive partitions.
+    ``range`` and ``roundrobin`` of all clients assign evenly, but may order members differently or give the remainder
+    to other members. kafka-go's ``range`` begins at i·n/m (``groupbalancer.go``). ``range`` of earlier Sarama versions
+    rounds, and orders members by a hash (``balance_strategy.go``). ``contiguous``: require consecutive partitions.
     """
     for topic in {name for share in assigned.values() for name in share} | {
         name for member in members for name in member.topics
@@ -179,13 +179,13 @@ def _with_count(topic: Topic, count: int) -> Topic:
 def _assigned_counts(
     announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
-    """Return the partition counts by the assignment, for topics whose count in the log differs."""
+    """Return the partition counts that follow from the assignment, for topics with another count in the log."""
     by_topic = collect_lists(assigned.values())
     counts = {}
     for topic in sorted({name for member in members for name in member.topics}):
         numbers = by_topic.get(topic, ())
         count = len(numbers)
-        # A count follows only from partitions 0 … n − 1, each once.
+        # The count n follows only if the assignment has the partitions 0 … n − 1, each once.
         if count != (announced[topic].partitions if topic in announced else 0) and {*numbers} == {*range(count)}:
             counts[topic] = count
     return counts
@@ -196,7 +196,7 @@ def _is_equal(computed: _Shares, assigned: _Shares) -> bool:
 
 
 def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
-    """Return the partitions of each member that has some, sorted."""
+    """Return the sorted partitions of each member that has any."""
     shares = {
         member_id: {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
         for member_id, share in assignment.items()
@@ -205,7 +205,7 @@ def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
 
 
 def _difference(computed: _Shares, assigned: _Shares) -> tuple[dict[str, Holding], dict[str, Holding]]:
-    """Return the partitions that members lack, and those that they have instead, by member id."""
+    """Return the expected partitions that members lack, and the unexpected ones that they have, by member id."""
     changes = diff_members(_sorted_shares(assigned), _sorted_shares(computed))
     missing = {member_id: change.assigned for member_id, change in sorted(changes.items()) if change.assigned}
     return missing, {member_id: change.revoked for member_id, change in sorted(changes.items()) if change.revoked}

@@ -22,7 +22,8 @@ event                            derived group                            observ
 ===============================  =======================================  ==================================
 
 A group whose members report their own assignments is handled by :mod:`~streaming.monitor.reported` until a collector
-observes it. A repeated ``(ce_source, ce_id)`` changes nothing. Events count in the order of the log, not by timestamp.
+observes it. An event whose ``(ce_source, ce_id)`` was already applied changes nothing. Events are applied in the
+order of the log, not by timestamp.
 :mod:`~streaming.monitor.derived` and :mod:`~streaming.monitor.observed` decide the rounds; this module applies them.
 """
 
@@ -61,7 +62,7 @@ Applied = tuple[GroupState | None, tuple[Output, ...]]
 
 #: The most topics without a subscriber whose partition counts a group keeps; the oldest are dropped.
 MOST_UNREAD: Final = 64
-#: Event types that change no group.
+#: Event types that never change a group.
 _IGNORED: Final = (
     *(events.MemberHeartbeat, events.GroupQuiet, events.PartitionsStopped),
     *(events.GroupRebalancing, events.GroupProgress, events.IncidentAcknowledged),
@@ -79,10 +80,10 @@ def apply(
     *,
     most: int = expected.MOST_PARTITIONS,
 ) -> Applied:
-    """Return the group after one event (``state`` itself if nothing changes), and the outputs to write.
+    """Return the group after one event (``state`` itself if the group does not change), and the outputs to write.
 
-    ``last_heartbeats``: by member id; a fence by the timer counts only without a later heartbeat. None: it counts.
-    ``most``: rounds with more partitions are not compared with their assignor.
+    ``last_heartbeats``: by member id. A fence that the timer wrote is ignored if the member has a later heartbeat.
+    If None, no fence is ignored. ``most``: rounds with more partitions are not compared with their assignor.
 
     Raises:
         BadInput: the event can't be applied.
@@ -90,7 +91,7 @@ def apply(
     data = event.data
     if isinstance(data, _IGNORED):
         return state, ()
-    if isinstance(data, events.AssignmentAcknowledged):  # frequent, and a repeat changes nothing: not remembered
+    if isinstance(data, events.AssignmentAcknowledged):  # frequent, and harmless if repeated: not remembered
         return (state, ()) if state is None or state.reports is None else _apply_report(state, event)
     if isinstance(data, events.MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
         return state, ()
@@ -102,7 +103,7 @@ def apply(
     return None if after is None else structs.replace(after, applied=applied), outputs
 
 
-def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return an event type
+def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return per event type
     match event.data:
         case events.GroupObserved():
             current = state if state.reports is None else reported.overrule(state, event.data)
@@ -176,7 +177,7 @@ def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> A
         before[data.member_id] = minus_others(data.owned, data.member_id, before) if data.owned else NOTHING
         members = (*state.members, joining)
     else:
-        # Fields that a repeated join leaves out keep their values.
+        # A field that a repeated join leaves out keeps its value.
         joining = structs.replace(
             joining,
             owned=present.owned,
@@ -200,7 +201,7 @@ def _with_member(state: GroupState, present: MemberState, changed: MemberState) 
 
 
 def _has_same_metadata(present: MemberState, joining: MemberState) -> bool:
-    """Return whether a rejoin has the same metadata by the coordinator's comparison: all but timeouts and ownership."""
+    """Return whether a rejoin has the same metadata; like the coordinator, ignore timeouts and owned partitions."""
     return (
         present.assignors == joining.assignors
         and present.rack_id == joining.rack_id
@@ -252,7 +253,7 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
         return state, ()
     reason = ", ".join(f"{name}: {was} → {now} partitions" for name, (was, now) in sorted(changed.items()))
     if state.observed:
-        # The first count of a topic is no change.
+        # The first known count of a topic is not a change.
         return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
     return _rebalance(state, event, Trigger(state.members, ownership(state.members), _cause(event, [], reason)))
 
@@ -279,10 +280,10 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
 
 
 def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) -> Applied:
-    """Revoke all partitions; fingerprints of applied events are kept until the group is forgotten."""
+    """Revoke all partitions of a deleted group; keep the applied events' fingerprints until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:
-        # The timer wrote the event from an older state: members that joined since keep the group.
+        # The timer wrote the event from an older state. If members have joined since, the group is kept.
         return (state, ()) if state.members else (None, (tombstone,))
     empty = GroupState(
         observed=state.observed and state.reports is None,

@@ -1,8 +1,8 @@
 """Heartbeat tracker: writes an event to the log when a member's session times out.
 
 A member with a known session timeout is tracked from its first heartbeat. Each heartbeat moves its deadline to
-*batch time + session timeout*; no client's clock is read. The timer changes no group: it writes a ``member.fenced``
-to the membership log, which is applied when it is read back. A replay of the log needs no timer.
+*batch time + session timeout*; no client's clock is read. The timer does not change a group. It writes a
+``member.fenced`` to the membership log, which is applied when it is read back. So a replay of the log needs no timer.
 
 Two guards keep a late job or wrong clocks from removing members that are alive:
 
@@ -27,7 +27,7 @@ REASON = "session timeout: no heartbeat"
 LATE_MS = 10_000
 #: How long an empty group is remembered by default, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
-#: Events that may change the session timeout.
+#: Events that may change a member's session timeout.
 _RESETS: Final = (events.MemberJoined, events.SubscriptionChanged)
 
 
@@ -44,7 +44,7 @@ def track(group: TrackedGroup, data: events.MemberEventData, now_ms: int) -> Non
 
 
 def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: events.MemberFenced) -> bool:
-    """Return whether the log has a later event of the member than the last one that the timer had read."""
+    """Return whether a fence is stale: the log has an event of the member that the timer had not read."""
     if fence.last_heartbeat is None or heartbeats is None:
         return False
     last = heartbeats.get(fence.member_id)

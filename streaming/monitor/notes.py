@@ -1,6 +1,7 @@
 """Conversion of an event into notes for its group's episode: rounds, rejoined static members, waits, evidence.
 
-Derived groups have no evidence of downtime, as nothing shows what their coordinator did.
+Derived groups (groups known only from member events) have no evidence of downtime, as no record of their coordinator
+is read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from streaming.records.events import Event, GroupObserved, Holding
 def notes(
     before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
-    """Return the notes of an event; ``first``: the group has had no episode."""
+    """Return the notes of an event for its group's episode; ``first``: the group has not had an episode."""
     result: list[RoundNote | BounceNote | WaitNote] = []
     past: Sequence[MemberState] = ()
     free: LastOwners = {}
@@ -83,7 +84,7 @@ def _round_note(
 ) -> RoundNote:
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
-    # `before` lists the past members in order, then new ones: with equal lengths no member is new or gone.
+    # `before` lists the past members in order, then new ones: if the lengths are equal, no member joined or departed.
     joined = [] if len(before) == len(past) else list(before)[len(past) :]
     gone: Sequence[str] = ()
     if len(before) != len(members):
@@ -124,7 +125,7 @@ def _round_note(
 
 
 def _lost_rack(past: Sequence[MemberState], gone: Collection[str]) -> tuple[str, bool]:
-    """Return the rack that all departed members were in, and whether only other racks have members now."""
+    """Return the rack of all departed members (``""``: not one rack), and whether all others are in other racks."""
     racks = {member.rack_id for member in past if member.member_id in gone}
     rack = racks.pop() if len(racks) == 1 else None
     left = {member.rack_id for member in past if member.member_id not in gone}
@@ -181,7 +182,7 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
 
 
 def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str]) -> AssignmentChange | None:
-    """Return the partitions of static members that rejoined without a round; ``state``: the group after it."""
+    """Return the assignment change of static members that rejoined without a round; ``state``: the group afterwards."""
     data = event.data
     if state.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
@@ -198,10 +199,10 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
 
 
 def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | None:
-    """Return an event's evidence of downtime other than a round; None if none. ``played``: it made a round."""
+    """Return an event's evidence of downtime other than a round, or None. ``played``: the event made a round."""
     data = event.data
     if state.kind != "consumer" or state.counted:
-        return None  # members and records have Kafka's generations, not those that polling counts
+        return None  # members and records have Kafka's generations, which polling does not know
     match data:
         case events.PartitionsStopped() | events.AssignmentAcknowledged():
             return data
@@ -212,7 +213,7 @@ def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | 
 
 
 def _coordinator_time(data: GroupObserved) -> int | None:
-    """Return when the coordinator wrote the data of a snapshot; None if it comes from another source."""
+    """Return when the coordinator wrote the data of a snapshot, ms; None if the snapshot comes from another source."""
     is_other_count = any(item.source in (events.POLLING, REPORTED) for item in data.evidence)
     return None if is_other_count else data.timestamp
 

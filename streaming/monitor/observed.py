@@ -1,19 +1,20 @@
-"""Observed groups: a collector reads the assignments; this module computes the difference and the cause.
+"""Rounds of observed groups: a collector reads the assignments; this module computes the changes and their cause.
 
-Each new generation (all protocols but the classic one: each new epoch, and each step of members towards its target)
-is one round. `owned` before a round is the assignment after the group's last observed round. The cause comes from
-evidence and from the comparison with the previous generation; if neither shows it, the kind is ``group.observed``.
+Under the classic protocol each new generation is one round. Under all other protocols each new epoch is one round, and
+so is each step of members towards the epoch's target. `owned` before a round is the assignment after the group's last
+observed round. The cause comes from evidence and from the comparison with the previous generation. If neither shows
+the cause, its kind is ``group.observed``.
 
 In groups with epochs, one epoch is one rebalance: the coordinator bumps it for every change of the group, so each
 further step of the same epoch is the next round, whatever evidence comes with it. Under the classic protocol a round
-continues the rebalance of the previous one if that revoked partitions, or left Connect's tasks without a worker, and
-no new event is known.
+continues the rebalance of the previous round if no new event is known and the previous round revoked partitions or
+left Connect's tasks without a worker.
 
-Members of Connect and of streams groups (KIP-1071) own tasks, and no record lists the existing ones. The existing
-tasks are those that members own or are assigned and, during a rebalance, those given up.
+Members of Connect and of streams groups (KIP-1071) own tasks, and no record lists the existing tasks. A task counts
+as existing if a member owns it, is assigned it, or gave it up during the rebalance in progress.
 Tasks without an owner after a rebalance count as deleted.
 
-If two collectors follow a group, the one that reads ``__consumer_offsets`` decides, as it has all data. A polled
+If two collectors follow a group, the collector that reads ``__consumer_offsets`` decides, as it has all data. A polled
 snapshot that is not ahead of it changes nothing. The first complete snapshot that equals the polled one gives the group
 Kafka's generation, and the fields that polling lacks, without another round.
 """
@@ -38,7 +39,7 @@ from streaming.records.events import Event, Evidence, GroupObserved, Holding
 
 #: Assignors under which members give up everything before they join, so that no round continues another.
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
-#: Connect's protocols with the same behaviour.
+#: Connect's protocols under which workers give up everything before they join.
 EAGER_CONNECT = frozenset({"default"})
 
 
@@ -47,7 +48,7 @@ class MissingGeneration(BadInput):
 
 
 class Seen(NamedTuple):
-    """A group with an observed generation, and the round (None: there is none) that still has to be applied.
+    """A group with an observed generation, and the round that still has to be applied (None: there is no round).
 
     ``latest``: the latest assignment changed without a round, as when a static member rejoined under a new id.
     """
@@ -60,9 +61,9 @@ class Seen(NamedTuple):
 def observe(state: GroupState, data: GroupObserved) -> Seen:
     """Apply an observed generation to a group.
 
-    A generation at or below the known one changes nothing, with two exceptions. A static member may have rejoined under
-    a new member id, for which Kafka keeps the generation. And if generations start over with none of the known members,
-    the group was deleted and created again.
+    A generation at or below the known generation changes nothing, with two exceptions. A static member may have
+    rejoined under a new member id, for which Kafka keeps the generation. And if generations start over and all
+    known members are missing, the group was deleted and created again.
     """
     number, polled = numbered(data), data.polled
     first, epochs = not state.observed, data.group_protocol != "classic"
@@ -100,7 +101,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         cause = causes.cause_of(differing, [*data.evidence, *state.hints], members, missed)
     if undelivered is not None:
         cause = causes.with_undelivered(cause, undelivered)
-    # Hints that are not about this rebalance are early: they belong to the next one.
+    # Hints that are not about this rebalance are early: they belong to the next rebalance.
     hints = tuple(hint for hint in state.hints if not causes.has_evidence(cause, hint)) if followed else ()
     kind, (standby, warmup) = data.kind or "consumer", roles
     holds_tasks = kind == "connect" or data.group_protocol == "streams"
@@ -118,7 +119,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
 
 
 def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
-    """Return what each member owns before a round; for new members, the partitions that they claim and nobody owns."""
+    """Return the partitions that each member owns before a round; new members own the unowned ones that they claim."""
     before = {member.member_id: member.owned for member in state.members}
     for member in data.members:
         if member.member_id not in before:
@@ -157,7 +158,7 @@ def _changed_members(
 
 
 def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:
-    """Return the existing tasks other than those that members own now."""
+    """Return the existing tasks that no member owns now."""
     if data.group_protocol != "classic":
         is_rebalancing = data.state not in ("Stable", "Empty")
     else:
@@ -174,7 +175,7 @@ def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPa
 def add_evidence(state: GroupState, event: Event) -> GroupState:
     """Return the group with a member event stored as evidence for the next generation.
 
-    An event about a change that the last snapshot already contains is no evidence for the next generation.
+    An event about a change that the last snapshot already contains is not evidence for the next generation.
     """
     data = event.data
     if isinstance(data, events.MemberJoined | events.MemberLeft | events.MemberFenced):
@@ -202,7 +203,7 @@ def _rejoined_members(state: GroupState, members: tuple[MemberState, ...]) -> di
 
 
 def _seen_as(member: events.ObservedMember, state: MemberState | None) -> MemberState:
-    """Return the state of an observed member; ``state`` itself if nothing has changed."""
+    """Return the state of an observed member; ``state`` itself if the member has not changed."""
     seen = MemberState(
         member_id=member.member_id,
         topics=member.topics,
@@ -228,7 +229,7 @@ def _sorted_partitions(assigned: Holding, current: Holding) -> Holding:
 
 
 def _is_follow_up(state: GroupState, seen: Differing, data: GroupObserved, number: int, *, again: bool) -> bool:
-    """Return whether a round continues the previous rebalance; ``again``: the previous round was not delivered."""
+    """Return whether a round continues the previous round's rebalance; ``again``: that round was not delivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False

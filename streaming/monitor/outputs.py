@@ -35,14 +35,14 @@ _T = TypeVar("_T")
 #: Members that a diff lists: all; only changed ones; or only changed ones if the group has more than
 #: :data:`LARGE` members.
 Listing = Literal["auto", "all", "changed"]
-#: By default the diffs of groups with more members list only changed members.
+#: By default, diffs list only changed members if the group has more members than this.
 LARGE: Final = 100
 
 _diffs = msgspec.json.Decoder(Diff)
 
 
 class DiffOutput(Struct, frozen=True, gc=False):
-    """A diff to write: its ``ce_id``, the event behind it, the round, its changes, and the members before it."""
+    """A diff to write: its ``ce_id``, the event that caused it, the round, its changes, and the members before it."""
 
     id: str
     event: Event
@@ -107,7 +107,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
         return listed, unchanged
 
     def _held(self, listed: Mapping[str, MemberDiff], unchanged: Iterable[MemberDiff]) -> int:
-        """Return how many partitions unchanged members own; in a share group, only those that no listed member owns."""
+        """Return how many partitions unlisted members own; in a share group, without partitions of listed members."""
         if self.decided.kind != "share":
             return sum(size(member.kept) for member in unchanged)
         shares = [share for member in listed.values() for share in (member.kept, member.assigned)]

@@ -18,7 +18,8 @@ from streaming.records.names import called
 def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: float) -> Iterator[StoredIncident]:
     """Yield the incidents of a group that had no round for the quiet time.
 
-    ``waits``: members and conditions that its last episode still waits for. A group without members has no incident.
+    ``waits``: members and conditions that the group's last episode still waits for. A group without members has no
+    incident.
     """
     if not group.members:
         return
@@ -78,8 +79,8 @@ def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
 def _skew(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[StoredIncident]:
     """Yield an incident about the member that exceeds its fair share the most.
 
-    A member's fair share is its part of each of its topics if the subscribers of each topic had equal parts; at least
-    the mean of all members.
+    A member's fair share is the number of partitions it would own if each topic were divided equally among its
+    subscribers. It is at least the mean of all members.
     """
     subscribers = Counter(topic for member in group.members for topic in set(member.topics))
     mean = sum(size(member.owned) for member in group.members) / len(group.members)

@@ -1,9 +1,9 @@
-"""Reported groups: members report their own assignments, so nothing is computed and no collector is needed.
+"""Rounds of reported groups: members report their own assignments, so neither an assignor nor a collector is needed.
 
 Each member reports its own partitions, in its own events. This module combines the reports of one generation:
 
 * classic: a generation is a round once some member has kept its assignment for :data:`SETTLED_MS` and every
-  member has acknowledged that generation or a later one. A generation that a client skipped is no round. After
+  member has acknowledged that generation or a later one. A generation that a client skipped is not a round. After
   :data:`PATIENCE_MS` the round no longer waits for late members: they keep the partitions that no other member has.
 * consumer (KIP-848): members acknowledge only their own changes, so all assignments together are a step of the
   epoch once some member has kept its assignment for :data:`SETTLED_MS`.
@@ -44,12 +44,12 @@ from streaming.records.events import Event, Evidence, GroupObserved, Holding
 
 #: After this time with an unchanged assignment the reports of the other members have arrived, ms.
 SETTLED_MS = 2000
-#: How long a round waits for a member after another one has acknowledged the generation, ms.
+#: How long a round waits for a member after another member has acknowledged the generation, ms.
 PATIENCE_MS = 10_000
 #: The most incomplete generations that are kept; a client that never reports ``heldMs`` completes none.
 MOST_OPEN = 16
 SOURCE = "listener"
-#: Text of the evidence of these rounds.
+#: Reason in the evidence of rounds that members reported.
 LIMITS = "as its members report it themselves; members that do not report are not seen"
 
 
@@ -96,7 +96,7 @@ def _with_reports(state: GroupState, **changes: object) -> GroupState:
 
 
 def _with_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
-    """Return the group with a reporting member added, or in the place of ``present``."""
+    """Return the group with a reporting member, added or in place of ``present`` (the same member's former state)."""
     members = _reports(state).members
     if present is None:
         return _with_reports(state, members=(*members, member))
@@ -132,10 +132,10 @@ def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | ev
     members = tuple(member for member in reports.members if member is not present)
     at = {name: number for name, number in reports.at.items() if name != present.member_id}
     state = _with_reports(state, members=members, at=at)
-    if reports.at.get(present.member_id, 0) < reports.settled:  # it acknowledged an earlier generation only
+    if reports.at.get(present.member_id, 0) < reports.settled:  # the member acknowledged only an earlier generation
         now = {reports.settled: event.data.timestamp}
         state = _with_reports(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
-    if state.member(present.member_id) is None:  # it joined and departed between two rounds
+    if state.member(present.member_id) is None:  # the member joined and departed between two rounds
         return state
     return observed.hint(state, event, data.reason or "", present.member_id)
 
@@ -150,7 +150,7 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
     if number <= reports.settled and old is not None and old.member_id != member.member_id:  # a static rejoin
         state = _without_hints(state.rename({old.member_id: member}), old.member_id, member.member_id)
     if member.group_protocol != "classic":
-        number = max(number, reports.settled)  # it may still give up partitions of an earlier epoch
+        number = max(number, reports.settled)  # the member may still give up partitions of an earlier epoch
     elif number < max(reports.settled, reports.at.get(member.member_id, 0)):
         return state
     at = reports.at | {member.member_id: number}
@@ -160,8 +160,8 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
     owned, last, is_open = tidy(data.owned), state.member(member.member_id), number in reports.open
     is_classic = member.group_protocol == "classic"
     if last is not None and number == reports.settled and (is_classic or (last.owned == owned and not is_open)):
-        return _with_reports(state, at=at, ready=ready, overdue=overdue)  # a repeat
-    if not is_open:  # perhaps others are late as well
+        return _with_reports(state, at=at, ready=ready, overdue=overdue)  # the event is a repeat
+    if not is_open:  # other members may be late as well
         at_most = number if held_ms >= SETTLED_MS else number - 1
         ready, overdue = min(ready, at_most), min(overdue, at_most)
     acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
@@ -169,7 +169,7 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
         reports.open | {number: acknowledged},
         {number: max(data.timestamp - held_ms, 0)} | reports.since,
     )
-    if len(generations) > MOST_OPEN:  # the oldest one counts as skipped
+    if len(generations) > MOST_OPEN:  # the oldest generation counts as skipped
         first, second, *_ = sorted(generations)
         generations[second] = generations.pop(first) | generations[second]
         since.pop(first, None)
@@ -177,7 +177,7 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
 
 
 def next_ready(state: GroupState, event: Event) -> Ready | None:
-    """Return the next complete generation, epoch or step after an event; None if there is none."""
+    """Return the next complete generation, epoch or step after an event; None if no report is complete."""
     reports = _reports(state)
     if not reports.members:
         return _last_round(state, event) if state.members or reports.open else None
@@ -204,7 +204,7 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
 
 
 def _last_round(state: GroupState, event: Event) -> Ready:
-    """Return the round of a group whose last member has departed: its last open generation, or the empty group."""
+    """Return the round when a group's last member has departed: the last open generation, or the empty group."""
     reports = _reports(state)
     if reports.open:
         first = min(reports.open)
@@ -212,7 +212,7 @@ def _last_round(state: GroupState, event: Event) -> Ready:
             return _generation(state, event, first)
         state = _with_reports(state, open={}, since={})
     number = next_generation(max(state.generation, reports.settled))
-    if number <= state.generation:  # numbers start over, and the empty group is not an old one
+    if number <= state.generation:  # generations start over, and the empty group is not an older generation
         state = structs.replace(state, generation=number - 1)
     ready = _complete(state, event, number, [], event.data.timestamp)
     return ready._replace(state=structs.replace(ready.state, reports=Reports()))
@@ -229,7 +229,7 @@ def _generation(state: GroupState, event: Event, number: int) -> Ready:
 
 
 def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]:
-    """Return the members without a report, with the partitions of their last round that no other member reports."""
+    """Return the members without a report, with their partitions of the last round that no other member reports."""
     silent: list[MemberState] = []
     for member in _reports(state).members:
         last = state.member(member.member_id)
@@ -240,7 +240,7 @@ def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]
 
 
 def _step(state: GroupState, event: Event) -> Ready | None:
-    """Return the next step of a consumer group once a member has kept its assignment long enough, or has departed."""
+    """Return the next step of a KIP-848 group once a member has kept its assignment long enough, or has departed."""
     reports = _reports(state)
     present = {member.member_id for member in reports.members}
     gone = [member for member in state.members if member.member_id not in present]
@@ -283,7 +283,7 @@ def _complete(state: GroupState, event: Event, number: int, members: list[Member
 def _released(state: GroupState, seen: Seen, data: GroupObserved) -> Holding | None:
     """Return the partitions that were given up for a member whose report has not arrived yet.
 
-    None if partition counts are known, which members do not report.
+    None if partition counts are known: members do not report them.
     """
     if seen.round is None or any(topic in state.topics for topic in subscribed(seen.round.members)):
         return None
@@ -331,5 +331,5 @@ def _assignor(members: list[MemberState], protocol: str) -> str | None:
         return derived.consumer_assignor(members)
     try:
         return derived.classic_assignor(members)
-    except InconsistentGroupProtocol:  # members that do not report also vote
+    except InconsistentGroupProtocol:  # members that do not report also vote for an assignor
         return None

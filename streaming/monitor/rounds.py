@@ -1,6 +1,6 @@
 """Rounds: applies a decided round to the group's state, and computes its changes for each member.
 
-A round is a set difference under every protocol: kept = owned − revoked and after = kept + assigned.
+Under every protocol a round is a set difference: kept = owned − revoked and after = kept + assigned.
 A partition that an eager member gets back counts as kept, though the member stops consuming it in between.
 """
 
@@ -21,9 +21,9 @@ from streaming.records.events import Holding, Kind, Partitions
 
 #: The number of departed members whose names are kept.
 _DEPARTED: Final = 32
-#: Causes with more members than this have no names.
+#: A cause with more members than this has no member names.
 _MOST_NAMED: Final = 16
-#: A member of which only the id is known.
+#: Names of a member of which only the id is known.
 _NOBODY = MemberState("", [])
 
 
@@ -90,14 +90,14 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
     departed = _departed_names(state, decided)
     decided = decided._replace(cause=_with_names(decided, departed))
     former = None
-    if state.observed and decided.protocol == "classic":  # all other rounds are surely delivered
+    if state.observed and decided.protocol == "classic":  # rounds of all other protocols are surely delivered
         differing = ((name, change) for name, change in changed.members.items() if change.revoked or change.assigned)
         former = Former({name: change.owned for name, change in differing}, state.last_owners)
     state = structs.replace(
         state,
         **after,
         last_owners=changed.last_owners,
-        # All rounds of a derived group's rebalance are applied at once: none follows later.
+        # All rounds of a derived group's rebalance are applied at once, so no round follows later.
         revoked=changed.revoked and state.observed,
         departed=departed,
         former=former,
@@ -106,9 +106,9 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
 
 
 def _changes(state: GroupState, decided: Round, past: Iterable[MemberState]) -> Changes:
-    """Return the changes of a round. ``state`` is the group after it, with the ``last_owners`` from before it.
+    """Return the changes of a round. ``state`` is the group after the round, with the ``last_owners`` from before it.
 
-    ``past``: the members before it, for the names of departed ones.
+    ``past``: the members before the round, for the names of departed members.
     """
     before, tasks = decided.before, decided.tasks
     after = {member.member_id: member.owned for member in state.members}
@@ -166,7 +166,7 @@ def _changes(state: GroupState, decided: Round, past: Iterable[MemberState]) -> 
 
 
 def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
-    """Return the last owners without those of partitions that have an owner."""
+    """Return the last owners, without partitions that have an owner again."""
     left = {
         name: {number: owner for number, owner in owners.items() if number not in owned.get(name, ())}
         for name, owners in last_owners.items()
@@ -176,7 +176,7 @@ def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
 
 def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]:
     departed = state.departed
-    if not departed.keys().isdisjoint(decided.before):  # some are back
+    if not departed.keys().isdisjoint(decided.before):  # some of these partitions have an owner again
         departed = {member_id: names for member_id, names in departed.items() if member_id not in decided.before}
     if len(decided.before) == len(decided.members):
         return departed
@@ -196,10 +196,10 @@ def _with_names(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
 
 
 def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
-    """Return the violations: partitions with two owners, owned without a subscription, or beyond the partition count.
+    """Return the violations as text: partitions with two owners, without a subscription, or beyond the partition count.
 
     Members of a share group may own the same partitions. Tasks of Connect and of streams groups have neither
-    subscriptions nor counts: only a second owner is a violation.
+    subscriptions nor counts, so only a second owner is a violation.
     """
     if state.kind == "connect" or state.protocol == "streams":
         has_repeat = any(len(set(numbers)) != len(numbers) for numbers in owned_by_topic.values())
@@ -209,7 +209,7 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
     for member in state.members:
         for name, partitions in member.owned.items():
-            if not _count(state, name):  # unknown count: all owned partitions count as existing
+            if not _count(state, name):  # the count is unknown: all owned partitions count as existing
                 beyond = topics[name].partitions if name in topics else 0
                 topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
     # A member whose subscription could not be decoded has no topics.

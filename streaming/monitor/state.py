@@ -1,4 +1,4 @@
-"""State of one group between two events.
+"""Stored state of one group between two events.
 
 Structs are written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.bucket_state`). New fields are
 added at the end, with a default. Any other change needs a new version of the blob.
@@ -37,7 +37,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 
     @classmethod
     def joining(cls, data: MemberJoined, template: MemberState | None = None) -> Self:
-        """Return a new member without partitions, which shares equal lists with ``template`` to save memory."""
+        """Return a new member without partitions; it shares equal lists with ``template`` to save memory."""
         topics, assignors = data.topics, data.assignors
         if template is not None:
             topics = template.topics if topics == template.topics else topics
@@ -60,7 +60,7 @@ class TopicState(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Reports(Struct, frozen=True, array_like=True, gc=False):
-    """Reports of the members of a reported group (:mod:`streaming.monitor.reported`).
+    """Reports of a reported group's members about their own assignments (:mod:`streaming.monitor.reported`).
 
     Attributes:
         members: reporting members, in the order of their first events.
@@ -107,7 +107,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         hints: evidence since the last observed generation.
         standby, warmup: standby and warm-up tasks of Kafka Streams, by member.
         counted: the generation is a count by polling, not Kafka's generation.
-        reports: the members' own reports; None: they don't report, or a collector follows the group.
+        reports: the members' own reports; None: members don't report, or a collector follows the group.
         assigning: the last snapshot was of an epoch without a computed target.
         departed: names of recently departed members, for later causes.
         former: the assignment before the last round; None if that round was surely delivered.
