@@ -1,4 +1,4 @@
-"""Any client id and any reason of a client is read back from every message, in any layout."""
+"""Any client id, and any reason that a client gives, is read back from every message in any log layout."""
 
 from __future__ import annotations
 

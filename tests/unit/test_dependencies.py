@@ -31,12 +31,12 @@ def declared(requirements: Iterable[str]) -> set[str]:
 DEPENDENCIES = declared(PROJECT["project"]["dependencies"])
 OPTIONAL = {
     *declared(requirement for extra in PROJECT["project"]["optional-dependencies"].values() for requirement in extra),
-    *("botocore", "mcp-types", "opentelemetry-api"),  # modules of an extra's package
+    *("botocore", "mcp-types", "opentelemetry-api"),  # modules of packages that an extra installs
 }
 
 
 def imported(*folders: str) -> set[str]:
-    """Return the distributions that the code of these folders imports anywhere in a file."""
+    """Return the distributions whose modules any Python file below these folders imports."""
     modules = set()
     for folder in folders:
         for path in (ROOT / folder).rglob("*.py"):
@@ -47,7 +47,7 @@ def imported(*folders: str) -> set[str]:
                     modules.add(node.module.partition(".")[0])
     distributions = packages_distributions()
     foreign = modules - OURS - sys.stdlib_module_names
-    # rebalance_kernel may be missing; pydantic_core is part of pydantic, pinned to it.
+    # rebalance_kernel may be missing; pydantic pins the version of pydantic_core.
     names = {
         distributions[name][0].lower().replace("_", "-") if name in distributions else name.replace("_", "-")
         for name in foreign
@@ -67,6 +67,6 @@ def test_tests_declare_their_additional_imports() -> None:
 
 
 def test_no_bound_is_open() -> None:
-    """Every dependency has a lower and an upper bound, except py4j, whose version pyspark pins."""
+    """Each dependency has a lower and an upper version bound, except py4j, whose version pyspark pins."""
     bounds = [line for line in PROJECT["project"]["dependencies"] if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)]
     assert bounds == ["py4j"]

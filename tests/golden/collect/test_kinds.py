@@ -1,4 +1,4 @@
-"""Groups other than consumer groups from a real broker: every record is read, and the rounds are as expected."""
+"""Records of groups other than consumer groups from a real broker: all are read, and the rounds are as expected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = GOLDEN / "rounds-of-kinds-4.3.1.json"
 
 
 def rounds(kind: str) -> list[Diff]:
-    """Return the diffs of a captured group, with topics by id."""
+    """Return the diffs of a captured group, in which topics are named by their ids."""
     fold = Fold("kafka://c/__consumer_offsets", 0, lambda topic_id: topic_id)
     items = [item for row in captured_kind(kind) for item in fold.add(row)] + fold.settle()
     assert all(isinstance(item, CollectedEvent) for item in items)
@@ -23,7 +23,7 @@ def rounds(kind: str) -> list[Diff]:
 
 
 def summary_of(diff: Diff) -> list[object]:
-    """Return a round as one line: members, number, cause, moves, unassigned partitions and their delay."""
+    """Return a round's generation or epoch, round number, cause, member count, moves, unassigned partitions, delay."""
     number = diff.generation if diff.group_epoch is None else diff.group_epoch
     delay = diff.delay_ms or 0
     return [number, diff.round, diff.cause.kind, len(diff.members), diff.moved, diff.unassigned, delay]

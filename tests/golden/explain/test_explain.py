@@ -1,4 +1,4 @@
-"""Logs from public bug reports (logs/SOURCES.md) and the rounds and episodes in them."""
+"""Logs from public bug reports (logs/SOURCES.md), and the rounds and episodes that these logs give."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
 
 @pytest.mark.parametrize("name", ["librdkafka-848", "librdkafka-cooperative"])
 def test_clients_show_the_rounds_that_their_broker_logged(name: str) -> None:
-    """The last round is an exception: no remaining member logs its number."""
+    """The broker's last round is excluded, because no remaining member logs its number."""
 
     def numbers(*names: str) -> list[tuple[str, int]]:
         rounds = [name for name in explained(*(LOGS / f"{name}.log" for name in names)) if name["type"] == "round"]

@@ -1,7 +1,7 @@
-"""This release reads an earlier one's data: the state of a bucket, and the records of the topics.
+"""This release reads the data of an earlier release: a bucket's state, and the records of the topics.
 
-``python -m tests.golden.upgrades.test_upgrades`` records this release in place of the recorded one. Do that once a
-release. A change that requires it at another time can't read the state of existing installations.
+``python -m tests.golden.upgrades.test_upgrades`` records this release in place of the recorded release. Run it once
+per release. If a change requires a new recording at another time, it cannot read the state of existing installations.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ GROUPS = 11
 
 
 class Recording(msgspec.Struct):
-    """A release's bucket, recorded in the middle of a membership log.
+    """The data of a release's bucket, recorded in the middle of a membership log.
 
     Attributes:
-        before: the records that it has applied.
-        state: its state then.
-        written: the records that it has written.
-        later: the rest of the log.
+        before: records that the bucket has applied.
+        state: the bucket's packed state after these records.
+        written: records that the bucket has written.
+        later: the rest of the membership log.
     """
 
     before: list[Record]
@@ -42,12 +42,12 @@ class Recording(msgspec.Struct):
 
 
 def recording() -> Recording:
-    """Return the recorded release's bucket."""
+    """Return the recorded data of the earlier release's bucket."""
     return msgspec.json.decode(lzma.decompress(RECORDING.read_bytes()), type=Recording)
 
 
 def record() -> Recording:
-    """Return a bucket of this release."""
+    """Return the data of a bucket of this release."""
     log = (
         Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(membership_log(200, GROUPS, seed=9))
     )
@@ -57,7 +57,7 @@ def record() -> Recording:
 
 
 def test_earlier_state_is_continued() -> None:
-    """Later records give the same output as in a bucket that has read the whole log."""
+    """The log's later records give the same output as in a bucket that has read the whole log."""
     recorded = recording()
     bucket = Bucket(recorded.state)
     assert len(bucket) == GROUPS
@@ -68,14 +68,14 @@ def test_earlier_state_is_continued() -> None:
 
 
 def test_its_log_has_the_same_diffs() -> None:
-    """By id and in order: readers use the id to skip records that they have."""
+    """The ids and their order are compared: readers skip records whose id they have already read."""
     recorded = recording()
     again = process(Bucket(), recorded.before, 0, SINKS)
     assert diff_ids(again) == diff_ids(recorded.written)
 
 
 def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:
-    """Return the key and the id of each diff."""
+    """Return the key and the id of each written diff."""
     return [(write.key, ce_attributes(write.headers)["id"]) for write in writes if write.topic == SINKS.diffs]
 
 

@@ -10,7 +10,7 @@ SHARES = st.dictionaries(st.sampled_from("tuvw"), st.sets(st.integers(0, 9)).map
 
 
 def compacted(share: TopicPartitions) -> TopicPartitions:
-    """Return the same assignment with ranges where partitions have no gaps, as assignors return it."""
+    """Return the assignment with a range for each topic whose partitions have no gaps, as assignors do."""
     return {
         topic: range(held[0], held[-1] + 1) if held[-1] - held[0] + 1 == len(held) else held
         for topic, held in share.items()

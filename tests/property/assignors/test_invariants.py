@@ -19,7 +19,7 @@ ASSIGNORS = [(protocol, name) for protocol in ("classic", "consumer") for name i
 
 
 def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assignment]]:
-    """Return up to five rebalances of one group, each assignment used as the next owned partitions."""
+    """Return up to five rebalances of one group; members own in each what the previous one assigned."""
     groups = Groups(seed, topic_ids=protocol == "consumer")
     case: dict[str, Any] = groups.fresh()
     cases = []
@@ -27,7 +27,7 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assi
         question = parse_group(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
         try:
             assignment = registry.find(protocol, name).assign(question.topics, question.members)
-        except InvalidGroup:  # a target that assigns a partition twice, which no coordinator creates
+        except InvalidGroup:  # no coordinator creates a target that assigns a partition twice
             break
         cases.append((question, assignment))
         case = groups.after(case, {m: {t: list(p) for t, p in s.items()} for m, s in assignment.items()})
@@ -62,7 +62,7 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
 
 
 def spoil(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """Return an invalid assignment: partitions moved, lost, assigned twice, to unknown members, or nonexistent."""
+    """Return an invalid assignment: partitions are moved, lost, duplicated, nonexistent or given to unknown members."""
     spoiled = {member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()}
     for _ in range(chance.choice((0, 1, 2, 6))):
         member, receiver = (chance.choice([*spoiled, "stranger"]) for _ in range(2))

@@ -1,4 +1,4 @@
-"""The computed order of a HashMap equals that of a table that is filled key by key and grows as Java's."""
+"""The computed iteration order of a HashMap equals that of a table that is filled key by key and grows as in Java."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def filled(hashes: list[int], capacity: int) -> list[int]:
     st.sampled_from([1, 2, DEFAULT_CAPACITY, 64, 4096]),
 )
 def test_hash_order_is_that_of_a_table_filled_key_by_key(seed: int, count: int, bits: int, capacity: int) -> None:
-    """Few bits give many keys a bin, up to trees of them; many bits give bins of one key."""
+    """Hashes of few bits put many keys into a bin, which may become a tree; hashes of many bits put one."""
     chance = random.Random(seed)
     hashes = [chance.getrandbits(bits) - (1 << 31 if bits == 32 else 0) for _ in range(count)]
     assert hash_order(hashes, capacity=capacity) == filled(hashes, capacity)

@@ -66,7 +66,7 @@ def test_violations_are_in_order_of_members_topics() -> None:
     members = [Member(f"c{number}", tuple(names[number:] + names[:number])) for number in range(3)]
     assignment: Assignment = {"c0": {name: range(4) for name in names}}
     violations = check("classic", "range", topics, members, assignment, rules=["balanced", "valid"])
-    assert [violation.topic for violation in violations] == ["t0"]  # one topic of each pair
+    assert [violation.topic for violation in violations] == ["t0"]  # each pair of topics gives one violation
     assert [violation.topic for violation in check("classic", "range", topics, members, {}, rules=["valid"])] == names
 
 

@@ -1,4 +1,4 @@
-"""Results recorded from a JVM; `tests/oracle/assignors/test_java.py` compares them with a running one."""
+"""Results recorded from a JVM; `tests/oracle/assignors/test_java.py` compares the same functions with a running JVM."""
 
 from __future__ import annotations
 

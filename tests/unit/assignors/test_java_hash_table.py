@@ -1,4 +1,4 @@
-"""Checks that the tree of a bin stays a red-black tree; the oracle tests compare it with Java's tree."""
+"""The tree of a hash bin stays a red-black tree; the oracle tests compare the tree with Java's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ordered(node: Any) -> list[int]:
 
 
 def black_height(node: Any) -> int:
-    """Return the number of black nodes on each path down, which has to be the same (Cormen et al., 13.1)."""
+    """Return the number of black nodes on every path to a leaf, which must be equal (Cormen et al., 13.1)."""
     if node is None:
         return 1
     for child in node.kids:

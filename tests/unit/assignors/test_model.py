@@ -1,4 +1,4 @@
-"""Members and topics as callers pass them: lists work like tuples."""
+"""Members and topics as callers pass them: a list works like a tuple."""
 
 from __future__ import annotations
 

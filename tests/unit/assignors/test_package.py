@@ -1,4 +1,4 @@
-"""The package ``assignors`` works on its own: quick to import, and without clients and frameworks."""
+"""The package ``assignors`` works alone: it imports quickly and needs neither Kafka clients nor frameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric in a rule or panel is one that a component exports."""
+"""Every metric in an alert rule or a dashboard panel is exported by a component."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def board() -> Board:
 
 
 def expressions(node: Any) -> list[str]:
-    """Yield the ``expr`` of every target below ``node``."""
+    """Return the ``expr`` of every target below ``node``."""
     if isinstance(node, dict):
         own = [node["expr"]] if "expr" in node else []
         return own + [text for value in node.values() for text in expressions(value)]

@@ -16,5 +16,5 @@ def test_monitor_takes_only_the_vote_from_protocols() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streaming.protocols"):
                 taken.setdefault(room, set()).update(alias.name for alias in node.names)
-    # this error comes from the vote
+    # the vote for a common assignor raises this error
     assert taken == {"monitor": {"vote", *taken["monitor"] & {"InconsistentGroupProtocol"}}, "cli": {"FAMILIES"}}

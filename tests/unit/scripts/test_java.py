@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "java.sh"
 
 
 def home(folder: Path, *programs: tuple[str, str]) -> Path:
-    """Return a JAVA_HOME whose programs print these lines on standard error, as Java does."""
+    """Return a JAVA_HOME in which each named program prints its line on standard error, as Java does."""
     (folder / "bin").mkdir(parents=True)
     for name, line in programs:
         path = folder / "bin" / name
@@ -20,7 +20,7 @@ def home(folder: Path, *programs: tuple[str, str]) -> Path:
 
 
 def check(java_home: Path, kit: str = "jre") -> tuple[int, list[str]]:
-    # with JAVA_HOME set nothing is installed, as another Java would not be used
+    # If JAVA_HOME is set, the script installs nothing, because it would not use another Java.
     done = subprocess.run(
         ["sh", str(SCRIPT), kit],
         env={**os.environ, "JAVA_HOME": str(java_home)},

@@ -27,7 +27,7 @@ esac
 
 
 class ScriptFolder(NamedTuple):
-    """A folder with the script and stubs for uv and cargo."""
+    """A folder with ``packages.sh`` and stubs for uv and cargo."""
 
     folder: Path
 
@@ -73,7 +73,7 @@ def house(tmp_path: Path) -> ScriptFolder:
 
 @pytest.fixture
 def failed(house: ScriptFolder) -> ScriptFolder:
-    """Simulate an earlier failed build whose reason no longer exists."""
+    """Return the folder after a failed build whose cause has been removed."""
     (house.folder / "broken").touch()
     house.packages()
     (house.folder / "broken").unlink()

@@ -24,7 +24,7 @@ def sbom() -> ModuleType:
 
 
 def deployed() -> set[str]:
-    """Return the names of the packages that the wheel needs, with their dependencies."""
+    """Return the names of the wheel's dependencies, including indirect ones."""
     names: set[str] = set()
     pending = ["kafka-rebalance-monitor"]
     while pending:

@@ -1,4 +1,4 @@
-"""Fixtures of every package's unit tests."""
+"""Fixtures for the unit tests of every package."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.support.memory_kafka import MemoryKafka
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    """Replace every Kafka client by an in-memory cluster without topics."""
+    """Replace every Kafka client by an in-memory cluster without topics, and return this cluster."""
     return MemoryKafka(monkeypatch)

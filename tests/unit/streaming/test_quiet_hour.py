@@ -1,8 +1,8 @@
-"""An hour in which nothing happens, and half a minute without one of the parts, on a clock that the test moves.
+"""An hour without events, and half a minute without one of the components, on a clock that the test sets.
 
-The heartbeats of the collector and the stream, and the status that every interface computes from them:
-`/ready`, `/api/v1/groups`, the feed that the page shows, `/metrics`, `watch`. With real processes, for seconds:
-``tests/integration/streaming/serve/test_freshness.py``.
+The tests write the heartbeats of the collector and the stream, and check the status that every interface computes
+from these heartbeats: `/ready`, `/api/v1/groups`, the feed that the page shows, `/metrics` and `watch`.
+``tests/integration/streaming/serve/test_freshness.py`` tests the same with real processes, for some seconds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SPARK_LOOKS = 10
 
 
 class Clock:
-    """A fake of the module ``time``."""
+    """A fake of the module ``time``, which the test advances."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -68,7 +68,7 @@ class Clock:
 
 
 class Stream:
-    """The stream's heartbeats while Spark finds no new records."""
+    """The stream component, whose heartbeats are written while Spark finds no new records."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -95,7 +95,7 @@ class Stream:
 
 
 class Collector:
-    """The collector's heartbeats while the offsets topic, read to its end, gets no records."""
+    """The collector component, whose heartbeats are written while the offsets topic, read to its end, does not grow."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -186,7 +186,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
     scene = Scene(kafka, clock, history, printed)
-    for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all have begun
+    for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all components have begun
         scene.second()
     scene.printed()
     return scene
@@ -196,7 +196,7 @@ def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
     shown = []
     for _ in range(HOUR):
         scene.second()
-        if scene.clock.passed % SPARK_LOOKS == SPARK_LOOKS - 1:  # the maximum since Spark's last check
+        if scene.clock.passed % SPARK_LOOKS == SPARK_LOOKS - 1:  # the longest time since Spark's last check
             shown.append(scene.shown())
     assert shown == [WELL] * (HOUR // SPARK_LOOKS)
     late = [(part.last_heartbeat - part.up_to) / 1000 for part in scene.board.status.parts]
@@ -224,7 +224,7 @@ def test_component_stopped_after_an_hour_is_reported_in_30_s(scene: Scene, part:
 
 
 def test_the_page_waits_longer_for_the_server_than_that_is_quiet() -> None:
-    """The page treats the server as gone only after twice the feed's keep-alive interval without a byte."""
+    """The page reports the server as lost only after twice the feed's keep-alive interval without data."""
     script = (Path(page.__path__[0]) / "core" / "stream.js").read_text()
     (silence_ms,) = re.findall(r"^const SILENCE_MS = ([\d_]+);", script, re.MULTILINE)
     assert int(silence_ms) / 1000 > 2 * FeedTimes().keep_alive

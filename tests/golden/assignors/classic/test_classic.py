@@ -1,4 +1,4 @@
-"""Assignments of the 4.3.1 client classes (``tests/oracle/record_classic.py``), and published walkthroughs."""
+"""Assignments of the client classes of Kafka 4.3.1 (``tests/oracle/record_classic.py``), and published walkthroughs."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_cooperative_hands_over_in_two_rounds() -> None:
 
 
 def test_only_last_owner_in_map_order_loses_a_partition() -> None:
-    """Six partitions over four members: one of three owners gives one up, which has no owner in round one."""
+    """A fourth member joins three owners of two partitions: one owner gives one up, unassigned in round one."""
     owned = {"c1": {"t": [0, 3]}, "c2": {"t": [1, 4]}, "c3": {"t": [2, 5]}}
     answer = assigned("cooperative-sticky", {"t": 6}, all_to(["t"], "c1", "c2", "c3", "new"), owned)
     assert answer == {"c1": {"t": [0, 3]}, "c2": {"t": [1]}, "c3": {"t": [2, 5]}, "new": {}}
@@ -142,6 +142,6 @@ def test_only_last_owner_in_map_order_loses_a_partition() -> None:
 def test_first_member_without_topics_gets_partitions(
     order: tuple[str, str], answer: dict[str, dict[str, list[int]]]
 ) -> None:
-    """Map order decides, and "a" hashes before "b" in either order of joining."""
+    """Map order decides which member comes first: "a" hashes before "b", whichever of the two joined first."""
     subscriptions = {"a": [], "b": ["t"]}
     assert assigned("sticky", {"t": 2}, {name: subscriptions[name] for name in order}) == answer

@@ -1,4 +1,4 @@
-"""Histories of Connect clusters with the released leader's decisions (provenance in the file's first line)."""
+"""Histories of Connect clusters with the decisions of a released leader, whose version the file's first line names."""
 
 from __future__ import annotations
 

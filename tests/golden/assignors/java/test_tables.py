@@ -1,4 +1,4 @@
-"""Hash tables in a JVM's iteration order, with trees and removals (``tests/oracle/record_java.py``)."""
+"""Hash tables in the iteration order of a JVM, with trees and removals (``tests/oracle/record_java.py``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Results of kafka-clients 4.3.1 (``oracle-4.3.1.jsonl``).
+"""Results of the partitioner of kafka-clients 4.3.1 (``oracle-4.3.1.jsonl``).
 
-Made again by ``python -m tests.oracle.record_producer``.
+``python -m tests.oracle.record_producer`` writes the file of results again.
 """
 
 from __future__ import annotations

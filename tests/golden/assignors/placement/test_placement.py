@@ -1,6 +1,6 @@
 """Results of AdminUtils 4.0.2 and StripedReplicaPlacer 4.3.1 (``oracle.jsonl``).
 
-Made again by ``python -m tests.oracle.record_producer``.
+``python -m tests.oracle.record_producer`` writes the file of results again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Every field of every record, with its bounds and default, as other programs rely on them.
+"""Every field of every record, with its bounds and default: other programs rely on this schema.
 
-``python -m tests.golden.streaming.records.test_schema`` writes ``schema.json`` again, when a change is meant.
+``python -m tests.golden.streaming.records.test_schema`` writes ``schema.json`` again after an intended change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).with_name("schema.json")
 
 
 def schema() -> dict[str, Any]:
-    """Return all types by name, without their descriptions."""
+    """Return the schema of each record type by name, without descriptions."""
     types = [*EVENT_TYPES.values(), Diff, LatestAssignment, ComponentHeartbeat]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     return {

@@ -1,6 +1,6 @@
-"""Every setting, with its bounds and default, so that each release reads its predecessor's files.
+"""Every setting, with its bounds and default: each release has to read its predecessor's configuration files.
 
-``python -m tests.golden.streaming.settings.test_schema`` writes ``schema.json`` again, when a change is meant.
+``python -m tests.golden.streaming.settings.test_schema`` writes ``schema.json`` again after an intended change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).with_name("schema.json")
 
 
 def schema() -> Any:
-    """Return all tables of settings, without their descriptions."""
+    """Return the schema of all tables of settings, without descriptions."""
     return _bare(Settings.model_json_schema())
 
 

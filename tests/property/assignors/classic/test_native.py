@@ -23,7 +23,7 @@ STICKY = ["sticky", "cooperative-sticky"]
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
-    """Return native code's assignment after comparing it with Python's; None if native code declines."""
+    """Return the assignment of native code if it equals Python's; return None if native code declines the group."""
     owned = [readable({"": member.owned}) for member in members]
     answer: Assignment | None = kernel.client_shares(assignor, topics, members)
     try:
@@ -38,7 +38,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
 
 
 def _ordered(answer: Assignment) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return the assignment with the order of members; the order of a member's topics does not count."""
+    """Return the assignment as a list, which makes the order of members (but not of topics) count in comparisons."""
     return [(member, {t: list(p) for t, p in share.items()}) for member, share in answer.items()]
 
 
@@ -65,7 +65,7 @@ def test_small_groups(assignor: str, group: tuple[dict[str, Topic], list[Member]
 
 
 def crowd(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
-    """Return tens of members with one subscription over topics of up to hundreds of partitions, most in racks."""
+    """Return up to 60 members with one subscription, and topics of up to 300 partitions, mostly in racks."""
     names = [f"t{number}" for number in range(rng.randint(1, 12))]
     sizes = [rng.choice([1, 7, 64, 300]) for _ in range(rng.randint(1, 3))]
     racks = [f"r{number}" for number in range(rng.choice([0, 2, 3, 5]))]
@@ -98,7 +98,7 @@ def test_large_groups_with_joins_and_leaves(assignor: str, seed: int) -> None:
     topics, members = crowd(rng)
     for generation in range(4):
         answer = same(assignor, topics, members)
-        if answer is None:  # range with racks; or more than eight ids in a bin: Java makes it a tree
+        if answer is None:  # range with racks, or a bin of more than eight ids, which Java makes a tree
             answer = find("classic", assignor).python(topics, members)
         members = [replace(member, owned=answer[member.member_id], generation=generation) for member in members]
         for change in rng.sample(["leave", "leave", "join", "join", "lists", "rack", "unknown"], 3):
@@ -109,7 +109,7 @@ def test_large_groups_with_joins_and_leaves(assignor: str, seed: int) -> None:
                 members.insert(
                     at, Member(f"new-{rng.getrandbits(30)}", members[at].topics, rack_id=members[at].rack_id)
                 )
-            elif change == "lists":  # in any order, as owned partitions are, and topics too
+            elif change == "lists":  # owned partitions and topics may be in any order
                 members = [
                     replace(
                         member,

@@ -1,4 +1,4 @@
-"""Random histories of clusters: no task runs twice because of an assignment, and a quiet cluster ends in balance."""
+"""Random histories of Connect clusters: an assignment never runs a task twice, and a quiet cluster ends in balance."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining
 
 @given(st.integers(0, 2**32))
 def test_order_of_workers_and_connectors_changes_nothing(seed: int) -> None:
-    """Equal states are equal values: a leader that reads the same group in another order decides the same."""
+    """A leader that reads the same group in another order computes the same assignment."""
     rng = random.Random(seed)
     names = [f"w{number}" for number in range(rng.randint(1, 12))]
     configured = {f"c{number}": rng.randint(0, 5) for number in range(rng.randint(0, 6))}

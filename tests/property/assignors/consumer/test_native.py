@@ -23,7 +23,7 @@ ASSIGNORS: dict[str, Any] = {"range": kernel.range_target, "uniform": kernel.uni
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
-    """Return native code's assignment after comparing it with Python's; None if native code declines."""
+    """Return the assignment of native code if it equals Python's; return None if native code declines the group."""
     owned = [{name: list(numbers) for name, numbers in member.owned.items()} for member in members]
     answer: Assignment | None = ASSIGNORS[assignor](topics, members)
     try:
@@ -40,7 +40,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
 
 
 def _ordered(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]]:
-    """Return the assignment with the order of topics, on which the next target depends."""
+    """Return the assignment as a list that keeps the order of topics, because the next target depends on this order."""
     return [(member, [(t, list(p)) for t, p in share.items()]) for member, share in answer.items()]
 
 
@@ -58,7 +58,7 @@ def test_sequences(assignor: str, seed: int, *, equal: bool, shrinking: bool) ->
 
 
 def crowd(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
-    """Return tens of members over topics of hundreds of partitions, with equal or a few different subscriptions."""
+    """Return tens of members with one or a few subscriptions, and topics of up to 300 partitions."""
     names = [f"t{number}" for number in range(rng.randint(1, 12))]
     sizes = [rng.choice([1, 7, 64, 300]) for _ in range(rng.randint(1, 3))]
     topics = {name: Topic(name, rng.choice(sizes), topic_id=_uuid(rng)) for name in names}
@@ -87,7 +87,7 @@ def test_large_groups_that_join_leave_and_resubscribe(assignor: str, seed: int) 
     topics, members = crowd(rng)
     for _ in range(4):
         answer = same(assignor, topics, members)
-        if answer is None:  # more than eight numbers in a bin: Java makes it a tree
+        if answer is None:  # a bin of more than eight numbers, which Java makes a tree
             answer = find("consumer", assignor).python(topics, members)
         members = [replace(member, owned=answer[member.member_id]) for member in members]
         for change in rng.sample(["leave", "join", "lists", "grow", "subscribe", "drop"], 2):
@@ -96,7 +96,7 @@ def test_large_groups_that_join_leave_and_resubscribe(assignor: str, seed: int) 
                 members.pop(at)
             elif change == "join":
                 members.insert(at, Member(f"new-{rng.getrandbits(30)}", members[at].topics))
-            elif change == "lists":  # in any order, as owned partitions are
+            elif change == "lists":  # owned partitions may be in any order
                 members = [
                     replace(member, owned={name: rng.sample(p, len(p)) for name, p in member.owned.items()})
                     for member in members
@@ -106,7 +106,7 @@ def test_large_groups_that_join_leave_and_resubscribe(assignor: str, seed: int) 
                 topics = {**topics, name: replace(topics[name], partitions=topics[name].partitions + 9)}
             elif change == "subscribe":
                 members[at] = replace(members[at], topics=rng.choice(members).topics)
-            elif len(topics) > 1:  # its owners do not have the update yet
+            elif len(topics) > 1:  # the topic's owners do not have the update yet
                 gone = rng.choice(list(topics))
                 topics = {name: topic for name, topic in topics.items() if name != gone}
 

@@ -1,4 +1,4 @@
-"""Invariants of uniform on any group, and its level-wise distribution against one partition at a time."""
+"""Invariants of the ``uniform`` assignor on any group; its level-wise distribution equals one partition at a time."""
 
 from __future__ import annotations
 

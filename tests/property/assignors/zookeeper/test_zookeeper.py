@@ -1,4 +1,4 @@
-"""Every partition with a subscriber has one owner, a thread of a subscriber; ranges are contiguous and even."""
+"""Each partition of a subscribed topic has one owner, a subscriber's thread; ranges are contiguous and even."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arbitrary bytes of clients or broken disks in the offsets topic affect only their own record."""
+"""Arbitrary bytes in a record of the offsets topic, from clients or broken disks, affect no other record."""
 
 from __future__ import annotations
 

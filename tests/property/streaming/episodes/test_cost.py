@@ -1,4 +1,4 @@
-"""Cost bounds contain the true cost of a simulated partition, for any times of samples and commits."""
+"""Cost bounds contain the true cost of a simulated partition, whatever the times of samples and commits are."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from streaming.episodes.downtime import Outage
 
 
 class Partition:
-    """A partition whose consumer keeps up, stops, and resumes at its committed offset.
+    """A simulated partition, whose consumer keeps up, stops, and resumes at its committed offset.
 
     Attributes:
-        consumed: when each message was consumed first, ms.
-        delayed: messages that were not consumed when the consumer stopped, and produced before it resumed.
+        consumed: time at which each message was consumed first, ms.
+        delayed: messages that were not consumed when the consumer stopped, and that were produced before it resumed.
     """
 
     def __init__(self, random: Random) -> None:
         self.stop, self.resume = sorted(random.sample(range(20_000, 40_000), 2))
         spacing = random.choice((5, 50, 400, 5000))
         self.produced = sorted(random.randrange(60_000) for _ in range(60_000 // spacing))
-        if random.random() < 0.3:  # a burst
+        if random.random() < 0.3:  # a burst of messages
             self.produced = sorted([*self.produced, *[random.randrange(20_000, 40_000)] * 200])
         at_stop = self.end(self.stop) - random.choice((0, 0, 3))
         self.position_at_stop = max(0, at_stop)
@@ -62,7 +62,7 @@ class Partition:
         ]
 
     def outage(self, random: Random) -> Outage:
-        """Return the bounds that evidence could give: exact ones, wide ones, or none."""
+        """Return random bounds of the stop, as evidence could give them: exact, wide or unknown."""
         middle = random.randint(self.stop, self.resume)
         return Outage(
             1,
@@ -101,12 +101,12 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
 
 
 def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
-    """Return true if a measured value is within bounds; simulated times have fractions of a millisecond."""
+    """Return true if a true value is within measured bounds, with 1 ms of tolerance for rounding."""
     return bounds[0] <= truth + 1 and (bounds[1] is None or truth <= bounds[1] + 1)
 
 
 def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
-    """Return true if a sample shows the lag of before, which a partition may reach before it has caught up."""
+    """Return true if a sample from before the stop shows lag: the partition then counts as caught up at this lag."""
     return any(
         (sample.committed or 0) < sample.end for sample in samples if sample.at <= (outage.stopped_after or 40_000)
     )

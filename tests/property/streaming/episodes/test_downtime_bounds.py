@@ -32,7 +32,7 @@ def one_episode() -> Iterator[None]:
 
 
 def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
-    """Return the final downtimes of each partition and of all together."""
+    """Return the final downtime per partition, and the downtime of all partitions together."""
     bucket = Bucket()
     for offset, event in enumerate(events):
         process(bucket, [Record.of(0, offset, *encode_event(event))], 0, QUIET)
@@ -44,7 +44,7 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
 
 
 def check(stops: Stops, truth: list[Gap], end: int) -> None:
-    """Assert that the true figures are inside the bounds; a gap that was proved late may count or not."""
+    """Assert that the true values are within the bounds; a stop that was proved late may count or not."""
     lengths = [(gap.end or end) - gap.start for gap in truth]
     sure = [length for length, outage in zip(lengths, truth, strict=True) if outage.is_sure]
     is_open = any(gap.end is None and gap.is_sure for gap in truth)

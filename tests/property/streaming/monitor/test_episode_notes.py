@@ -1,4 +1,4 @@
-"""Episodes of any log are the same in any batches, and from the diffs alone."""
+"""The episodes of any log do not depend on batches, and are the same if computed from the diffs alone."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Groups:
         self.log = [event for source_event in plain for event in self.happened(source_event)]
 
     def happened(self, event: Event) -> Iterator[Event]:
-        """Return the event, delayed if its group had a pause, and possibly a timer's event after it."""
+        """Yield the event, delayed if its group had a pause, and possibly a timer's event after it."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
         moved = event.data.timestamp + self.late[group_id]
         event = structs.replace(event, data=structs.replace(event.data, timestamp=moved))
-        if isinstance(event.data, GroupDeleted):  # a forgotten group starts again from the beginning
+        if isinstance(event.data, GroupDeleted):  # the episodes of a forgotten group would start again at number 1
             event = structs.replace(event, data=structs.replace(event.data, forget=False))
         if isinstance(event.data, MemberLeft) and group_id in self.observed:
-            # Before such a group is observed, its diffs do not show who reported that a member left.
+            # Before a group is observed, its diffs do not show who reported that a member left.
             event = structs.replace(event, data=structs.replace(event.data, reason="closed"))
         if isinstance(event.data, GroupObserved):
             event = structs.replace(event, data=self.with_pending_revocations(event.data))
@@ -66,7 +66,7 @@ class Groups:
             yield quiet
 
     def with_pending_revocations(self, data: GroupObserved) -> GroupObserved:
-        """Return the snapshot with random members that still have to revoke partitions."""
+        """Return the snapshot, in which random members still have partitions to revoke."""
         if self.random.random() < 0.5:
             return data
         members = [
@@ -81,7 +81,7 @@ class Groups:
         return structs.replace(data, members=members, state="Reconciling")
 
     def witnessed(self, event: Event) -> Iterator[Event]:
-        """Return random evidence about the partitions that the group's last round stopped."""
+        """Yield random evidence about the partitions that the group's last round stopped."""
         state = self.bucket.get(event.data.group_id).state
         if state is None or not state.observed or self.witness.random() < 0.6:
             return
@@ -117,7 +117,7 @@ class Groups:
 
 
 def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str, list[Episode]]:
-    """Return the episodes of each group as a reader of the compacted topic receives them."""
+    """Return the episodes of each group, as a reader of the compacted topic receives them."""
     episodes_by_group: defaultdict[str, list[Episode]] = defaultdict(list)
     for (topic, _), rows in by_key(run(as_topic(log, 4), batch=batch, buckets=buckets)).items():
         if topic == "e":
@@ -176,5 +176,5 @@ def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
 
 
 def _still(episode: Episode) -> Episode:
-    """Return the episode without moves and downtime: diffs do not show who owned a recreated topic."""
+    """Return the episode without moves, downtime and story, as diffs do not show who owned a recreated topic."""
     return structs.replace(episode, moved=0, moved_again=0, downtime=None, story="")

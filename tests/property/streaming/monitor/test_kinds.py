@@ -1,4 +1,4 @@
-"""Groups other than consumer groups: the algebra of the contract, and output that does not depend on batches."""
+"""Groups other than consumer groups: the contract's algebra holds, and the output does not depend on batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The algebra of the contract on any sequence of events, and diffs that do not depend on batches."""
+"""The contract's algebra holds for any sequence of events, and diffs do not depend on batches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Shares = dict[str, Partitions]
 def _began(state: GroupState | None, data: EventData, held: Shares, *, round_follows: bool) -> Shares:
     """Return each member's partitions at the beginning of the rebalance.
 
-    A static member that comes back under another id has its old share; what a newcomer claims counts where nobody
-    else holds it. The diffs before say neither.
+    A static member that rejoins under another id keeps its partitions. A new member's claim counts for partitions
+    without an owner. Earlier diffs show neither of these two cases.
     """
     if isinstance(data, GroupObserved):
         coming: Sequence[MemberJoined | ObservedMember] = data.members
@@ -54,13 +54,13 @@ def _free(claim: Partitions, held: Shares) -> Partitions:
 
 
 def _missed(outputs: Iterable[Output]) -> list[str]:
-    """Return the members that did not receive the previous generation."""
+    """Return the members of which evidence shows that they did not receive the previous generation."""
     undelivered = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
     return [name for undelivered in undelivered if undelivered for name in undelivered.evidence.member_ids]
 
 
 def _check(log: Iterable[Event]) -> int:
-    """Check every diff of one group against the previous one; return the number of diffs."""
+    """Check every diff of one group against the previous diff; return the number of diffs."""
     state: GroupState | None = None
     held: Shares = {}
     replaced: Shares = {}

@@ -1,4 +1,4 @@
-"""Rebalances in progress and offset samples in any log: the same bytes in any batches, consistent statuses."""
+"""Logs with rebalances in progress and offset samples: any batches give the same bytes, and statuses are consistent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.recorded import membership_log
 
 
 def with_rebalances(count: int, seed: int) -> Iterator[Event]:
-    """Return a log with random reports of rebalances: early, late, repeated, ended, and never ended."""
+    """Yield a log with random reports of rebalances, which are early, late, repeated, ended or never ended."""
     random = Random(seed)
     last: dict[str, Event] = {}
     for event in membership_log(count, 9, seed):

@@ -1,4 +1,4 @@
-"""Records that a producer repeats change nothing, in one batch or each alone."""
+"""Records that a producer repeats change nothing, whether in one batch or one record per batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.recorded import membership_log
 
 
 def repeated(log: list[Event], seed: int) -> list[Event]:
-    """Return the log with some events repeated, and the group deleted in between."""
+    """Return the log with some events repeated, and with deletions of groups in between."""
     rng = random.Random(seed)
     events: list[Event] = []
     own: dict[str, Log] = defaultdict(Log)

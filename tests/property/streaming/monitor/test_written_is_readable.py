@@ -1,4 +1,4 @@
-"""All written state and records can be read, including events at the limits of their fields."""
+"""All written state and records can be read again, including events at the limits of their fields."""
 
 from __future__ import annotations
 

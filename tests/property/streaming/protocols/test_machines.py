@@ -1,4 +1,4 @@
-"""Random histories of random groups under every protocol, with the invariants after every single event."""
+"""Random histories of random groups under every protocol; the invariants are checked after each event."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Lifecycles(RuleBasedStateMachine):
         return None if member is None else member.stage
 
     def apply(self, event: vocabulary.MachineEvent) -> None:
-        """Apply an event; an invalid one raises, and changes nothing."""
+        """Apply an event; assert that an invalid event raises an error and changes nothing."""
         before = self.driver.state
         try:
             self.driver.apply(event)
@@ -114,7 +114,7 @@ class Lifecycles(RuleBasedStateMachine):
         self.apply(vocabulary.Start(self.driver.now, (client,)))
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
-        """Return assignors of which one is common to all members; Kafka rejects others."""
+        """Return these assignors with one that is common to all members; Kafka rejects a group without one."""
         default = self.assignor or FAMILIES[self.protocol].default
         return assignors if not assignors or default in assignors else (*assignors, default)
 
@@ -179,7 +179,7 @@ class Lifecycles(RuleBasedStateMachine):
         self.driver.outputs.clear()
 
     def teardown(self) -> None:
-        """Check that without further changes the group settles, and every partition has one owner."""
+        """Check that the group settles without further changes, and that every partition then has one owner."""
         if not hasattr(self, "driver"):
             return
         frozen = tuple(name for name in NAMES if self.stage(name) is Stage.FROZEN)
@@ -216,7 +216,7 @@ CASES = [
 
 @pytest.mark.parametrize(("protocol", "assignor", "mixed"), CASES)
 def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixed: bool) -> None:
-    """60 histories in the suite; ``MACHINE_EXAMPLES=2000`` for a thorough search."""
+    """The suite runs 60 histories; ``MACHINE_EXAMPLES=2000`` runs a thorough search."""
     run_state_machine_as_test(
         type(f"Lifecycles_{protocol}", (Lifecycles,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),
         settings=settings(

@@ -13,9 +13,9 @@ from tests.support.groups import readable
     [
         ([("t", "u"), ("u", "t")], True),
         ([("t",), ("t", "u")], False),
-        ([(), ("t",), ("t",)], True),  # the reference point is set again while it is empty
+        ([(), ("t",), ("t",)], True),  # Kafka replaces the reference subscription while it is empty
         ([("t",), ()], False),
-        ([("t", "t"), ("t", "t")], False),  # sizes of lists
+        ([("t", "t"), ("t", "t")], False),  # Kafka compares the sizes of lists
         ([("t", "t")], True),
         ([("t", "u"), ("t", "t")], True),
         ([("t",), ("u",)], False),
@@ -28,7 +28,7 @@ def test_equal_subscriptions(subscriptions: list[tuple[str, ...]], equal: bool) 
 
 
 def test_partition_without_near_replica_moves_to_a_near_member() -> None:
-    """KIP-881: a move costs more than keeping an owned partition, unless a replica is in the member's rack."""
+    """KIP-881: an owned partition moves only if another member's rack has a replica and the owner's rack has none."""
     topics = {"t": Topic("t", 4, (("r1",), ("r1",), ("r2",), ("r2",)))}
     members = [
         Member("c1", ("t",), rack_id="r1", owned={"t": [0, 2]}, generation=1),
@@ -54,7 +54,7 @@ def test_endless_reassignment_of_kafka_is_cut_off() -> None:
 
 
 def test_without_owners_topics_go_round_robin() -> None:
-    """Each topic continues after the last member of the previous topic, so that no member is always first."""
+    """Each topic starts at the member after the previous topic's last one, so no member is always first."""
     topics = {name: Topic(name, 3) for name in ("t0", "t1", "t2")}
     members = [Member(name, tuple(topics)) for name in ("d", "a", "c", "b")]
     assert readable(assign(topics, members)) == {

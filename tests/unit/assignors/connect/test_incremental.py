@@ -1,4 +1,4 @@
-"""The published walkthroughs (KIP-415), and one test for each rule of IncrementalCooperativeAssignor."""
+"""The published walkthroughs of KIP-415, and one test for each rule of IncrementalCooperativeAssignor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING = WorkChange()
 
 
 def settled(workers: dict[str, Work]) -> LeaderMemory:
-    """Return a leader that has just seen these workers run these tasks, in balance."""
+    """Return the memory of a leader whose last assignment gave all six tasks to these workers."""
     return LeaderMemory(previous=Work(("p",), (P1, P2, P3, P4, P5, P6)), members=tuple(sorted(workers)), generation=7)
 
 

@@ -1,4 +1,4 @@
-"""``uniform``: each rule of the two builders on a small group, with whole assignments compared."""
+"""The ``uniform`` assignor: each rule of its two builders on a small group, with whole assignments compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignors.registry import find
 
 
 def topic_id(number: int) -> str:
-    """Return a Uuid in Kafka's text format with hash code ``number``, so that the order of a HashSet<Uuid> is plain."""
+    """Return a Uuid in Kafka's text format whose hash code is ``number``, which fixes its place in a HashSet<Uuid>."""
     return base64.urlsafe_b64encode(number.to_bytes(16)).decode().rstrip("=")
 
 

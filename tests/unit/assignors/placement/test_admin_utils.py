@@ -1,4 +1,4 @@
-"""The worked examples of AdminUtils and its tests, and a few results of the class itself."""
+"""The worked examples of AdminUtils and of its tests, and a few recorded results of the Java class."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def test_rack_alternated() -> None:
 def test_racks() -> None:
     assert _listed(SIX, 7, 3, start_index=0) == [
         [0, 3, 1], [3, 1, 5], [1, 5, 4], [5, 4, 2], [4, 2, 0], [2, 0, 3], [0, 4, 2],
-    ]  # fmt: skip # a row a line
+    ]  # fmt: skip # one row per line
 
 
 def test_no_racks() -> None:
     assert _listed(PLAIN, 10, 3, start_index=0) == [
         [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1],
         [0, 2, 3], [1, 3, 4], [2, 4, 0], [3, 0, 1], [4, 1, 2],
-    ]  # fmt: skip # a row a line
+    ]  # fmt: skip # one row per line
 
 
 def test_uneven_racks() -> None:
     brokers = [Broker(i, rack) for i, rack in enumerate("abcaa")]
     assert _listed(brokers, 6, 4, start_index=2) == [
         [2, 0, 1, 3], [3, 1, 2, 4], [4, 2, 1, 3], [0, 1, 2, 3], [1, 4, 2, 3], [2, 4, 1, 3],
-    ]  # fmt: skip # a row a line
+    ]  # fmt: skip # one row per line
 
 
 def test_extension_of_a_topic() -> None:
     assert assign_replicas(PLAIN, 6, 3, start_index=2, start_partition=4) == {
         4: [1, 4, 0], 5: [2, 1, 3], 6: [3, 2, 4], 7: [4, 3, 0], 8: [0, 4, 1], 9: [1, 0, 2],
-    }  # fmt: skip # a row a line
+    }  # fmt: skip # one row per line
 
 
 @pytest.mark.parametrize(

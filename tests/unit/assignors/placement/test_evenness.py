@@ -30,7 +30,7 @@ def test_leaders_on_one_broker_are_spread_without_moving_data() -> None:
 
 
 def test_leadership_is_handed_along_a_chain() -> None:
-    # Broker 2 leads no partition and shares none with broker 0; broker 1 has to pass on what it gets.
+    # Broker 2 leads no partition and shares none with broker 0; broker 1 has to pass on the leadership that it gets.
     evenness = check_placement(THREE, {0: [0, 1], 1: [0], 2: [1, 2]})
     assert evenness.leader_changes == [Move(0, 0, 1), Move(2, 1, 2)]
 

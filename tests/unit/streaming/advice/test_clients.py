@@ -1,4 +1,4 @@
-"""Client configuration files, and the rules that only concern them."""
+"""Client configuration files, and the rules that concern only such files."""
 
 from __future__ import annotations
 

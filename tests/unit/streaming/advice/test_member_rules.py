@@ -1,4 +1,4 @@
-"""Rules about members and partitions: each on a group with the fault, and on a similar group without it."""
+"""Rules about members and partitions: each is tested on a group with the fault and on a similar group without it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_partitions_that_do_not_divide_by_members() -> None:
 
 @pytest.mark.parametrize(("same", "severity"), [(False, "warning"), (True, "info")])
 def test_range_over_several_topics(same: bool, severity: str) -> None:
-    """Topics that may be joined by partition have equal partition counts."""
+    """Topics with equal partition counts may be joined by partition, so their skew is only information."""
     builder = DiffBuilder(3).join("a@h1#1", "b@h2#1")
     first: Holding = {"t": [0, 1], "u": [0, 1], "v": [0, 1] if same else [0, 1, 2]}
     second: Holding = {"t": [2], "u": [2], "v": [2] if same else [3, 4]}
@@ -83,7 +83,7 @@ OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout h
 
 
 def left_idle(client: str) -> DiffBuilder:
-    """A member without partitions leaves after its poll interval."""
+    """Return a group whose fourth member, which has no partitions, is removed after max.poll.interval.ms."""
     builder = DiffBuilder(2).join(f"{client}@h1#1", f"{client}@h2#1", f"{client}@h3#1", f"{client}@h4#1")
     return builder.leave(f"{client}@h4#1", after=600, reason=OVERRAN)
 

@@ -1,4 +1,4 @@
-"""Rules about the rebalance protocol: each on a group with the fault, and on a similar group without it."""
+"""Rules about the rebalance protocol: each is tested on a group with the fault and on a similar group without it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_eager_assignor_against_cooperative() -> None:
 
 
 def test_no_cooperative_advice_without_savings() -> None:
-    """Four members with three partitions each: a second round for each restart costs as much as it saves."""
+    """Four members with three partitions each: the second round of each restart costs as much as cooperation saves."""
     four = DiffBuilder(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
     assert rules(history(deploy(deploy(four)))) == {}
 
@@ -95,7 +95,7 @@ def test_classic_protocol_against_kip_848() -> None:
 
 
 def twelve() -> DiffBuilder:
-    """Twelve members restart in two seconds, and take minutes to hand over their partitions."""
+    """Return a group of twelve members with 96 partitions."""
     return DiffBuilder(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
 
 
@@ -119,7 +119,7 @@ def test_short_restarts_against_static_members() -> None:
 
 
 def test_static_members_do_not_help_long_restarts() -> None:
-    """Partitions would wait for a minute each, and moving them takes seconds."""
+    """A static member's partitions would wait a minute for it; moving the partitions takes seconds."""
     assert "static-membership" not in rules(history(deploy(twelve(), away_s=60), session_ms=45_000))
 
 
@@ -136,7 +136,7 @@ def test_pod_names_of_a_deployment_are_no_instance_ids() -> None:
 
 
 def static_pods(first: str, second: str) -> DiffBuilder:
-    """A pod with an instance id is replaced; the old one's session ends later."""
+    """Return a group in which a new pod joins under a new instance id before the old pod's session ends."""
     builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", f"{first}@10.0.0.2#1={first}")
     builder.join(f"{second}@10.0.0.9#2={second}", after=3600)
     return builder.fence(f"{first}@10.0.0.2#1={first}", after=30)

@@ -1,4 +1,4 @@
-"""Advice for a group and for all groups, and the measured effect of applied advice."""
+"""Advice for one group and for all groups, and the measured effect of applied advice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_quiet_group_gets_no_advice() -> None:
     ],
 )
 def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
-    """Two deploys in which every member leaves and rejoins, each with a short downtime."""
+    """In each of two deploys every member leaves and rejoins, with a short downtime."""
     builder = DiffBuilder(60)
     builder.protocol, builder.assignor = protocol, assignor
     builder.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
@@ -64,7 +64,7 @@ def test_the_worst_group_comes_first() -> None:
 
 
 def test_episodes_beyond_the_budget_are_not_replayed() -> None:
-    """Ten restarts of ten members cost 140 units: once unchanged, and once for each proposed change."""
+    """A replay of ten restarts of ten members costs 140 units: unchanged, and once per proposed change."""
     histories = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
     advice = advise_all(histories, Budget(work=300))
     savings = {(item.group_id, item.rule): item.saving for item in advice}

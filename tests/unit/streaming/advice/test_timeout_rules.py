@@ -1,4 +1,4 @@
-"""Rules about timeouts: each on a group with the fault, and on a similar group without it."""
+"""Rules about timeouts: each is tested on a group with the fault and on a similar group without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def three(instances: bool = False) -> DiffBuilder:
 
 
 def paused(builder: DiffBuilder, times: int = 2) -> DiffBuilder:
-    """The first member's session times out, and the same client rejoins from the same host two seconds later."""
+    """Let member a's session time out and the same client rejoin from the same host two seconds later."""
     for number in range(1, times + 1):
         builder.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
     return builder
@@ -70,7 +70,7 @@ def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
 
 
 def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
-    """Each member is replaced by one on another host; killed members send no LeaveGroup."""
+    """Replace each member by one on another host; a killed member sends no LeaveGroup."""
     wait = 3600.0
     for member_id in list(builder.members):
         if killed:
@@ -142,7 +142,7 @@ def test_rebalances_that_wait_for_a_slow_member() -> None:
 
 
 def started(spread_s: float) -> DiffBuilder:
-    """Return two first starts of four members, each member in a rebalance of its own."""
+    """Return a group that starts twice with four members, each of which joins in a separate rebalance."""
     builder = DiffBuilder(12)
     for start in range(2):
         for number in range(4):
@@ -167,7 +167,7 @@ def test_first_starts_with_a_rebalance_for_each_member() -> None:
 
 
 def workers(delay_ms: int) -> DiffBuilder:
-    """Worker ``b`` is away for 20 s; its tasks wait for the whole scheduled delay."""
+    """Return a Connect group whose worker b is away for 20 s, while b's tasks wait for the whole scheduled delay."""
     builder = DiffBuilder(4)
     builder.kind, builder.assignor = "connect", "sessioned"
     builder.join("a@h1#1", "b@h2#1")

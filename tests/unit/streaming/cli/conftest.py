@@ -1,4 +1,4 @@
-"""Runs the command line in the test's own process."""
+"""Fixtures that run the command line in the test's own process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.memory_kafka import MemoryKafka
 
 
 class Command:
-    """Runs ``rebalance-monitor`` in the test's process and returns its exit status, output and errors."""
+    """Runs ``rebalance-monitor`` in the test's process and returns the exit status, standard output and errors."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
@@ -36,7 +36,7 @@ class Command:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Return the command; afterwards, restore the handlers of signals and of the root logger."""
+    """Yield the command; afterwards, restore the signal handlers and the root logger's handlers."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -61,9 +61,9 @@ def run(command: Command) -> Run:
 
 @pytest.fixture
 def groups(kafka: MemoryKafka) -> MemoryKafka:
-    """Two groups as the compacted topics have them: ``team/checkout`` settled, ``flappy`` storming.
+    """Return compacted topics with two groups: ``team/checkout`` has settled, ``flappy`` is in a storm.
 
-    Two incidents of ``flappy`` are open, and one is over.
+    Two incidents of ``flappy`` are open, and one incident is closed.
     """
     flappy = DiffBuilder(12, group_id="flappy").join("a@h1#1", "b@h2#1")
     for _ in range(3):

@@ -19,7 +19,7 @@ from tests.unit.streaming.cli.conftest import Command
 
 @pytest.fixture
 def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    """Groups: ``checkout`` was deployed twice with range, ``quiet`` never."""
+    """Return a cluster with two groups: ``checkout`` (range) was deployed twice, ``quiet`` was never deployed."""
     for topic in ("membership", "assignments", "episodes", "incidents", "diffs"):
         kafka.create(f"rebalance.{topic}", 1)
     large = DiffBuilder(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])

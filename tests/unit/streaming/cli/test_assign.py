@@ -1,4 +1,4 @@
-"""``assign`` as programs and people run it: whole outputs and exit statuses."""
+"""The command ``assign`` in pipes and on a terminal: complete output and exit statuses are compared."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_empty_input_gives_empty_output(run: Run) -> None:
 
 
 def test_unusual_but_valid_text(run: Run) -> None:
-    """A byte-order mark, CRLF, blank lines, other scripts, no line feed at the end."""
+    """The input has a byte-order mark, CRLF, blank lines, other scripts, and no line feed at its end."""
     done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
     assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
 
@@ -82,7 +82,7 @@ def test_invalid_lines_get_errors_in_place(run: Run) -> None:
         ),
         (
             {**base, "members": [{**member, "owned": {"t": [2]}}]},
-            {"assignment": {"a": {"t": [0, 1]}}},  # topic created again: range ignores owned partitions
+            {"assignment": {"a": {"t": [0, 1]}}},  # the topic was created again: range ignores owned partitions
         ),
         (
             {**base, "assignor": "fair"},

@@ -1,4 +1,4 @@
-"""``broker``: its arguments, output and end; integration tests run real brokers."""
+"""The command ``broker``: its arguments, output and end; integration tests run real brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``check`` as users run it."""
+"""The command ``check`` as users run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``collect`` passes its options to the collector."""
+"""The command ``collect`` passes its options to the collector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.streaming.cli.conftest import Command
 
 @pytest.fixture
 def recorded(kafka: MemoryKafka) -> MemoryKafka:
-    """A cluster with the recorded offsets topic."""
+    """Return a cluster with the recorded offsets topic."""
     rows = captured()
     kafka.create("__consumer_offsets", max(rows) + 1)
     for partition, several in rows.items():
@@ -59,7 +59,7 @@ def test_groups_are_chosen_and_a_signal_ends_it_in_order(
         try:
             eventually(is_done)
         finally:
-            if callable(signal.getsignal(signal.SIGTERM)):  # otherwise it would end the test process
+            if callable(signal.getsignal(signal.SIGTERM)):  # the default handler would end the test process
                 os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=later)
@@ -80,7 +80,7 @@ def test_polling_collector_filters_groups_and_stops(command: Command, kafka: Mem
         try:
             eventually(lambda: "rebalance.membership" in kafka.topics and kafka.records("rebalance.membership"))
         finally:
-            if callable(signal.getsignal(signal.SIGTERM)):  # otherwise it would end the test process
+            if callable(signal.getsignal(signal.SIGTERM)):  # the default handler would end the test process
                 os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=later)

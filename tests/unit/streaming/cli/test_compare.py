@@ -1,4 +1,4 @@
-"""Two episodes side by side: what is surely better, and what the bounds leave open."""
+"""Comparison of two episodes: which figures certainly improved, and which ones the bounds leave open."""
 
 from __future__ import annotations
 

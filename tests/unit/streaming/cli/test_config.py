@@ -1,4 +1,4 @@
-"""``config``: shows the effective settings, and checks them."""
+"""The command ``config`` shows the effective settings and checks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cost``: the cost of rebalances as a table, JSON Lines and CSV; an unknown cost is not zero."""
+"""The command ``cost`` prints the cost of rebalances as a table, JSON Lines or CSV; an unknown cost is not zero."""
 
 from __future__ import annotations
 

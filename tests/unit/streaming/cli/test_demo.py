@@ -1,4 +1,4 @@
-"""``demo`` passes its options on, and returns an exit status."""
+"""The command ``demo`` passes its options on and returns an exit status."""
 
 from __future__ import annotations
 

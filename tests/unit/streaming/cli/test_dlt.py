@@ -1,4 +1,4 @@
-"""``dlt`` lists dead letters and publishes them again."""
+"""The command ``dlt`` lists dead letters and publishes dead letters again."""
 
 from __future__ import annotations
 

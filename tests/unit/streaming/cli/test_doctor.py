@@ -1,4 +1,4 @@
-"""``doctor``: a line for each check, in text and JSON, and an exit status."""
+"""The command ``doctor`` prints one line per check, in text or JSON, and returns an exit status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.streaming.cli.conftest import Command
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine with Java and all downloads."""
+    """Simulate a machine with Java and all downloads."""
     monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
     monkeypatch.setattr(doctor, "kafka_connector", lambda: [tmp_path] * 7)
     monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("native", is_intended=True))
@@ -93,7 +93,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
 
 
 def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Hide native code; return the file that records a failed build."""
+    """Hide the native code; return the file that records a failed build."""
     monkeypatch.delitem(sys.modules, "rebalance_kernel", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setattr(doctor, "_FAILED", tmp_path / "without-kernel")

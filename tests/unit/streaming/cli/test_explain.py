@@ -1,4 +1,4 @@
-"""``explain``: log files, the resulting stories, exit statuses."""
+"""The command ``explain`` on log files: the stories that it prints, and its exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``forecast``: the cost of a change of a live group, in text and JSON."""
+"""The command ``forecast`` prints the cost of a change of a live group, in text and JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLLING = ("--rolling-restart", "--down", "5s", "--between", "20s", "--processin
 
 @pytest.fixture
 def live(kafka: MemoryKafka) -> MemoryKafka:
-    """Live groups: ``checkout`` with three members from a collector's snapshot; ``sink``, a Connect group."""
+    """Return live groups: the consumer group ``checkout`` with three members, and the Connect group ``sink``."""
     kafka.create("rebalance.membership", 1)
     kafka.create("rebalance.assignments", 1)
     log = Log("checkout")

@@ -136,7 +136,7 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
             },
             f"topics.b.topicId: '{ID}' is also that of a",
         ),
-        (  # the last character has spare bits: another text for the same Uuid
+        (  # spare bits of the last character: another text of the same Uuid
             {
                 "protocol": "consumer",
                 "topics": {"a": {"partitions": 1, "topicId": ID}, "b": {"partitions": 1, "topicId": ID[:-1] + "R"}},

@@ -1,4 +1,4 @@
-"""``groups``: a line for each group, in text and JSON."""
+"""The command ``groups`` prints one line per group, in text and JSON."""
 
 from __future__ import annotations
 

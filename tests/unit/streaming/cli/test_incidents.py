@@ -1,4 +1,4 @@
-"""``incidents``: open incidents, in text and JSON."""
+"""The command ``incidents`` lists open incidents, in text and JSON."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from streaming.cli.json_lines import MalformedJson, answer_lines, read_lines
 
 
 class LongLineStream(io.RawIOBase):
-    """A generated line of ``size`` bytes and a short one; records the largest read."""
+    """A stream with a generated line of ``size`` bytes and a short line; it records the size of the largest read."""
 
     def __init__(self, size: int) -> None:
         self.left = size

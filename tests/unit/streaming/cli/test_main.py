@@ -74,7 +74,7 @@ def test_closed_pipe_is_no_error(arguments: list[str]) -> None:
 
 
 def test_the_entry_imports_nothing_slow() -> None:
-    """An early Ctrl-C has to find ``main`` imported, or it prints a traceback."""
+    """If Ctrl-C arrives before ``main`` is imported, Python prints a traceback."""
     code = "import sys, streaming.cli.main; print(sorted({'typer', 'rich', 'subprocess'} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"
@@ -110,7 +110,7 @@ def test_help_and_version_import_nothing_heavy() -> None:
 
 
 def failing(error: str, *, arguments: str = "['topics']") -> subprocess.CompletedProcess[str]:
-    """Run the command line while describing the cluster fails for this reason."""
+    """Run the command line in a process in which ``describe_topics`` raises this error."""
     code = (
         f"import sys, sqlite3, errno\nsys.argv = ['rebalance-monitor', *{arguments}]\n"
         "import streaming.kafka.topics as topics\n"

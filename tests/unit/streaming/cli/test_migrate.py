@@ -1,4 +1,4 @@
-"""``migrate``: whether a group is ready for another protocol, in text and JSON."""
+"""The command ``migrate`` checks whether a group is ready for another protocol, in text and JSON."""
 
 from __future__ import annotations
 

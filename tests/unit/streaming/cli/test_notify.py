@@ -1,4 +1,4 @@
-"""`notify test` sends a test incident to each receiver."""
+"""The command ``notify test`` sends a test incident to each receiver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner of a partition, since when and why, from diffs."""
+"""The command ``owner`` reads from diffs which member owns a partition, since when, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def records(builder: DiffBuilder) -> list[DiffRecord]:
 
 
 def changed_only(record: DiffRecord) -> DiffRecord:
-    """Return the diff as written for large groups: only members with a change."""
+    """Return the diff as the stream writes it for large groups: with changed members only."""
     diff = record.diff
     changed = {name: member for name, member in diff.members.items() if member.revoked or member.assigned}
     unchanged = len(diff.members) - len(changed)

@@ -1,4 +1,4 @@
-"""``place`` as users run it."""
+"""The command ``place`` as users run it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_random_placements(placer: str, run: Run) -> None:
     placed = json.loads(run(*arguments).stdout)
     assert list(placed) == [str(partition) for partition in range(6)]
     for replicas in placed.values():
-        assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # one rack for each broker
+        assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # three racks, one per replica
     assert run(*arguments, "--seed", "4").stdout == run(*arguments, "--seed", "4").stdout
 
 

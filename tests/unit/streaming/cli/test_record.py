@@ -1,4 +1,4 @@
-"""``record`` on one machine and ``replay FILE`` on another without a cluster give the same bytes."""
+"""A file that ``record`` writes on one machine replays on another machine, without a cluster, to the same bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Return the log of group ``orders``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s."""
+    """Return a cluster with the log of ``orders``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s."""
     ensure_topics(SETTINGS)
     for group in ("orders", "other"):
         g = Log(group)

@@ -1,4 +1,4 @@
-"""The replay over a cluster in memory: the pure functions' diffs, and differences of a topic from them."""
+"""Diffs of a replay from the membership log, and the differences between these diffs and a topic's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    """Return the log of two groups, each in its own partition, with one unusable record."""
+    """Return a cluster with the log of two groups, each in its own partition, and one unusable record."""
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(SETTINGS)
     for partition, group in enumerate(("g", "h")):
@@ -97,7 +97,7 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 
 
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
-    """Diffs that list only changed members are compared by their content, whatever ``diffs`` is set to now."""
+    """Diffs that list only changed members are compared by content, whatever the setting ``diffs`` is now."""
     put(log, static_member_handover(Log("big")), 2)
     brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
     records = list(replayed_diffs(brief, "big"))

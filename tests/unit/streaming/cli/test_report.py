@@ -1,4 +1,4 @@
-"""``report``: one offline HTML file about an episode or the cluster."""
+"""The command ``report`` writes one offline HTML file about an episode or the cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = "c1<script>|`x`"
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Fill the topics with events of group ``pay`` and the stream's output for them."""
+    """Return a cluster whose topics hold the events of group ``pay`` and the stream's output for these events."""
     ensure_topics(SETTINGS)
     kafka.create(SETTINGS.topics.episodes)
     kafka.create(SETTINGS.topics.incidents)

@@ -1,4 +1,4 @@
-"""``run`` starts its three components with its options, and ends them together."""
+"""The command ``run`` starts the three components with its options, and ends them together."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_incomplete_proxy_options_are_rejected_before_start(
 
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
-    """Record each started server: its cluster and its options."""
+    """Return a list to which each started server adds its cluster and its options."""
     started: list[tuple[str, ServeOptions]] = []
 
     class Source:
@@ -54,7 +54,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             started.append((source.servers, options))
 
         def run(self) -> None:
-            """Return at once, as a server does after its stop."""
+            """Return at once, as a server does once it is stopped."""
 
     monkeypatch.setattr(background_reader.BackgroundReader, "_run", lambda _: None)
     monkeypatch.setattr(source, "Source", Source)

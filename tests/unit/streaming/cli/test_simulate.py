@@ -1,4 +1,4 @@
-"""``simulate`` as users start it: the sources of a scenario, and the output formats."""
+"""The command ``simulate`` as users start it: the sources of a scenario, and the output formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``watch --stories`` prints each episode when it changes, before its diffs; diffs alone if episodes are missing."""
+"""``watch --stories`` prints each changed episode before its diffs, and only diffs if episodes are missing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = ("watch", "--stories", "--from-beginning", "--exit-at-end")
 
 @pytest.fixture
 def diffs(kafka: MemoryKafka) -> MemoryKafka:
-    """Return two episodes' diffs."""
+    """Return a cluster with the diffs of two episodes."""
     kafka.create(DIFFS, 1)
     for ce_id, diff in checkout().diffs:
         kafka.append(DIFFS, encode(diff), key=GROUP.encode(), headers=[("ce_id", ce_id.encode())])
@@ -38,7 +38,7 @@ def diffs(kafka: MemoryKafka) -> MemoryKafka:
 
 @pytest.fixture
 def both(diffs: MemoryKafka) -> MemoryKafka:
-    """Return these diffs and every update of the episodes."""
+    """Return the cluster with these diffs and with every update of the two episodes."""
     diffs.create(EPISODES, 1)
     for episode in updated(checkout()):
         diffs.append(EPISODES, encode(episode), key=key(GROUP, episode.episode))
@@ -46,12 +46,12 @@ def both(diffs: MemoryKafka) -> MemoryKafka:
 
 
 def heads(out: str) -> list[str]:
-    """Return the lines that begin with a time of day, without the time."""
+    """Return the lines of output that begin with a time of day, without this time."""
     return [line.split(" ", 1)[1] for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
 
 
 def printed() -> list[str]:
-    """Return the lines of the group's stories; an episode that closes without a change keeps its line."""
+    """Return the group's story lines in order; an episode that closes without a change gets no further line."""
     return list(dict.fromkeys(f"{GROUP}  {episode.status}  {episode.story}" for episode in updated(checkout())))
 
 
@@ -121,7 +121,7 @@ def test_diffs_are_shown_while_the_episode_topic_is_missing(command: Command, di
 def test_story_published_with_a_diff_is_printed_above_it(
     both: MemoryKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stories, "_STORY_WAIT_SECONDS", 30.0)  # ended by the next event
+    monkeypatch.setattr(stories, "_STORY_WAIT_SECONDS", 30.0)  # the next event ends the wait
     first, last = updated(checkout())[0], updated(checkout())[-1]
     with StoryFollower(
         SETTINGS, as_json=False, group=None, from_beginning=False, follow=True, stopped=lambda: False
@@ -138,7 +138,7 @@ def test_story_published_with_a_diff_is_printed_above_it(
         for record in builder.above(["a diff", "another"]):
             shown.append(record)
             if record == "a diff":
-                assert first.story in capsys.readouterr().out  # the second episode waits for nothing
+                assert first.story in capsys.readouterr().out  # the second episode is printed without a wait
         timer.join()
     assert shown == ["a diff", "another"]
 

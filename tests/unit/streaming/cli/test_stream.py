@@ -1,4 +1,4 @@
-"""``stream`` passes its options to the job."""
+"""The command ``stream`` passes its options to the job."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_without_options_it_runs_with_its_defaults(
         available_now=False,
         max_offsets_per_trigger=50_000,
         trigger_interval=None,
-        buckets=None,  # those of the checkpoint; 16 for a new one
+        buckets=None,  # the checkpoint's number; 16 for a new checkpoint
         forget_after_ms=7 * 24 * 3600 * 1000,
         session=SessionOptions(master="local[2,4]", log_file=Path(folder) / "spark.log", verbose=False),
         metrics_host="127.0.0.1",
@@ -154,7 +154,7 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
     words = ("stream", "resize", "--checkpoint", str(tmp_path / "link"))
     status, out, _ = command(*words, "--buckets", "64", "--shuffle-partitions", "4", "--dry-run", "--json")
     assert (status, json.loads(out)) == (0, done.as_json())
-    real = str(tmp_path / "real")  # the real folder is moved: neither a link to it nor the working directory
+    real = str(tmp_path / "real")  # the command moves the real folder, not a link to it or the working directory
     assert calls == [(real, None, None, False), (real, 64, 4, True)]
 
 
@@ -176,7 +176,7 @@ def test_archive_is_written_and_reported(command: Command, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("words", [("stream",), ("stream", "resize"), ("stream", "inspect-state"), ("run",)])
 def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
-    """An unset shell variable gives an empty name: without the check, the working directory would be the checkpoint."""
+    """An unset shell variable gives an empty name, which would make the working directory the checkpoint."""
     status, _, errors = command(*words, "--checkpoint", "")
     assert (status, errors) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")
 

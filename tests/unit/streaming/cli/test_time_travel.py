@@ -1,4 +1,4 @@
-"""``--at``, ``--from`` and ``--to``: groups at a past moment, from the membership log alone."""
+"""The options ``--at``, ``--from`` and ``--to`` show groups at a past moment, from the membership log alone."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.unit.streaming.cli.conftest import Command
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Return the log of group ``g``.
+    """Return a cluster with the membership log of group ``g``.
 
-    The topic exists at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s; the group is deleted at 5 s.
+    The topic is created at 1 s, c1 joins at 2 s, c2 joins at 3 s, c1 leaves at 4 s, the group is deleted at 5 s.
     """
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
     ensure_topics(settings)

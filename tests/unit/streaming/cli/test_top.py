@@ -1,4 +1,4 @@
-"""``top`` lists the groups with the worst status first."""
+"""The command ``top`` lists the groups with the worst status first."""
 
 from __future__ import annotations
 

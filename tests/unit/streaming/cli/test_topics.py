@@ -1,4 +1,4 @@
-"""``topics`` lists and creates the monitor's topics."""
+"""The command ``topics`` lists and creates the monitor's topics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Complete text output of commands, compared with reviewed files in ``tests/golden/streaming/cli``.
-``WRITE_RECORDED=1`` writes these files again.
-"""
+"""Commands' text output equals reviewed files in ``tests/golden/streaming/cli``; ``WRITE_RECORDED=1`` updates them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``watch`` prints diffs in text and JSON."""
+"""The command ``watch`` prints diffs in text and JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_it_follows_until_it_is_stopped(command: Command, diffs: MemoryKafka, nu
     def later() -> None:
         eventually(
             lambda: any((TOPIC, 0) in consumer.reported_ends for consumer in diffs.consumers)
-        )  # it has reached the end
+        )  # the reader has reached the end of the topic
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=later)

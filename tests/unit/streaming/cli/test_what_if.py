@@ -1,4 +1,4 @@
-"""``what-if``: text, JSON and pipelines, and rejected questions."""
+"""The command ``what-if``: its output as text, as JSON and in pipelines, and the questions that it rejects."""
 
 from __future__ import annotations
 

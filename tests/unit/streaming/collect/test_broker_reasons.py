@@ -161,7 +161,7 @@ def test_the_last_64_mib_of_an_existing_log_are_read_in_chunks(tmp_path: Path) -
     log = tmp_path / "server.log"
     with log.open("wb") as file:
         file.write(b"long ago\n")
-        file.seek(64 * 2**20 - 1, os.SEEK_CUR)  # a sparse file: no disk is filled
+        file.seek(64 * 2**20 - 1, os.SEEK_CUR)  # a sparse file takes no disk space
         file.write(b"\n")
     tail = LogTail(log)
     sizes = [len(chunk) for chunk in tail.chunks()]
@@ -179,7 +179,7 @@ def test_a_closed_tail_keeps_no_file_open(tmp_path: Path) -> None:
     assert not file.closed
     tail.close()
     assert file.closed
-    tail.close()  # again: no file is open
+    tail.close()  # the second close finds no open file
 
 
 def test_directory_is_rejected_as_log(tmp_path: Path) -> None:

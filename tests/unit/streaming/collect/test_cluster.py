@@ -28,7 +28,7 @@ def topics(kafka: MemoryKafka) -> ClusterTopics:
     [
         ([bounds("45000", "15000")], 30_000),
         ([bounds("45000", "15000"), bounds("20000", "15000"), bounds("60000", "5000")], 5000),
-        ([bounds("45000", "15000"), {}], 30_000),  # from an older version
+        ([bounds("45000", "15000"), {}], 30_000),  # response of an older Kafka release
         ([bounds("15000", "15000")], None),
         ([bounds("1000", "15000")], None),
         ([{}], None),
@@ -132,7 +132,7 @@ def test_an_id_has_the_name_of_its_topic_also_when_it_is_gone(
     topics.fetched(past=False)
     kafka.requests.clear()
     assert [topics.name("never"), topics.name("never")] == ["never", "never"]
-    assert kafka.requests.count("list_topics") == 1  # an unknown topic is requested once
+    assert kafka.requests.count("list_topics") == 1  # the collector requests an unknown topic only once
     assert caplog.messages == ["topic id never has no topic any more; the id stands for its name"]
 
 

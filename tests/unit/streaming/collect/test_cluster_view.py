@@ -1,4 +1,4 @@
-"""Changes of a whole cluster, from snapshots of its metadata and of its groups."""
+"""Changes of a whole cluster, from snapshots of the cluster's metadata and of its groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUPS = ["a", "b", "c"]
 
 
 def groups(*names: str, topic: str = "orders", hosts: tuple[str, ...] = ("/10.0.0.2",)) -> dict[str, GroupObserved]:
-    """Return groups with one member on each host."""
+    """Return a snapshot per group, in which each host runs one member."""
     return {
         name: GroupObserved(
             group_id=name,

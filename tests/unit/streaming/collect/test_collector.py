@@ -1,4 +1,4 @@
-"""The collector as a whole, from the recorded offsets topic to the membership topic, over a cluster in memory."""
+"""The whole collector, from the recorded offsets topic to the membership topic, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STATE_TYPES = ("group.progress", "group.rebalancing")
 @pytest.fixture
 def kafka(kafka: MemoryKafka) -> MemoryKafka:
     kafka.cluster_id = "c"
-    kafka.create("t", 6).id = IDS["t"] + "=="  # as the client formats an id
+    kafka.create("t", 6).id = IDS["t"] + "=="  # the client pads topic ids with ==
     kafka.create("u", 3).id = IDS["u"].replace("-", "+")
     rows = captured()
     kafka.create(OFFSETS_TOPIC, max(rows) + 1)
@@ -55,7 +55,7 @@ def settings(**collect: Any) -> Settings:
 
 
 class Collecting:
-    """A collector in a thread; it stops cleanly when the block ends."""
+    """A collector that runs in a thread and stops cleanly when the block ends."""
 
     def __init__(self, settings: Settings, *logs: Path) -> None:
         self._stop, self._registry = threading.Event(), CollectorRegistry()
@@ -80,7 +80,7 @@ class Collecting:
 
 
 def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
-    """Return type and value of each membership event, group after group, each in order."""
+    """Return type and value of each membership event, grouped by group id, in order of publication."""
     events = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         headers = dict(message.headers() or [])
@@ -149,7 +149,7 @@ def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:
 
 
 def living(kafka: MemoryKafka) -> None:
-    """Write only the first part of the recording: member A in ``g-classic`` is the only member of any group."""
+    """Cut the recorded offsets topic after member A of ``g-classic`` has joined; no other group has records."""
     for log in kafka.topics[OFFSETS_TOPIC].logs:
         del log.entries[2 if any(entry and b"g-classic" in (entry.key() or b"") for entry in log.entries) else 0 :]
 
@@ -180,7 +180,7 @@ def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplo
 
 
 def counts(kafka: MemoryKafka) -> list[int]:
-    """Return the partition count of ``t`` at each time that an event with its group's counts was published."""
+    """Return the partition count of ``t`` in each published event with partition counts."""
     return [value["topics"]["t"]["partitions"] for kind, value in published_events(kafka) if "partitions" in kind]
 
 

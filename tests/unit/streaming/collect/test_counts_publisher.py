@@ -45,7 +45,7 @@ def counts(item: object) -> dict[str, int] | None:
 
 
 def snapshots(subscriptions: Mapping[str, AbstractSet[str]]) -> dict[str, GroupObserved]:
-    """Return snapshots of groups with one member each."""
+    """Return a snapshot per group, with one member that subscribes to the given topics."""
     return {
         group: GroupObserved(
             group_id=group,
@@ -62,7 +62,7 @@ def published_counts(
     subscriptions: Callable[[], Mapping[str, AbstractSet[str]]] | None = None,
     away: bool = False,
 ) -> list[Any]:
-    """Return partition counts, and all other events as they arrived, without events of the cluster."""
+    """Return the partition counts and the other published events in order, without events of the cluster."""
     groups = None if subscriptions is None else snapshots(subscriptions())
     outcomes = publisher.with_counts(items, None if groups is None else lambda: groups, away=away)
     return [
@@ -73,7 +73,7 @@ def published_counts(
 
 
 def cluster_changes(publisher: CountsPublisher, *, away: bool = False) -> list[tuple[str, str, list[str]]]:
-    """Return kind, subject and groups of each change of the cluster."""
+    """Return kind, subject and groups of each published change of the cluster."""
     events = publisher.with_counts((), lambda: snapshots({"g": {"t"}}), away=away)
     return [
         (change.kind, change.subject, change.groups)
@@ -93,7 +93,7 @@ def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> 
 def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKafka) -> None:
     event = view(subscribed=False)
     assert published_counts(new_publisher(), event) == [{"t": 2}, event]
-    connector = view(subscribed=False, kind="connect")  # named as a topic is
+    connector = view(subscribed=False, kind="connect")  # the connector has the name of a topic
     assert published_counts(new_publisher(), connector) == [connector]
 
 
@@ -103,7 +103,7 @@ def test_all_groups_when_it_is_time(kafka: MemoryKafka) -> None:
     assert published_counts(publisher, subscriptions=lambda: groups) == []
     kafka.topics["t"].logs.append(Log())
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 3}]
-    # A group without subscriptions for a while gets all counts again.
+    # A group that had no subscriptions for a while gets all partition counts again.
     assert published_counts(publisher, subscriptions=lambda: {"g": frozenset[str]()}) == []
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 3}]
 
@@ -132,7 +132,7 @@ def test_counts_are_those_of_the_time_of_publishing(kafka: MemoryKafka, monkeypa
 
 
 def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka) -> None:
-    """A KIP-848 member that subscribes by a pattern keeps the topic for a while."""
+    """A KIP-848 member that subscribes by a pattern still lists a deleted topic for a while."""
     publisher, event = new_publisher(), view()
     assert published_counts(publisher, event) == [{"t": 2}, event]
     kafka.delete("t")

@@ -1,4 +1,4 @@
-"""Evidence from offset commits, and about probing rebalances."""
+"""Evidence from offset commits, and evidence about probing rebalances."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def view(
 def ended(
     last_commit: int, gone_at: int, surely_alive_ms: int | None = DEFAULTS, **fields: Any
 ) -> tuple[str | None, str] | None:
-    """Return kind and reason for the departure of member b, which owned a partition since 1000."""
+    """Return kind and reason for the departure of member b, which had owned a partition since 1000 ms."""
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(gone_at, {"a": [0, 1]}, 2, **fields)
     holdings = PartitionOwners()
     holdings.observe(before)
@@ -76,7 +76,7 @@ def test_a_consumer_that_was_idle_for_long() -> None:
     [
         (29_999, "member.left"),
         (30_000, UNSURE),
-        (44_917, UNSURE),  # observed: a killed member whose last heartbeat was a little before its last commit
+        (44_917, UNSURE),  # as observed for a killed member, whose last heartbeat was shortly before its last commit
         (45_100, UNSURE),
         (500_000, UNSURE),
     ],
@@ -123,16 +123,16 @@ def test_the_latest_of_its_commits_counts() -> None:
 
 def test_only_commits_by_the_holder_count() -> None:
     holdings = PartitionOwners()
-    holdings.commit("t", 0, 500, 7)  # no member owns it
+    holdings.commit("t", 0, 500, 7)  # no member owns partition 0 yet
     holdings.observe(view(1000, {"a": [0]}))
     [a] = view(1000, {"a": [0]}).members
     assert holdings.last_commit(a) is None
-    holdings.commit("t", 0, 999, 7)  # by its previous owner
+    holdings.commit("t", 0, 999, 7)  # commit by the partition's previous owner
     assert holdings.last_commit(a) is None
     holdings.commit("t", 0, 1500, 7)
-    holdings.observe(view(2000, {"a": [0]}, 2))  # kept
+    holdings.observe(view(2000, {"a": [0]}, 2))  # member a keeps partition 0
     assert holdings.last_commit(a) == 1500
-    holdings.observe(view(3000, {"b": [0]}, 3))  # moved
+    holdings.observe(view(3000, {"b": [0]}, 3))  # partition 0 moves to member b
     assert holdings.last_commit(view(3000, {"b": [0]}).members[0]) is None
     assert holdings.last_commit(a) is None
 

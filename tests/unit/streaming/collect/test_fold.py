@@ -30,7 +30,7 @@ def fold(rows: list[RawRecord], partition: int = 4) -> list[Outcome]:
 
 
 def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
-    """Return a fold after the first ``stop`` records, and the outcomes of these records."""
+    """Return a fold that has read the first ``stop`` records, and the outcomes of these records."""
     folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     return folded, [item for row in rows[:stop] for item in folded.add(row)]
 
@@ -100,7 +100,7 @@ def test_captured_classic_generations_are_published_once() -> None:
 
     assert [view.generation for view in views if isinstance(view, GroupObserved)] == [
         *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-        11,  # the static member rejoined under a new member id: same generation, written again
+        11,  # the static member rejoined under a new member id, so the same generation is written again
         12,
     ]
     assert isinstance(views[-1], GroupDeleted)
@@ -193,7 +193,7 @@ def test_truncated_value_is_returned_and_reading_continues(cut: int) -> None:
 
 
 def refused_assignment(offset: int, number: int) -> RawRecord:
-    """Return an assignment of a leader that sends null instead of partitions."""
+    """Return the record of a generation whose leader sent null instead of a member's partitions."""
     null = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
     return RawRecord(
         4, offset, offset * 1000, log.group_key("g"), log.group_value(number, {"m": (log.subscription(["t"]), null)})
@@ -296,7 +296,7 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
             group_id="g",
             timestamp=3000,
             source="offset-commits",
-            stops=[Stop(partitions={"t": [0, 1]}, resumed_before=3000)],  # the group has begun to consume
+            stops=[Stop(partitions={"t": [0, 1]}, resumed_before=3000)],  # evidence that the group has begun to consume
             generation=1,
         ),
         PartitionsStopped(
@@ -333,11 +333,11 @@ def test_a_share_group_from_its_first_member_to_its_end() -> None:
         row(1, 1000, 10, "m", value="00 0263 0268 020274 00"),
         row(2, 1000, 11, value="00000002 0000000000000000 00"),
         row(3, 2000, 14, "m", value="00000002 00000000 00 01 00"),
-        row(4, 2000, 14, "m", value="00000002 00000000 00 01 00"),  # the same again
+        row(4, 2000, 14, "m", value="00000002 00000000 00 01 00"),  # the same record again
         row(5, 3000, 14, "m", value=None),
         row(6, 3000, 10, "m", value=None),
         row(7, 3000, 11, value="00000003 0000000000000000 00"),
-        row(8, 4000, 15, value="00"),  # share state: skipped
+        row(8, 4000, 15, value="00"),  # a share group's state is skipped
         row(9, 4000, 11, value=None),
         row(10, 5000, 11, value="01"),
     ]

@@ -1,4 +1,4 @@
-"""The list of rebalancing groups: requests to each broker, failures, and groups without permission."""
+"""The list of rebalancing groups: the request to each broker, failed requests, and groups without permission."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.wait import eventually
 
 
 class AdminClient:
-    """kafka-python's client of a cluster with two brokers."""
+    """A fake of kafka-python's AdminClient, for a cluster with two brokers."""
 
     groups: dict[int, list[dict[str, str]]]
     members: dict[str, list[str]]

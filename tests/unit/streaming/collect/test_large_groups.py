@@ -1,4 +1,4 @@
-"""A restart in a large KIP-848 group, from the coordinator's records to diffs: its snapshots are coalesced."""
+"""Restart of a member in a large KIP-848 group: the collector coalesces snapshots between records and diffs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ START_MS = 1_700_000_000_000
 
 
 class Restart:
-    """A restart of one member: the coordinator writes every ``every_ms``.
+    """The records of one member's restart, which the coordinator writes every ``every_ms``.
 
     Args:
-        members: how many the group has.
-        every_ms: between two writes.
+        members: number of members of the group.
+        every_ms: time between two writes of the coordinator, ms.
     """
 
     def __init__(self, members: int, every_ms: int) -> None:
@@ -65,7 +65,7 @@ def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms
     first, *rounds = Restart(members, every_ms).diffs()
     assert (len(first.members), first.unassigned) == (members, {})
     moved = [size for diff in rounds for member in diff.members.values() for size in map(len, member.assigned.values())]
-    assert sum(moved) == 2 * SHARE  # to the members that take over, and to the one that rejoins
+    assert sum(moved) == 2 * SHARE  # moves to the members that take over, and back to the member that rejoins
     assert len(rounds) <= 2 + 2 * SHARE + 1
     assert [len(share) for share in holds(rounds[-1]).values()] == [SHARE] * members
 
@@ -88,7 +88,7 @@ def test_snapshots_depend_on_the_times_of_records_alone() -> None:
     whole = restart.published(restart.fold())
     for row, after in zip(restart.rows, [*restart.rows[1:], None], strict=True):
         outcomes += fold.add(row)
-        if after is None or after.timestamp != row.timestamp:  # the source reached the end of the partition
+        if after is None or after.timestamp != row.timestamp:  # here the source has read the partition to its end
             outcomes += fold.settle()
     assert events([*outcomes, *fold.flush()]) == whole
 

@@ -1,4 +1,4 @@
-"""The group filter, the end of a collector, and a membership topic that is created again."""
+"""The group filter, the end of a collector, and a recreated membership topic."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ TOPIC = SETTINGS.topics.membership
 
 
 def looks(watch: MembershipTopicWatch, start: float) -> list[bool]:
-    """Call twice: the first call sends the request, the second returns the answer."""
+    """Return the results of three checks; a check sends a request, and the next check returns the answer to it."""
     return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
 
 

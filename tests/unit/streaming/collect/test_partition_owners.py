@@ -1,4 +1,4 @@
-"""Downtime of moved partitions from commits. Members that commits prove alive are in test_commits."""
+"""Downtime of moved partitions, from offset commits; ``test_commits`` covers members that commits prove alive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stop(partitions: list[int], before: int, **after: Any) -> Stop:
 
 
 def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
-    """Return partition, time and offset of each commit; commits arrive when they are sent."""
+    """Return, per commit (partition, time, offset), if it proves that its partition is consumed again."""
     return [
         owners.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
         for partition, at, offset in commits
@@ -40,7 +40,7 @@ def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[b
 
 
 def holding(protocol: str | None = "range") -> PartitionOwners:
-    """Return two members with a partition each, which have committed twice, the second time new progress."""
+    """Return the owners of two partitions, members a and b, after two commits each; the second shows progress."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
     assert committed(partition_owners, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [
@@ -49,7 +49,7 @@ def holding(protocol: str | None = "range") -> PartitionOwners:
         True,
         True,
     ]
-    assert partition_owners.resumed() == {1: [stop([0], 3000), stop([1], 3100)]}  # they have begun to consume
+    assert partition_owners.resumed() == {1: [stop([0], 3000), stop([1], 3100)]}  # a and b have begun to consume
     return partition_owners
 
 
@@ -136,7 +136,7 @@ def test_nobodys_commits_are_nobodys() -> None:
 
 
 def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
-    """A collector that starts again reads the compacted log: an old generation, and commits from then on."""
+    """A restarted collector reads an old generation, and commits only from the restart on."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}))
     assert committed(partition_owners, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [False, False, False]
@@ -146,7 +146,7 @@ def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
 
 
 def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:
-    """A broker outage from 3.2 s to 33 s, and the commits that waited for its end."""
+    """A commit that was sent before a broker outage (3.2 s to 33 s) arrives after the outage."""
     owners = holding()
     assert owners.commit("t", 0, 33_000, 25, sent_after=3100) is False
     owners.observe(view(33_500, 2, {"a": [0], "b": [1]}))

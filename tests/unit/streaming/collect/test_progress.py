@@ -1,4 +1,4 @@
-"""Progress of groups: which partitions are sampled, how often, and the content of the events."""
+"""Samples of groups' progress: which partitions are sampled, how often, and the content of the events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_event_holds_offsets_and_lost_records() -> None:
 
 
 def times(schedule: SampleSchedule, committed: dict[Any, int], ends: dict[Any, int], until: int) -> list[int]:
-    """Return the seconds, from 0 to ``until``, in which the schedule takes a sample of the group."""
+    """Return the seconds from 0 to ``until`` in which the schedule takes a sample of the group."""
     moments = []
     for now in range(until):
         if schedule.due(lambda: ["g"], now):

@@ -15,7 +15,7 @@ SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions
 
 
 class Record:
-    """A record as the client returns it."""
+    """A record as the Kafka client returns it."""
 
     def __init__(self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]] | None) -> None:
         self.key, self.value, self.headers = (lambda: key), (lambda: value), (lambda: headers)

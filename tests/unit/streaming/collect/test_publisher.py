@@ -87,7 +87,7 @@ def test_transaction_to_abort_is_written_again_once(
 def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.cluster_id = "other"
-    kafka.fail("send_offsets", ABORT)  # it has no state of the producer
+    kafka.fail("send_offsets", ABORT)  # the broker has no state of the producer
     with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
         taking.publish([event(1)], place(10))
     assert ids(kafka) == []
@@ -171,7 +171,7 @@ def test_a_producer_that_never_answers_is_replaced(
 
 
 def test_a_failed_call_leaves_no_cycle_with_its_client() -> None:
-    """Python may free a cycle on a thread of librdkafka, which then ends the process."""
+    """Python may free a reference cycle on a thread of librdkafka, which then ends the process."""
     freed = threading.Event()
 
     class Client:
@@ -194,7 +194,7 @@ def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka) -
     taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
     kafka.fail("commit", AWAY, AWAY)
-    # The record reached the cluster anyway.
+    # The record reached the cluster although the call failed.
     kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
     kafka.append(TOPIC, b"{}", headers=[("ce_id", b"2")])
     taking.publish([event(2)], place(10))
@@ -251,7 +251,7 @@ def test_unrepairable_error_ends_the_collector(
 def test_a_topic_that_lost_records_gets_a_new_producer(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, *, first: bool
 ) -> None:
-    """After an unclean leader election the broker expects other sequence numbers."""
+    """After an unclean leader election the broker expects other sequence numbers than the producer's."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
     lost = KafkaError(KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True)
@@ -287,7 +287,7 @@ def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: Kafka
 
 
 def test_changed_topic_limit_is_noticed(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    """A topic's size limit shrinks after the collector's start: events that the broker rejects are dead-lettered."""
+    """The topic's size limit shrinks after the collector's start: rejected events become dead letters."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     assert taking._producer.client.config["batch.size"] == 1_000_000
     kafka.topics[TOPIC].config["max.message.bytes"] = "50"

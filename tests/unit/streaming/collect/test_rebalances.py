@@ -1,4 +1,4 @@
-"""Rebalances in progress: begin, members, changes and end, from group lists, log lines and records."""
+"""Rebalances in progress, from group lists, log lines and records: their begin, members, changes and end."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_next_generation_ends_a_rebalance_without_an_event() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"))
     rebalances.log(preparing(ReasonKind.JOINED, "new"), NOW)
     assert len(rebalances.events(group, NOW + 1000)) == 1
-    rebalances.observed(classic("a", generation=3))  # an older record, read later
+    rebalances.observed(classic("a", generation=3))  # an older record that is read later
     assert "g" in rebalances.groups()
     rebalances.observed(classic("a", "new", generation=4))
     assert "g" not in rebalances.groups()
@@ -192,7 +192,7 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
         )
     ]
     rebalances.listed({}, NOW + 1500)
-    rebalances.listed({}, NOW + 2500)  # records take precedence
+    rebalances.listed({}, NOW + 2500)  # records take precedence over ListGroups
     assert rebalances.events(group, NOW + 2500) == []
     rebalances.observed(modern(state="Stable", at=NOW + 3000))
     (last,) = rebalances.events(group, NOW + 3000)

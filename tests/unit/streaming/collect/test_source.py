@@ -1,4 +1,4 @@
-"""The position at which the source resumes a partition, and the events that it reads."""
+"""The position at which the source resumes reading a partition, and the events that the source reads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
         first = source.read(settle_seconds=60)
         assert (first.records, first.behind, first.lag) == (3, 0, 0)
         assert [item.record.offset for item in first.outcomes] == [0]
-        # The last record of each partition is kept back until its millisecond is over.
+        # The source holds back each partition's last record until the record's millisecond is over.
         assert first.place == ResumePoint({0: 1, 2: 0}, "group")
         second = source.read(settle_seconds=0)
         assert (second.records, second.place.offsets) == (0, {0: 2, 2: 1})
@@ -192,7 +192,7 @@ def test_loading_coordinator_is_awaited(kafka: MemoryKafka, code: int) -> None:
     stop = threading.Event()
     stop.set()
     kafka.fail("committed", KafkaError(code, "loading"))
-    with reading(stop) as second:  # without assigned partitions it looks up no position
+    with reading(stop) as second:  # without assigned partitions the source looks up no position
         assert second.read(0).records == 0
 
 

@@ -108,7 +108,7 @@ def test_a_consumer_that_ends_before_a_callback_is_skipped() -> None:
 
 @pytest.mark.parametrize("eager", [True, False])
 def test_superseded_generations_are_not_compared(eager: bool) -> None:
-    """A generation that is replaced before a consumer receives its assignment gives that consumer no callback."""
+    """A consumer gets no callback for a generation that is replaced before its SyncGroup response arrives."""
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0, 1]})]
     reports = [line(1, "assigned", {"t": [0, 1]}), line(3, "assigned", {"t": [0, 1]})]
     assert compare(diffs, reports, {"g": eager}) == Agreement(2, ())
@@ -129,7 +129,7 @@ def test_killed_consumers_are_compared_up_to_their_last_callback() -> None:
 
 
 def test_closing_in_an_unexpected_state_is_a_difference() -> None:
-    """The last generation was not replaced; the consumer reported its number with other partitions."""
+    """The consumer reports other partitions than the diff of the last generation, which no later one replaced."""
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]})]
     reports = [line(1, "assigned", {"t": [0, 1]}), line(2, "assigned", {"t": [0, 1]})]
     assert len(compare(diffs, reports, {"g": True}).differences) == 1

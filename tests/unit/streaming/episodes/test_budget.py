@@ -1,4 +1,4 @@
-"""The rest of a service level's error budget, with bounds."""
+"""The remaining error budget of a service level objective, with bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certainty: the evidence that proves a kind, and stories that say what is not proven."""
+"""Certainty of episodes: which evidence proves a kind of episode, and stories that name what is not proven."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind
 
 
 def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> DiffBuilder:
-    """End the sessions of all members at once, and let these members rejoin."""
+    """Let the sessions of all three members expire at once, then let the members in ``back`` join."""
     expiry = Evidence(
         source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
     )

@@ -1,4 +1,4 @@
-"""Episodes that a cluster incident explains name the incident and claim no crash."""
+"""An episode that a cluster incident explains names the incident and reports no crash."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_each_cluster_incident_explains_its_effects(about: str, kind: str) -> No
 @pytest.mark.parametrize(
     ("about", "record"),
     [
-        ("broker-restart", episode("restart")),  # its members left cleanly: a deploy at the same time
+        ("broker-restart", episode("restart")),  # the members left cleanly, in a deploy at the same time
         ("broker-restart", episode("scale-out")),
         ("broker-restart", episode(at=-31_000)),
         ("broker-restart", episode(at=96_000)),

@@ -1,4 +1,4 @@
-"""Incidents of episodes: those of storms with a triggering member, without one, or with an instance id."""
+"""Incidents of episodes: storms with and without a triggering member, and static members that bounce."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.streaming.episodes.test_storms import rejoin
 
 
 def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
-    """Return the final incidents of a group, closed ones included."""
+    """Return all incidents of a group in their final state, including closed ones."""
     reader, state, incident_state = GroupReader(), None, IncidentState()
     notes: list[RoundNote | BounceNote] = [reader.read(*step) for step in builder.diffs]
     for note in [*notes, *bounces]:

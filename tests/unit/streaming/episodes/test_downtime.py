@@ -1,4 +1,4 @@
-"""Downtime: the bounds from each kind of evidence, from combined evidence, and unknown bounds."""
+"""Bounds of downtime: from each kind of evidence, from combined evidence, and without evidence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def witness(source: str, number: int, *stops: Stop) -> PartitionsStopped:
 
 
 def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
-    """Return a round that stops partitions of members that stay, and assigns them again."""
+    """Return a round in which all partitions are revoked from and assigned to the same members."""
     return change(number, at, taken=of, assigned=of)
 
 
@@ -248,7 +248,7 @@ class TestGroupStart:
 
 
 class TestEpisodeCut:
-    """A new episode may begin without a quiet time after the previous one."""
+    """Downtime of an episode that begins without a quiet time after the previous episode."""
 
     def test_a_group_that_has_not_consumed_yet_is_still_starting(self) -> None:
         outages = downtime.cut(after(starts(1, 1000), eager(2, 4000)))

@@ -1,4 +1,4 @@
-"""Stored incidents of a group: opened, updated, closed."""
+"""Stored incidents of a group: how they are opened, updated and closed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from streaming.episodes.incidents import IncidentState, StoredIncident, close_in
 
 
 def test_an_update_is_never_older_than_the_one_before() -> None:
-    """A rebalance is reported with the collector's clock, and its end with the broker's."""
+    """The collector's clock dates the report of a rebalance; the broker's clock dates the rebalance's end."""
     opened = open_incident(IncidentState(), StoredIncident("rebalance-stuck", "for a"), 1000, reopen_ms=0)
     updated = open_incident(opened, StoredIncident("rebalance-stuck", "for b"), 900, reopen_ms=0)
     closed = close_incidents(updated, ["rebalance-stuck"], 950)

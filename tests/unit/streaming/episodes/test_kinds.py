@@ -13,7 +13,7 @@ THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
 
 
 def started(*ids: str, **options: object) -> DiffBuilder:
-    """Return a group whose first episode, in which these members joined, has ended."""
+    """Return a group of these members whose first episode, the members' joins, has ended."""
     builder = DiffBuilder(**options)  # type: ignore[arg-type]
     builder.join(*(ids or THREE))
     builder.now += 3_600_000
@@ -38,7 +38,7 @@ def vanishing(builder: DiffBuilder, *ids: str) -> DiffBuilder:
 
 
 def reported(builder: DiffBuilder) -> DiffBuilder:
-    """Let all members of a group without a collector report that they leave."""
+    """Let all three members leave a group that is known only from member events."""
     reported_leaves = tuple(
         Evidence(source="listener", reason="closed", kind="member.left", member_ids=[member_id]) for member_id in THREE
     )
@@ -47,7 +47,7 @@ def reported(builder: DiffBuilder) -> DiffBuilder:
 
 
 def modern() -> DiffBuilder:
-    """Return a KIP-848 group whose first episode has ended."""
+    """Return a KIP-848 group of three members whose first episode has ended."""
     builder = DiffBuilder()
     builder.protocol = "consumer"
     builder.join(*THREE)
@@ -78,7 +78,7 @@ def connectors(builder: DiffBuilder) -> DiffBuilder:
 
 
 def removed(builder: DiffBuilder) -> DiffBuilder:
-    """Delete a connector: its tasks are revoked, and in the next round no worker waits for them."""
+    """Delete a connector: its tasks are revoked in one round and not assigned in the next."""
     builder.kind = "connect"
     shares = {**builder.members, THREE[2]: {"t": [8, 9, 10]}}
     builder.round("group.observed", who=(), shares=shares, unassigned={"t": [11]})
@@ -205,7 +205,7 @@ def test_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
 
 
 def pods(replica_set: str, *names: str) -> tuple[str, ...]:
-    """Return members of one Deployment, each in its own pod."""
+    """Return the ids of members that belong to one ReplicaSet, each in its own pod."""
     return tuple(f"pay-{replica_set}-{name}@h{name}#1" for name in names)
 
 

@@ -90,7 +90,7 @@ def replaced(builder: DiffBuilder) -> list[tuple[str, str]]:
 
 
 def test_new_pod_does_not_replace_a_returning_one() -> None:
-    """Pods that rejoin under their own names keep their identities, whichever member joined before."""
+    """A pod that rejoins under its own name keeps its identity, even if a new pod joined before it."""
     old = [f"pay-7f9c6d5b8-{pod}@h{number}#1" for number, pod in enumerate(("x2x9z", "bbbbb", "q8r7t"))]
     new = ["pay-7f9c6d5b8-r2x2z@h9#2", old[0].replace("#1", "#2"), old[1].replace("#1", "#2")]
     for arrivals in ([new], [[new[0]], [new[1]], [new[2]]]):
@@ -135,7 +135,7 @@ def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple
 
 
 def test_pairs_of_one_name_on_one_host_match_their_own() -> None:
-    """Two threads of one pod share client id and host."""
+    """Two threads of one pod share their client id and their host."""
     builder = DiffBuilder().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
     builder.now += 1_000_000
     builder.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join("x@h2#4", "x@h1#4")

@@ -1,4 +1,4 @@
-"""The record of an episode."""
+"""The record of an episode, as the stream writes it."""
 
 from __future__ import annotations
 

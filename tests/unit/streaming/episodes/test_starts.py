@@ -1,4 +1,4 @@
-"""Starts and ends of groups that were first observed while running, or empty."""
+"""Starts and ends of groups that were already running, or already empty, when they were first observed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.streaming.episodes.test_kinds import THREE, rolling
 
 
 def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder:
-    """Return a group that is first observed at this generation."""
+    """Return a group that is observed for the first time at this generation."""
     why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
     creation = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
     builder = DiffBuilder().round("member.joined", joined=ids, evidence=(why, creation) if created else (why,))

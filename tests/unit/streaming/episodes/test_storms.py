@@ -1,4 +1,4 @@
-"""Storms: rebalances without progress, the members that trigger them, and similar cases that are no storms."""
+"""Storms (rebalances without progress), the members that trigger storms, and similar cases that are not storms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, start
 
 
 def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
-    """Let a member rejoin while the members stay the same, as the coordinator's log shows it."""
+    """Let a member rejoin a stable group, with the coordinator's log line as evidence."""
     line = f"Updating metadata for member {member_id} during Stable; client reason: {reason}"
     item = Evidence(source="coordinator-log", reason=line, member_ids=[member_id])
     for _ in range(times):
@@ -162,7 +162,7 @@ def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
 
 @pytest.mark.parametrize("kind", ["member.joined", None])
 def test_healthy_migration_is_no_storm(kind: str | None) -> None:
-    """In a mixed group each classic member rejoins for every epoch, which the log calls a join."""
+    """In a mixed group every classic member rejoins at each epoch, which the coordinator logs as a join."""
     builder = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
     builder.protocol = "consumer"
     follows = Evidence(
@@ -197,7 +197,7 @@ def test_crash_loop_in_a_migration_stays_a_migration() -> None:
 
 
 def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episode:
-    """Let static members of a group of three rejoin from these hosts, in turn."""
+    """Return the episode in which static members of a group of three rejoin from each host in turn."""
     builder = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
     builder.now += 3_600_000
     now = {number: f"x@h{number}#0=i{number}" for number in range(instances)}

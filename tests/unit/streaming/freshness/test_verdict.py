@@ -44,7 +44,7 @@ def test_slow_heartbeats_allow_longer_silence() -> None:
 
 
 def test_new_listener_has_no_verdict_yet() -> None:
-    """An old heartbeat may be the last one, or the next may be about to arrive; a host's clock may be wrong, too."""
+    """A reader that has just started cannot know if another heartbeat will follow an old one."""
     old = heartbeat(AT - 3600)
     assert judge([old], AT, AT, LIMITS) == Freshness(is_known=False)
     assert judge([old], AT + 20, AT, LIMITS) == Freshness(is_known=False)

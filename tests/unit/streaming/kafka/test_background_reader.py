@@ -1,4 +1,4 @@
-"""A topic that is read in the background, over a cluster in memory."""
+"""A reader that reads a topic in the background, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Taken:
 
 @pytest.fixture
 def taken() -> Iterator[Taken]:
-    """Return a reader that has not started, so that a test can create its topic first."""
+    """Yield a reader that has not started yet, so that a test can create the reader's topic first."""
     taken = Taken()
     yield taken
     taken.reader.__exit__()

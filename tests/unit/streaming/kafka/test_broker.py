@@ -1,4 +1,4 @@
-"""The embedded broker's start and end, with a script instead of the JVM; integration tests start a real one."""
+"""Start and end of the embedded broker, with a script instead of the JVM; integration tests start real brokers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
         assert listens(embedded_broker.port)
         folder, port, pid = embedded_broker.data_dir, embedded_broker.port, embedded_broker.pid
         assert "started with yes" in embedded_broker.log_path.read_text()
-        assert embedded_broker.start() is embedded_broker  # it is already running
+        assert embedded_broker.start() is embedded_broker  # the broker is already running
     assert script.starts == [["kafka.Kafka", str(folder / "server.properties"), "-Xmx300m", "-Xms64m"]]
     assert (folder.exists(), listens(port), alive(pid or 0), embedded_broker.running, embedded_broker.pid) == (
         False,

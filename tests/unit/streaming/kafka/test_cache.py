@@ -1,4 +1,4 @@
-"""The folder of downloads, and locks between processes that use it."""
+"""The folder of downloads, and the locks between processes that use this folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.kafka.jars import CacheUnusable, cache_dir, locked
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set a home folder, and unset the variables that name another cache."""
+    """Set and return a home folder, and unset the variables that would name another cache."""
     for name in ("REBALANCE_MONITOR_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -81,5 +81,5 @@ def test_lock_is_awaited_until_its_holder_ends(tmp_path: Path) -> None:
         holder.kill()
     waiting.join(60)
     assert entered.is_set()
-    with locked(lock):  # and the lock was released
+    with locked(lock):  # the lock was released
         pass

@@ -57,7 +57,7 @@ def test_the_same_failure_is_logged_once_a_minute() -> None:
 def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
     assert check_reachable(SETTINGS) == "memory"
     kafka.fail("list_topics", *[KafkaError(KafkaError._TRANSPORT, "away")] * 3)
-    assert check_reachable(SETTINGS) == "memory"  # it arrived during the request
+    assert check_reachable(SETTINGS) == "memory"  # the cluster id arrived during the request
 
 
 def test_silent_cluster_is_reported_with_its_address(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_answer_is_returned_and_error_raised_again() -> None:
 
 
 def functions_in_reference_cycles(ask: Callable[[], object]) -> list[str]:
-    """Return our functions whose frames are in reference cycles after a request."""
+    """Return the project's functions whose frames are in reference cycles after a request."""
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
@@ -147,7 +147,7 @@ def functions_in_reference_cycles(ask: Callable[[], object]) -> list[str]:
     ],
 )
 def test_refused_client_leaves_no_reference_cycle(kafka: MemoryKafka, request_: str, ask: Callable[[], object]) -> None:
-    """Python may free a cycle in a thread of librdkafka, which then aborts the process."""
+    """Python may free a reference cycle on a thread of librdkafka, which then aborts the process."""
     kafka.create("t")
     kafka.fail(request_, *[KafkaError(KafkaError.INVALID_REQUEST, "no")] * 20)
     assert functions_in_reference_cycles(ask) == []

@@ -1,4 +1,4 @@
-"""Reading compacted topics over a cluster in memory: the newest record of each key, to the end."""
+"""Readers of compacted topics, over a cluster in memory: they read the newest record of each key, up to the end."""
 
 from __future__ import annotations
 

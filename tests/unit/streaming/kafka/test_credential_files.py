@@ -14,12 +14,12 @@ from tests.support.pem import certificate
 
 @pytest.fixture
 def later() -> Iterator[float]:
-    """Yield the times of checks, at the interval of checks."""
+    """Yield the times of successive checks, ``LOOK_SECONDS`` apart."""
     return (number * LOOK_SECONDS for number in count())
 
 
 def put(folder: Path, name: str, *kinds: str) -> None:
-    """Write a certificate (``pem``) or its key (``key``)."""
+    """Replace the client's own certificate (``pem``) or key (``key``) by the named one."""
     for kind in kinds:
         shutil.copy(folder / f"{name}.{kind}", folder / f"own.{kind}")
 

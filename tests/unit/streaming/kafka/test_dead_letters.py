@@ -1,4 +1,4 @@
-"""Dead letters over a cluster in memory: listed, and published again."""
+"""Dead letters are listed and published again, over a cluster in memory."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_diff_with_its_id_its_bytes_and_its_place(kafka: MemoryKafka) -> None:
 def test_rewritten_batch_is_returned_once(kafka: MemoryKafka) -> None:
     for number in (1, 2, 1, 2, 3):
         put(kafka, number)
-    kafka.append(TOPIC, b"{}", key=b"g")  # a record without an id is no diff
+    kafka.append(TOPIC, b"{}", key=b"g")  # a record without an id is not a diff
     assert ids(from_beginning=True) == ["1", "2", "3"]
 
 
@@ -108,7 +108,7 @@ def test_recreated_topic_is_followed_unless_read_to_its_end(kafka: MemoryKafka) 
         kafka.delete(TOPIC)
         kafka.create(TOPIC)
         put(kafka, 2)
-        assert (eventually(lambda: patient.poll(0.01)) or patient).id == "2"  # type: ignore[attr-defined] # found
+        assert (eventually(lambda: patient.poll(0.01)) or patient).id == "2"  # type: ignore[attr-defined] # not None
         assert (patient.positions, patient.topic_id) == ({0: 1}, "id-2")
         with pytest.raises(TopicUnreadable):
             eventually(lambda: strict.poll(0.01))

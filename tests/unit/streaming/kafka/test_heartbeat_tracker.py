@@ -43,7 +43,7 @@ def tracked_freshness(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
 
 
 def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
-    """Write a heartbeat that the broker stored at this time (ms)."""
+    """Write a heartbeat to which the broker gave this timestamp (ms)."""
     written = now_ms() if at is None else at
     defaults = {
         "part": "collector",
@@ -88,7 +88,7 @@ def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
         assert 3660 <= time.monotonic() - last["collector/old"].at < 3720
         assert 0 <= time.monotonic() - last["collector/new"].at < 60
         freshness = tracker.freshness(time.monotonic())
-        assert (freshness.is_known, parts(freshness)) == (False, {"new": "alive"})  # it has not read for an hour
+        assert (freshness.is_known, parts(freshness)) == (False, {"new": "alive"})  # last read an hour ago
 
 
 def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:

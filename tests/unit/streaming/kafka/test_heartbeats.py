@@ -1,4 +1,4 @@
-"""Component heartbeats over a cluster in memory: written records, and failures that a component survives."""
+"""Component heartbeats over a cluster in memory: the written records, and failures that a component survives."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def left(kafka: MemoryKafka) -> list[ComponentHeartbeat]:
 
 
 def now(writer: HeartbeatWriter, **fields: Any) -> None:
-    """Publish a due heartbeat; the topic is looked up as after many calls."""
+    """Publish a heartbeat that is due at once, in as many calls as the lookup of its topic takes."""
     writer._watch._next = 0.0
-    for _ in range(4):  # requested, missing and created, requested again, present
+    for _ in range(4):  # the topic is requested, missing and created, requested again, and present
         writer._next = 0.0
         writer.write(**{"up_to": None, **fields})
         writer._watch._next = 0.0
@@ -44,7 +44,7 @@ def test_component_reports_its_progress_and_its_end(kafka: MemoryKafka) -> None:
     writer = HeartbeatWriter(SETTINGS, "collector", "c", by="offsets")
     now(writer, positions={0: 3})
     now(writer, up_to=time.time() + 50.5, positions={0: 9, 1: 4})
-    now(writer, up_to=time.time())  # a clock that was set back
+    now(writer, up_to=time.time())  # the clock was set back
     writer.write_last()
     first, second, third, last = left(kafka)
     assert began <= first.up_to <= first.timestamp <= second.timestamp <= last.timestamp

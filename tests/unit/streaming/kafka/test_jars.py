@@ -128,7 +128,7 @@ def test_java_17_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 class Ivy:
-    """A fake ``java`` in shell that answers as Ivy does, and records its arguments."""
+    """A fake ``java`` (a shell script) that answers as Ivy does and records its arguments."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.progress = folder, list[str]()

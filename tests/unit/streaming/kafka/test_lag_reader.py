@@ -1,4 +1,4 @@
-"""Lag of groups from samples in the membership topic."""
+"""Lag of groups, from the samples in the membership topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTE = 60_000
 
 
 def sample(group_id: str, at: int, **offsets: tuple[int | None, int]) -> GroupProgress:
-    """Return a sample of topic ``t``: ``_0=(committed, end)``."""
+    """Return a progress sample of topic ``t``; the argument ``_0=(committed, end)`` gives partition 0's offsets."""
     return GroupProgress(
         group_id=group_id, timestamp=at, partitions={"t": {name[1:]: both for name, both in offsets.items()}}
     )

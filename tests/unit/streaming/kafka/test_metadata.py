@@ -1,4 +1,4 @@
-"""Metadata of topics: ids, offsets, ends, stalled clients."""
+"""Metadata of topics: topic ids, committed and end offsets, and clients that have stalled."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_answer_comes_with_the_next_poll(kafka: MemoryKafka) -> None:
     assert watch.trouble is None
     assert watch.look(11.9) is None
     assert kafka.requests.count("describe_topics") == 1
-    assert watch.look(12.0) is None  # requested now
+    assert watch.look(12.0) is None  # the request is sent now
     assert watch.look(12.1) == {"a": Identity("id-1", 3)}
     assert kafka.requests.count("describe_topics") == 2
 
@@ -97,7 +97,7 @@ PLACE = ("t", 0)
 
 
 def fail_requests(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
-    """Let the cluster reject requests with each code in turn; return the list of remaining codes."""
+    """Let the cluster fail one request per error code; return the list of codes that are left."""
     left = [*codes]
 
     def reject_or_answer(_: Any, places: list[Any], __: Any) -> dict[Any, int]:

@@ -1,4 +1,4 @@
-"""Tokens for kafka-python, from an identity provider."""
+"""OAuth tokens for kafka-python, from an identity provider."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from streaming.kafka.runtime import (
 
 
 class Tool:
-    """A fake ``java`` in shell that records its arguments."""
+    """A fake ``java`` (a shell script) that records its arguments."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._calls = folder / "java", folder / "calls"

@@ -217,7 +217,7 @@ def test_kerberos_names_the_build_that_has_it() -> None:
 
 
 def test_kerberos_settings_of_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("confluent_kafka.Producer", dict)  # a build with libsasl2
+    monkeypatch.setattr("confluent_kafka.Producer", dict)  # a build of librdkafka with libsasl2
     assert security.librdkafka(KERBEROS) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "GSSAPI",

@@ -1,4 +1,4 @@
-"""A follower of topics whose broker refuses requests for a while."""
+"""A topic follower whose broker rejects requests for a while."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ END = 7
 
 
 class RefusingConsumer:
-    """A consumer of one partition with one record; each request gets its next error before its answer."""
+    """A fake consumer of one partition with one record; each kind of request fails with its listed errors first."""
 
     def __init__(self, **errors: list[int]) -> None:
         self._errors = errors
@@ -66,7 +66,7 @@ class RefusingConsumer:
 
 
 def follow(monkeypatch: pytest.MonkeyPatch, consumer: RefusingConsumer) -> list[int | None]:
-    """Follow a topic until its record is handled, and return the offsets of the handled records."""
+    """Follow a topic until the topic's record is handled; return the offsets of all handled records."""
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda _: consumer)
     monkeypatch.setattr(topic_follower, "_POLL_SECONDS", 0.001)
     stop, handled = threading.Event(), list[int | None]()

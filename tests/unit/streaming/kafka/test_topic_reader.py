@@ -1,4 +1,4 @@
-"""Reading topics over a cluster in memory, through every change that a topic can undergo."""
+"""A topic reader over a cluster in memory, through every change that a topic can undergo."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def to_the_end(*readers: TopicReader) -> list[bytes | None]:
 
 
 def ends(reader: TopicReader, message: str) -> None:
-    """Wait until the reader ends with this error."""
+    """Wait until polling the reader raises TopicUnreadable with this message."""
     with pytest.raises(TopicUnreadable, match=message):
         eventually(lambda: reader.poll(0.01))
 
@@ -271,7 +271,7 @@ def test_silent_cluster_recovers(kafka: MemoryKafka, code: int) -> None:
         assert first.silent_since == since
         kafka.away = False
         eventually(lambda: first.poll(0.01) or first.silent_since is None)
-        kafka.away = True  # no event, and no answer
+        kafka.away = True  # the reader gets no event and no answer
         eventually(lambda: first.poll(0.01) or first.silent_since)
         assert (first.silent_since or 0) >= (since or 0)
 
@@ -298,7 +298,7 @@ def test_partition_with_lost_records_is_reported_and_reread(
     with reader() as first:
         to_the_end(first)
         del kafka.topics["t"].logs[0].entries[1:]
-        kafka.append("t", b"new")  # at an offset that was read before
+        kafka.append("t", b"new")  # the record has an offset that was read before
         values: list[bytes | None] = []
         eventually(lambda: values.extend(polled(first)) or b"new" in values)
     assert values == [b"0", b"new"]
@@ -332,7 +332,7 @@ def test_reader_ends_at_the_end_or_when_stopped(kafka: MemoryKafka) -> None:
 @pytest.mark.parametrize(
     ("written", "accepted"),  # partition and timestamp of each record of a key
     [
-        (((4, 90), (0, 10), (4, 20)), [True, False, True]),  # in a partition, offsets decide
+        (((4, 90), (0, 10), (4, 20)), [True, False, True]),  # within a partition, offsets decide
         (((0, 10), (4, 90), (0, 20)), [True, True, False]),
         (((0, 10), (4, 10)), [True, True]),
     ],

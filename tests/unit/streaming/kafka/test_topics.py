@@ -1,4 +1,4 @@
-"""The monitor's topics over a cluster in memory."""
+"""The monitor's own topics, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
         *[("compact,delete", str(90 * 86_400_000))] * 2,
     ]
     kafka.topics[topics.episodes].config["cleanup.policy"] = "delete,compact"
-    kafka.topics[topics.incidents].config["cleanup.policy"] = "compact"  # grows forever
+    kafka.topics[topics.incidents].config["cleanup.policy"] = "compact"  # such a topic would grow forever
     episodes, incidents = describe_topics(SETTINGS, [topics.episodes, topics.incidents])
     assert episodes.problem is None
     assert incidents.problem is not None
@@ -204,7 +204,7 @@ def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None
         answer.topics.pop("p.rebalance.diffs", None)
         return answer
 
-    kafka.metadata = unseen  # type: ignore[method-assign,assignment] # what this user sees
+    kafka.metadata = unseen  # type: ignore[method-assign,assignment] # metadata that this user may see
     kafka.deny("p.rebalance.diffs", "DESCRIBE")
     with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, or to see that it exists"):
         ensure_topics(SETTINGS)

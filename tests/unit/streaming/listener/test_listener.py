@@ -22,7 +22,7 @@ NOWHERE = "127.0.0.1:1"
 
 
 class RecordingReporter:
-    """A reporter that records its calls."""
+    """A reporter that records the calls to it."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -136,7 +136,7 @@ def test_configuration_of_kafka_python() -> None:
 
 
 class ApplicationListener(kafka.ConsumerRebalanceListener):
-    """An application's own listener; it is called after the library's."""
+    """An application's listener, which is called after the library's listener."""
 
     def __init__(self, reporter: RecordingReporter) -> None:
         self.reporter = reporter
@@ -149,7 +149,7 @@ class ApplicationListener(kafka.ConsumerRebalanceListener):
 
 
 class AsyncApplicationListener(AsyncConsumerRebalanceListener):
-    """The same as an async listener."""
+    """An application's asynchronous listener, which is called after the library's listener."""
 
     def __init__(self, reporter: RecordingReporter) -> None:
         self.reporter = reporter

@@ -22,7 +22,7 @@ COOPERATIVE = replace(EAGER, assignors=("cooperative-sticky",), incremental=True
 
 
 def at(tick: int) -> ClockReading:
-    """Return the clock values this many ms after the start; wall clocks are a second ahead."""
+    """Return the clocks ``tick`` ms after the start; the wall clock is one second ahead of the monotonic clock."""
     return ClockReading(1000 + tick, tick)
 
 
@@ -78,7 +78,7 @@ def member(about: About = EAGER) -> Membership:
 
 
 def holding(about: About = EAGER) -> Membership:
-    """Return a membership that got two partitions in generation 3 at the start."""
+    """Return a membership to which two partitions were assigned in generation 3, at time 0."""
     membership = member(about)
     membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
     return membership

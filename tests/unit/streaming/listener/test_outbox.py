@@ -1,4 +1,4 @@
-"""The outbox is bounded and never blocks the application."""
+"""The listener's outbox is bounded and never blocks the application."""
 
 from __future__ import annotations
 

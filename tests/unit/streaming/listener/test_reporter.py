@@ -28,7 +28,7 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_poll_without_news_wakes_no_waiter() -> None:
-    """The outbox's own thread polls: if its own polls woke it, it would never sleep."""
+    """The outbox's thread polls the reporter; if such a poll woke the thread, the thread would never sleep."""
     box = outbox()
     reporter = Reporter(box, About("g"), broken, lambda: ("m", 1))
     reporter.look()

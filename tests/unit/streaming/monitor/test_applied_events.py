@@ -1,4 +1,4 @@
-"""Repeated events change nothing, decided by the log alone."""
+"""Repeated events change nothing; the membership log alone decides which events are repeated."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _AROUND = {"process", "_apply_run", "_Step.__init__"}
 
 
 class DefectError(Exception):
-    """An error injected into a function."""
+    """The error that a test injects into a function of the monitor."""
 
 
 def record(event: Event, offset: int) -> Record:

@@ -1,4 +1,4 @@
-"""The bucket without Spark: plain rows as input, plain rows and a state blob as output."""
+"""A bucket without Spark: the input is plain rows, the output is plain rows and a state blob."""
 
 from __future__ import annotations
 
@@ -182,11 +182,11 @@ def test_late_timer_is_not_trusted() -> None:
     assert expire(bucket, late, SINKS) == []
     assert len(expire(bucket, late + 10_000, SINKS)) == 2
     _, second_bucket = beating()
-    assert len(expire(second_bucket, 20_000, SINKS)) == 2  # exactly ten seconds
+    assert len(expire(second_bucket, 20_000, SINKS)) == 2  # the session timeout of exactly ten seconds is over
 
 
 def test_clocks_of_members_are_not_read() -> None:
-    """A host a day ahead and a host a day behind: for both only the arrival of heartbeats counts."""
+    """The hosts of two members are a day ahead and a day behind: only the arrival of heartbeats counts."""
     log, bucket = Log(), Bucket()
     run(
         bucket,
@@ -215,7 +215,7 @@ def test_retention_of_empty_groups_is_a_setting() -> None:
     assert bucket.due == {"g": 105}
     assert len(expire(bucket, 105, sinks)) == 1
     bucket.pack()
-    assert bucket.due == {"g": 205}  # written again in case that event is lost
+    assert bucket.due == {"g": 205}  # the timer's event is written again in case it is lost
 
 
 def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
@@ -246,7 +246,7 @@ def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
 @pytest.mark.parametrize("tight", ["d", "a"])
 @pytest.mark.parametrize("group", ["g", "g" * 3000])
 def test_diff_of_exactly_the_topic_limit_is_written(tight: str, group: str) -> None:
-    """The latest assignment goes to its own topic, so the smaller of the two limits applies."""
+    """A diff and its latest assignment go to two topics, so the smaller of the two size limits applies."""
     log = Log(group)
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
@@ -275,7 +275,7 @@ def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
 
 
 def rolling(log: Log, generations: int) -> Iterator[Event]:
-    """Return events of an observed group; in every second generation a new member joins."""
+    """Yield events of an observed group, which a new member joins in every second generation."""
     yield log.topics(t=4)
     for number in range(1, generations):
         resident = {"resident": {"t": [0, 1] if number % 2 else [0, 1, 2, 3]}}
@@ -283,7 +283,7 @@ def rolling(log: Log, generations: int) -> Iterator[Event]:
 
 
 def churning(log: Log, members: int) -> Iterator[Event]:
-    """Return events of a derived group with heartbeats that members join and leave."""
+    """Yield events of a derived group (known only from member events) that members join and leave."""
     yield log.topics(t=4)
     yield log.join("resident", session_timeout_ms=10_000)
     for number in range(members):
@@ -300,7 +300,7 @@ def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
 
 @pytest.mark.parametrize("events", [rolling, churning, leaves_log])
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
-    """After REMEMBERED events the state of a group grows by no byte."""
+    """After REMEMBERED events, the stored state of a group does not grow any more."""
     bucket = Bucket()
     log = list(events(Log(), 2 * REMEMBERED))
     sizes = []
@@ -310,7 +310,7 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
     state = bucket.get("g").state
     assert state is not None
     assert len(state.applied) == MOST_BYTES
-    assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # numbers have become longer
+    assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # larger numbers take more bytes
 
 
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
@@ -323,7 +323,7 @@ def test_records_of_retired_types_are_skipped(kind: str) -> None:
 
 
 def acknowledging(log: Log, generations: int) -> Iterator[Event]:
-    """Return events of a group whose members report themselves without the time since they own partitions."""
+    """Yield the events of members that report their partitions, but not since when they have owned them."""
     for name in ("c1", "c2"):
         yield log.join(name, acknowledges=True)
     for number in range(1, generations):
@@ -331,7 +331,7 @@ def acknowledging(log: Log, generations: int) -> Iterator[Event]:
 
 
 def renaming(log: Log, topics: int) -> Iterator[Event]:
-    """Return events of an observed group whose topics are short-lived."""
+    """Yield events of an observed group whose topics are short-lived."""
     yield log.observe(1, {"resident": {"t": [0]}})
     for number in range(topics):
         yield log.topics(**{f"topic-{number:06}": 3})

@@ -1,4 +1,4 @@
-"""The stored state of a bucket: compact and versioned."""
+"""The stored state of a bucket, which is compact and has a version."""
 
 from __future__ import annotations
 

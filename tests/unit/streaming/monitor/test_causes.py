@@ -1,4 +1,4 @@
-"""Generations that were written to the log and that members did not receive."""
+"""Generations in the log that some members did not receive."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_several_undelivered_generations_in_a_row() -> None:
 
 
 def test_departed_members_partitions_stay_with_it() -> None:
-    """The member left, but its partitions were not handed over."""
+    """Member c2 left, but its partitions were not handed over."""
     log = Log()
     _, outputs = play(
         [
@@ -164,7 +164,7 @@ def test_other_owned_partitions_are_no_evidence(
 
 
 def test_member_that_lost_its_first_assignment_is_no_evidence() -> None:
-    """After onPartitionsLost a client forgets its generation as well."""
+    """After onPartitionsLost a client forgets its generation as well as its partitions."""
     log = Log()
     events = [
         log.observe(1, shares(c1=[0]), protocol=COOP),

@@ -20,7 +20,7 @@ NOON = 1_700_000_000_000
 
 
 class Cluster:
-    """Events of the cluster, applied one by one, each in its own batch."""
+    """Applies events of the cluster one by one, each in its own batch."""
 
     def __init__(self) -> None:
         self.blob: bytes | None = None
@@ -96,7 +96,7 @@ def test_a_repeated_event_changes_nothing() -> None:
 
 
 def test_restarted_members_of_a_broker_that_was_away_name_it() -> None:
-    """Their sessions ended while their coordinator was away, and both rejoined from their hosts."""
+    """The members' sessions ended while their coordinator was away; both members rejoined from their hosts."""
     log, bucket = Log("orders"), Bucket()
     before = {"a#1": {"t": [0]}, "b#1": {"t": [1]}}
     after = {"a#2": {"t": [0]}, "b#2": {"t": [1]}}

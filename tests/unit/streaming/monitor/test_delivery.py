@@ -1,4 +1,4 @@
-"""Diffs compared with callbacks of simulated consumers that miss some generations."""
+"""Diffs compared with the callbacks of simulated consumers that do not receive some generations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Owned = dict[str, set[int]]
 
 
 class Consumers:
-    """Members of a classic group and the partitions that each really owns.
+    """Members of a classic group, and the partitions that each member owns in truth.
 
     Attributes:
-        owned: by member.
-        callbacks: by generation and member: revoked and assigned partitions, of generations that a member received.
-        undelivered: generations that changed something for a member that did not receive it, and that is in the
-            next generation as well.
-        failed: the generation before, if nobody received it; ``missed``: the members that it had a change for.
+        owned: partitions that each member owns.
+        callbacks: revoked and assigned partitions, by generation and member that received this generation.
+        undelivered: generations that some member did not receive, although they changed its partitions and it is
+            in the next generation as well.
+        failed: the previous generation, if no member received it.
+        missed: members whose partitions the failed generation changed.
     """
 
     def __init__(self, seed: int, protocol: str) -> None:
@@ -39,7 +40,7 @@ class Consumers:
         self.missed: set[str] = set()
 
     def play(self, generations: int) -> list[Diff]:
-        """Return the diffs of this many generations, the last of them delivered."""
+        """Return the diffs of this many generations; every member receives the last generation."""
         events = [self.log.topics(t=len(PARTITIONS))]
         events += [self._generation(number, is_last=number == generations) for number in range(1, generations + 1)]
         return diffs(play(events)[1])
@@ -77,7 +78,7 @@ class Consumers:
             del self.owned[self.random.choice([*self.owned])]
 
     def _assign(self) -> Owned:
-        """Return a random assignment; under the cooperative protocol no member gets what another owns."""
+        """Return a random assignment; a cooperative member gets only partitions that it owns or that have no owner."""
         members = [*self.owned]
         wanted = {number: self.random.choice(members) for number in PARTITIONS}
         owners = {number: name for name, held in self.owned.items() for number in held}

@@ -1,4 +1,4 @@
-"""Derived groups: one event that changes the group is one rebalance, by Kafka's own rules."""
+"""Derived groups (known only from member events): each event that changes the group starts a rebalance, as in Kafka."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_first_member_of_an_empty_group_moves_partitions() -> None:
 
 
 def test_cooperative_rounds_follow_until_none_revokes() -> None:
-    """The walkthrough of p(6): consumer 3 joins two members that own three partitions each."""
+    """The published walkthrough: c3 joins two members, each of which owns three partitions of topic p."""
     log = Log()
     events = [log.topics(p=6), log.join("c1", "p", **COOPERATIVE), log.join("c2", "p", **COOPERATIVE)]
     state, _ = play(events)
@@ -83,7 +83,7 @@ def test_cooperative_rounds_follow_until_none_revokes() -> None:
 
 
 def test_eager_client_with_cooperative_sticky_gives_up_all() -> None:
-    """[cooperative-sticky, range]: the client runs EAGER, so its JoinGroup lists no owned partitions."""
+    """A client with [cooperative-sticky, range] runs EAGER, so its JoinGroup lists no owned partitions."""
     mixed = {"assignors": ["cooperative-sticky", "range"]}
     log = Log()
     _, outputs = play([log.topics(t=4), log.join("c1", **mixed), log.join("c2", **mixed)])
@@ -216,7 +216,7 @@ def test_claims_of_a_new_member_exclude_owned_partitions() -> None:
     _, outputs = play([log.join("c2", owned={"t": [1, 2]}, generation=4)], state)
     (only,) = diffs(outputs)
     assert only.generation == 6
-    # c1 got all three, so c2's claim is empty before the round.
+    # c1 got all three partitions, so c2's claim is empty before the round.
     assert only.members["c2"] == change(assigned={"t": [2]})
 
 

@@ -1,4 +1,4 @@
-"""Episodes of the stream's groups: their records, their timer, and the stored state."""
+"""Episodes of the stream's groups: their records, their timer and their stored state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def apply_events(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks
 
 
 def timed(bucket: Bucket, now_ms: int) -> list[Write]:
-    bucket.pack()  # which applies due timers
+    bucket.pack()  # pack() applies due timers
     return expire(bucket, now_ms, SINKS)
 
 
@@ -186,7 +186,7 @@ PROTOCOLS = (
 
 
 class Deployed(Log):
-    """A group of ten members that rejoin under new ids, ten seconds between two events."""
+    """A group of ten members that rejoin under new ids; its events are ten seconds apart."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         super().__init__()

@@ -137,7 +137,7 @@ def _split(count: int, members: int, start: Callable[[int], int]) -> list[list[i
 
 
 class TestOtherClients:
-    """Clients whose assignor has the name of Java's but another rule."""
+    """Clients of other languages whose assignor has the name of a Java assignor but follows another rule."""
 
     @pytest.mark.parametrize(
         ("name", "shares"),
@@ -147,7 +147,7 @@ class TestOtherClients:
             ("range", _split(11, 4, lambda i: i * 11 // 4)),
             # Sarama's earlier range: ⌊i·n/m + ½⌋, members in the order of a hash.
             ("range", _split(7, 3, lambda i: int(i * 7 / 3 + 0.5))[::-1]),
-            # kafka-go's round robin, members in another order.
+            # kafka-go's round robin, with the members in another order.
             ("roundrobin", [[2, 5], [0, 3, 6], [1, 4]]),
         ],
     )
@@ -160,7 +160,7 @@ class TestOtherClients:
     @pytest.mark.parametrize(
         ("name", "shares"),
         [
-            ("range", [[0, 2, 4], [1, 3]]),  # not consecutive
+            ("range", [[0, 2, 4], [1, 3]]),  # the partitions are not consecutive
             ("range", [[0, 1, 2, 3], [4]]),
             ("range", [[0, 1], [3, 4]]),  # partition 2 has no owner
             ("roundrobin", [[0, 1, 2, 3], [4]]),
@@ -192,7 +192,7 @@ def test_an_error_in_the_check_does_not_cost_the_round(monkeypatch: pytest.Monke
 
 
 class TestConsumerProtocol:
-    """KIP-848: computed from the previous target when an epoch begins."""
+    """KIP-848: the expected target assignment is computed from the previous target when an epoch begins."""
 
     @staticmethod
     def verdicts_with_ids(*views: Event, log: Log) -> list[Expected | Any]:
@@ -289,7 +289,7 @@ class TestConsumerProtocol:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_any_group_of_kafka_s_assignors_is_as_expected(seed: int) -> None:
-    """Members join and leave, each declaring its partitions; the assignor's result matches, a swapped one does not."""
+    """An assignor's result is ``as expected``; the same result with two members' partitions swapped is not."""
     random = Random(seed)
     name = random.choice(registry.names("classic"))
     assign = registry.find("classic", name).assign

@@ -1,4 +1,4 @@
-"""Incidents of the stream's groups, event by event: opened, updated, closed, once each."""
+"""Incidents of the stream's groups, event by event: each is opened, updated and closed exactly once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SINKS = Sinks("m", "d", "a", "dlt", TOPICS, episodes="e", incidents="i", quiet_m
 
 
 class Watched:
-    """A group whose events are applied one by one, ten seconds apart by default."""
+    """A group whose events are applied one by one; by default they are ten seconds apart."""
 
     def __init__(self, sinks: Sinks = SINKS, **fields: Any) -> None:
         self.log, self.bucket, self.sinks, self.fields = _Log(), Bucket(), sinks, fields
         self.writes: list[Write] = []
 
     def apply(self, *events: Event) -> list[Incident]:
-        """Return the incidents that these events changed, once for each change."""
+        """Apply the events; return the incident records that were written, one per change."""
         records = []
         for event in events:
             record = Record.of(0, len(self.writes), *codec.encode_event(event))
@@ -45,8 +45,8 @@ class Watched:
         return self.log.join(f"pay-{number}-{incarnation}", **{**names, **self.fields, **fields})
 
     def rest(self) -> list[Incident]:
-        """Let the timer end the group's quiet time."""
-        self.bucket.pack()  # which applies due timers
+        """Let the timer end the group's quiet time; return the incident records that were written."""
+        self.bucket.pack()  # pack() applies due timers
         due = [
             record for record in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(record.headers)["ce_id"]
         ]
@@ -70,7 +70,7 @@ def started(members: int = 4, partitions: int = 12, **settings: Any) -> Watched:
 
 
 def killed(group: Watched, times: int, first: int = 0) -> list[Incident]:
-    """Let member 1's session time out and the member rejoin, again and again."""
+    """Let the session of member 1 expire and the member rejoin, ``times`` times."""
     return [
         incident
         for life in range(first, first + times)
@@ -114,7 +114,7 @@ def test_quick_recurrence_is_the_same_incident() -> None:
     assert (again.incident, again.status, again.times, again.closed_at) == (1, "open", 2, None)
     assert "UTC, 2 times)" in again.story
     group.rest()
-    group.log.count += 180  # half an hour
+    group.log.count += 180  # advances the log by half an hour
     (*_, second) = killed(group, 3, first=6)
     assert (second.incident, second.times) == (2, 1)
 
@@ -137,7 +137,7 @@ def test_two_poll_overruns_within_an_hour_are_an_incident() -> None:
     assert incident.story.startswith("pay-1 exceeds max.poll.interval.ms again and again (since ")
     (closed,) = group.rest()
     assert closed.status == "closed"
-    group.log.count += 360  # an hour
+    group.log.count += 360  # advances the log by an hour
     assert overrun(2) == []
 
 

@@ -1,4 +1,4 @@
-"""Groups other than consumer groups: Connect, Kafka Streams, share groups."""
+"""Groups other than consumer groups: Connect, Kafka Streams and share groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def workers(
     protocol: str = "sessioned",
     evidence: list[Evidence] | None = None,
 ) -> Event:
-    """Return a snapshot of a Connect group: the tasks of each worker after this generation."""
+    """Return a snapshot of a Connect group at this generation, with each worker's tasks."""
     return log.event(
         GroupObserved,
         members=[
@@ -268,7 +268,7 @@ class TestStreams:
         ]
 
     def test_standby_tasks_of_others_are_not_remembered(self) -> None:
-        """The checkpoint omits standby tasks: if the state had them, a restart would change the next diff."""
+        """The checkpoint omits standby tasks; if the state kept them, a restart would change the next diff."""
         member = ObservedMember(member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]})
         state, outputs = play([Log().event(GroupObserved, members=[member], generation=1)])
 

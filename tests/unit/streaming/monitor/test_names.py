@@ -16,7 +16,7 @@ SAID_A, SAID_B = MemberNames(**A), MemberNames(**B)
 
 
 def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
-    """Return the names in each diff."""
+    """Return, per diff, the names of the diff's members."""
     return [
         {
             name: MemberNames(
@@ -29,7 +29,7 @@ def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
 
 
 def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
-    """Return the names in each latest assignment."""
+    """Return, per latest assignment, the names of its members."""
     records = [output.assignment for output in assignments(outputs)]
     return [{} if record is None else record.names for record in records]
 

@@ -1,4 +1,4 @@
-"""Evidence of downtime from the events of a group."""
+"""Evidence of downtime, from the events of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observed groups: assignments are read from snapshots; diff and cause are computed."""
+"""Observed groups: assignments are read from snapshots, while diffs and causes are computed."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_topics_without_owned_partitions_are_omitted() -> None:
 
 @pytest.mark.parametrize("logged_leave", [False, True])
 def test_visitors_do_not_name_the_cause_of_a_shutdown(logged_leave: bool) -> None:
-    """A member that was joining when all others left is not the reason why the group is empty."""
+    """The group is empty because c1 and c3 left; c2, which was joining at that time, is not the cause."""
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c3": {"t": [1]}})])
     evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]

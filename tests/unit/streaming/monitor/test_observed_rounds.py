@@ -1,4 +1,4 @@
-"""Observed groups: which rounds belong to one rebalance, and their causes."""
+"""Observed groups: which rounds belong to one rebalance, and the cause of each rebalance."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_join_under_the_consumer_protocol_is_one_rebalance(evidence: list[tupl
         step(log, 1, c1=[0, 1]),
         step(log, 2, *evidence[0], c1=[0, 1], c2=[]),
         step(log, 2, *evidence[1], c1=[0], c2=[]),
-        step(log, 2, *evidence[1], c1=[0], c2=[]),  # the same records read again
+        step(log, 2, *evidence[1], c1=[0], c2=[]),  # the same records are read again
         step(log, 2, *evidence[2], c1=[0], c2=[1]),
     ]
     outputs = play(events)[1]
@@ -91,7 +91,7 @@ def test_evidence_between_steps_belongs_to_the_next_epoch() -> None:
         log.topics(t=2),
         step(log, 1, c1=[0, 1], c3=[]),
         step(log, 2, c1=[0, 1], c2=[], c3=[]),
-        log.join("c2"),  # an application reports what the records showed already
+        log.join("c2"),  # the application reports a join that the records have already shown
         log.fence("c3", reason="session timed out"),
         log.topics(t=3),
         step(log, 2, c1=[0], c2=[], c3=[]),
@@ -173,7 +173,7 @@ def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:
         ([(2, 0), (2, 0)], True),
         ([(1, 0)], True),  # snapshot of a streams group before its target is written
         ([(2, 0), (2, 1)], False),
-        ([(None, None)], False),  # by polling
+        ([(None, None)], False),  # a snapshot by polling has no epochs
         ([], False),
     ],
 )

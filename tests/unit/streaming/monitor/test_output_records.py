@@ -28,7 +28,7 @@ NAMES = list(codec.HEADER_NAMES)
 
 @pytest.fixture
 def joined() -> tuple[Event, list[Output]]:
-    """Return the records written for the join of a first member."""
+    """Return the event of a first member's join and the outputs of this event."""
     log = Log("group")
     state, _ = apply(None, log.topics(t=1))
     join = log.join("c1")
@@ -68,7 +68,7 @@ def test_timer_event_is_written_under_its_own_name() -> None:
 def test_the_longest_record_passes_and_one_byte_more_is_refused(
     joined: tuple[Event, list[Output]], topic: str, kept: slice
 ) -> None:
-    """If the diff or the latest assignment is too large for its topic, neither is written."""
+    """If the diff or the latest assignment is too large for its topic, neither of the two is written."""
     event, outputs = joined[0], joined[1][kept]
     record = write(event, outputs[0], SINKS)
     size = record_bytes(record.key, record.value, record.headers)
@@ -78,7 +78,7 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
 
 
 def test_assignment_longer_than_the_diff_is_measured_too() -> None:
-    """The latest assignment names each member twice, so with a long member id it is larger than the diff."""
+    """A latest assignment names each member twice, so a long member id makes it larger than the diff."""
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000)])
     event = log.topics(t=2)

@@ -1,4 +1,4 @@
-"""Samples of a group's offsets: the cost of its episode, its status until it has caught up, and lost records."""
+"""Samples of a group's offsets: the cost of an episode, the status until the group has caught up, and lost records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.pure_stream import SINKS
 
 
 class Group:
-    """An observed group whose two partitions move to a second member at 20 s; their consumption stopped at 18 s."""
+    """An observed group whose two partitions stop at 18 s and move to a second member at 20 s."""
 
     def __init__(self) -> None:
         self.log, self.bucket = Log(), Bucket()

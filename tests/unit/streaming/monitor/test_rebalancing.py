@@ -1,4 +1,4 @@
-"""Rebalances in progress: the episode's status, its end, and the incident of a stuck episode."""
+"""Rebalances in progress: the status of the episode, the rebalance's end, and the incident of a stuck rebalance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLIENTS = {"a": ("pay", "/10.0.0.1"), "b": ("ship", "/10.0.0.2")}
 
 
 class Group:
-    """An observed group of two members at generation 1; its episode has settled at 4 s."""
+    """An observed group of two members at generation 1, whose first episode settled at 4 s."""
 
     def __init__(self, **thresholds: int) -> None:
         self.log, self.bucket = Log(), Bucket()
@@ -174,7 +174,7 @@ def test_rebalance_that_began_with_an_epoch_is_reported_later() -> None:
 
 
 def members_at(view: Event, epoch: int) -> list[ObservedMember]:
-    """Return the members of a snapshot, each at this epoch."""
+    """Return the members of a snapshot with their member epoch set to ``epoch``."""
     assert isinstance(view.data, GroupObserved)
     return [structs.replace(member, member_epoch=epoch) for member in view.data.members]
 

@@ -1,4 +1,4 @@
-"""Reported groups: computed from each member's own reports."""
+"""Reported groups, whose assignments are computed from the reports of their members."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ POLLED = Evidence(source="polling", reason="asked for")
 
 
 class ReportedGroup(Log):
-    """Builds the events of members that report their own partitions, as the listener library does."""
+    """Builds events of members that report their own partitions, as the listener library does."""
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
         return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOP]} | fields)
 
     def acks(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Return a report of each member: it owns these partitions of ``t`` from now on."""
+        """Return a report per member that it has just received these partitions of ``t``."""
         return [self.ack(generation, name, {"t": numbers}) for name, numbers in owned.items()]
 
     def ack(self, generation: int, name: str, owned: Partitions, **fields: Any) -> Event:
         return self.acknowledge(name, generation=generation, owned=owned, **fields)
 
     def settled(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Return reports of members that have owned these partitions for two seconds."""
+        """Return a report per member that it has owned these partitions of ``t`` for two seconds."""
         return [self.ack(generation, name, {"t": numbers}, held_ms=2000) for name, numbers in owned.items()]
 
     def two(self, **fields: Any) -> list[Event]:
-        """Return the events of a group at generation 3 in which c1 and c2 share four partitions."""
+        """Return the events of a group at generation 3 in which c1 and c2 own two partitions each."""
         first = [self.join("c1", **fields), *self.acks(3, c1=[0, 1]), self.join("c2", **fields)]
         return [*first, *self.acks(3, c2=[2, 3]), *self.settled(3, c1=[0, 1], c2=[2, 3])]
 
@@ -153,7 +153,7 @@ def test_last_leaver_leaves_an_empty_group_that_restarts() -> None:
 
 
 def test_last_leaver_of_highest_generation_empties_the_group() -> None:
-    """Numbers start over: a member may claim any, and the job must not wait for one above it."""
+    """A member may report the highest number, so the next generation is 1 and not a larger number."""
     log, top = ReportedGroup(), MAX_INT32
     joined = [log.join("c1"), *log.acks(top, c1=[0]), *log.settled(top, c1=[0])]
     *_, last = diffs(play([*joined, log.leave("c1", acknowledges=True)])[1])
@@ -233,7 +233,7 @@ def test_the_steps_of_an_epoch() -> None:
     log, modern = ReportedGroup(), {"group_protocol": "consumer", "assignors": []}
     events = [log.join("c1", **modern), *log.acks(2, c1=[0, 1]), *log.settled(2, c1=[0, 1])]
     events += [log.join("c2", **modern), log.ack(3, "c2", {}), log.ack(3, "c2", {}, held_ms=2000)]
-    # c2's new partitions are reported before c1 reports giving them up.
+    # c2 reports its new partitions before c1 reports their revocation.
     events += [*log.acks(3, c2=[1]), *log.settled(3, c2=[1]), *log.acks(2, c1=[0]), *log.settled(3, c1=[0])]
     rounds = diffs(play(events)[1])
     assert [(diff.group_epoch, diff.round, holds(diff)) for diff in rounds] == [
@@ -258,7 +258,7 @@ def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
 def test_a_collector_decides_from_its_first_view_on() -> None:
     log = ReportedGroup()
     state = after(log.two())
-    # Members that report the same or the next generation are evidence, early or late.
+    # Reports of the same or the next generation are evidence, whether early or late.
     seen = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOP)
     state, outputs = play([seen, *log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1]), log.leave("c2")], state)
     assert diffs(outputs) == []

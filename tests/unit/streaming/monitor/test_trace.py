@@ -24,7 +24,7 @@ def record(event: Event, offset: int) -> Record:
 
 
 def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]]:
-    """Return the modules that an event passes, the calls and returns between them, and the written records."""
+    """Return the modules that run for an event, the count of calls and returns between them, and the writes."""
     bucket = Bucket()
     process(bucket, [record(event, offset) for offset, event in enumerate(before)], 0, SINKS)
     bucket, records = Bucket(bucket.pack()), [record(event, len(before))]
@@ -49,13 +49,13 @@ def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]
 
 
 def joined() -> tuple[list[Event], Event]:
-    """Let a third member join a derived group."""
+    """Return a derived group's events (known only from member events), and a third member's join."""
     log = Log()
     return [log.topics(t=6), log.join("c1"), log.join("c2")], log.join("c3")
 
 
 def observed() -> tuple[list[Event], Event]:
-    """Let a third member join an observed classic group."""
+    """Return an observed classic group's events, and the snapshot after a third member's join."""
     log = Log()
     first = log.observe(1, {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3, 4, 5]}})
     return [log.topics(t=6), first], log.observe(2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "c3": {"t": [4, 5]}})

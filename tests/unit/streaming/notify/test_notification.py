@@ -1,4 +1,4 @@
-"""Notifications that a target gets, and cases without any."""
+"""Notifications of incidents that a receiver gets, and incidents without a notification."""
 
 from __future__ import annotations
 

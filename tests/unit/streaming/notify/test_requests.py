@@ -1,4 +1,4 @@
-"""Requests to each receiver's API."""
+"""HTTP requests to each receiver's API."""
 
 from __future__ import annotations
 

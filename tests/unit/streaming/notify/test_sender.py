@@ -1,4 +1,4 @@
-"""Delivery to a real HTTP server that fails in every way."""
+"""Delivery of notifications to a real HTTP server that fails in every possible way."""
 
 from __future__ import annotations
 

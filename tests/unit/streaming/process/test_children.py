@@ -85,7 +85,7 @@ def test_killed_child_ends_without_output(module: str, tmp_path: Path) -> None:
     eventually(lambda: "ready" in log.read_text())
     child.kill()
     assert (child.is_running, log.read_text()) == (False, "ready\n")
-    child.kill()  # there is no process to kill
+    child.kill()  # kill() without a running process does nothing
 
 
 def test_a_child_that_does_not_drain_is_killed_with_its_session(

@@ -1,4 +1,4 @@
-"""`/metrics` over real sockets on the loopback."""
+"""The endpoint `/metrics`, over real sockets on the loopback interface."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_only_a_lost_connection_of_sparks_bridge_is_left_out(
 
 
 def test_py4j_call_logs_are_suppressed(capsys: pytest.CaptureFixture[str]) -> None:
-    logging.getLogger("py4j").setLevel(logging.NOTSET)  # the state before any configuration
+    logging.getLogger("py4j").setLevel(logging.NOTSET)  # the logger's level before any configuration
     configure_logging(verbose=True)
     logging.getLogger("py4j.clientserver").debug("each call")
     logging.getLogger("streaming").debug("ours")

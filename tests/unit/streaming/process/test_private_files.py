@@ -1,4 +1,4 @@
-"""Files that may contain a secret are readable by one user only."""
+"""Files that may contain a secret are readable only by their owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.process.children import make_private, open_private
 
 @pytest.fixture(autouse=True)
 def _permissive_umask() -> Iterator[None]:
-    """Set the most permissive umask."""
+    """Set the umask to 0, the most permissive value, during each test."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -1,4 +1,4 @@
-"""The first signal requests a clean stop, the second ends the process at once."""
+"""The first signal requests a clean stop; the second signal ends the process at once."""
 
 from __future__ import annotations
 

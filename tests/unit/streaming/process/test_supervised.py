@@ -28,7 +28,7 @@ def test_stop_and_status(tmp_path: Path) -> None:
 
 
 def open_files() -> set[str]:
-    """Return the targets of this process's file descriptors: paths, and pipes by their inode."""
+    """Return the targets of this process's file descriptors: paths of files, and pipes with their inode."""
     links = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # another thread has closed it

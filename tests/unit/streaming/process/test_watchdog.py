@@ -54,13 +54,13 @@ def test_frozen_process_is_killed_with_its_stack() -> None:
 def test_running_or_ended_process_is_left_alone(what: str) -> None:
     child = start(what)
     assert child.stdout is not None
-    out = child.stdout.read()  # a line may be in the pipe's buffer already
+    out = child.stdout.read()  # the pipe's buffer may already contain a line
     _, errors = child.communicate(timeout=20)
     assert (child.returncode, out, errors) == (0, "ended\n", "")
 
 
 def test_paused_process_is_left_alone() -> None:
-    child = start("beat", 4.0)  # a busy machine may delay it by a second or two
+    child = start("beat", 4.0)  # a busy machine may delay the process by a second or two
     os.kill(child.pid, signal.SIGSTOP)
     time.sleep(6)  # the tested condition: a pause longer than the watchdog allows
     os.kill(child.pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""The JoinGroup protocols in detail, each from a scenario: requests by kind, timeouts, removed members."""
+"""Details of the JoinGroup protocols, each from a scenario: requests by kind, timeouts, removed members."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.machines import Driver, after, played, round_summary, scenari
 def test_dynamic_member_receives_its_id_first(instance: str, joins: int) -> None:
     text = f"topics: {{p: 4}}\nevents: [{{at: 0, join: a{instance}}}]"
     assert played(text, "eager")["requests"] == {"FindCoordinator": 1, "JoinGroup": joins, "SyncGroup": 1}
-    # The first version has neither member ids in advance nor SyncGroup.
+    # The first protocol version has neither member ids before the join nor SyncGroup.
     assert played(text, "eager-v1")["requests"] == {"FindCoordinator": 1, "JoinGroup": 1}
 
 
@@ -45,7 +45,7 @@ def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
     rounds = played(text, "cooperative")["rounds"]
     assert [(round_summary(entry), after(entry)) for entry in rounds] == [
         ((1, 1, "member.joined", ["a", "b"]), {"a": {"p": [0, 2]}, "b": {"p": [1, 3]}}),
-        # The join phase waits for b until its session ends; its partitions are unowned at once.
+        # The join phase waits for b until b's session ends; b's partitions have no owner at once.
         ((2, 1, "member.joined", ["c"]), {"a": {"p": [0, 2]}, "c": {"p": [1, 3]}, "b": {}}),
         ((3, 1, "member.joined", ["b"]), {"a": {"p": [0, 2]}, "c": {"p": [1]}, "b": {}}),
         ((4, 2, "member.joined", ["b"]), {"a": {"p": [0, 2]}, "c": {"p": [1]}, "b": {"p": [3]}}),
@@ -114,7 +114,7 @@ def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
     frozen = driver.state.members["b"]
     assert (frozen.is_member, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
     driver.until(45_000)
-    assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # no member waits for its session
+    assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # the group waits for no member's session to end
     driver.apply(Thaw(45_000, ("b",)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"p": [0]}, "b": {"p": [1]}}
@@ -174,7 +174,7 @@ def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, 
 @pytest.mark.parametrize(
     ("protocol", "ways"),
     [
-        ("eager", [2, 2, 1, 3000, 1, 2]),  # finds the coordinator, gets its id, joins; the delay; and syncs
+        ("eager", [2, 2, 1, 3000, 1, 2]),  # find the coordinator, get an id, join, wait for the delay, sync
         ("eager-v1", [2, 1, 3000, 1]),
         ("consumer", [2, 1]),  # the coordinator is informed at once
     ],
@@ -206,7 +206,7 @@ def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
 def test_members_starting_together_are_one_round(protocol: str) -> None:
     """Two processes of one deployment join a millisecond apart.
 
-    Classic coordinators wait group.initial.rebalance.delay.ms for more members; KIP-848's answers each at once.
+    A classic coordinator waits group.initial.rebalance.delay.ms for more members; a KIP-848 coordinator does not wait.
     """
     (first,) = played(scenario("p: 4", "at: 0, join: a", "at: 1, join: b"), protocol)["rounds"]
     assert first["cause"]["memberIds"] == ["a", "b"]
@@ -219,7 +219,7 @@ STATIC = [f"at: 0, join: {name}, instance_id: i-{name}" for name in "abc"]
 
 @pytest.mark.parametrize(("protocol", "its"), [("eager", "23"), ("cooperative", "14")])
 def test_partitions_of_static_member_wait_for_its_return(protocol: str, its: str) -> None:
-    """A static member that returns after 500 ms gets its old assignment without a rebalance."""
+    """A static member that returns after 500 ms keeps its partitions without a rebalance."""
     text = scenario("p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", session_timeout_ms=10_000)
     answer = played(text, protocol)
     still = answer["unavailableMs"]["p"]
@@ -251,7 +251,7 @@ def test_consumer_paused_during_a_rebalance_catches_up(paused: int) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
-    """Partitions of a topic that no remaining member subscribes to do not count as downtime."""
+    """Partitions of a topic without subscribed members do not count as downtime."""
     driver = Driver(protocol, topics(p=2, q=2))
     driver.apply(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
     driver.settle()

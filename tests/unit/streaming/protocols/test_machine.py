@@ -34,7 +34,7 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_state_kept_by_name_follows_the_restarted_name(protocol: str) -> None:
-    """A crashed process restarts while the group still counts it: the new process inherits no state of the old one."""
+    """A crashed process restarts before its session ends: the new process inherits no state from the crashed one."""
     driver = Driver(protocol, topics(t=4))
     for at, name in ((0, "a"), (60_000, "b")):
         driver.apply(Start(at, (Client(name, ("t",)),)))

@@ -1,4 +1,4 @@
-"""The timing model's defaults, and heartbeats that are counted, not simulated."""
+"""The timing model's default values, and heartbeats that are counted but not simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published walkthroughs, round by round, whole values compared."""
+"""The published walkthroughs of the protocols, round by round; whole values are compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     answer = played(text, "cooperative")
     first, revoke, assign = answer["rounds"]
     held = after(first)
-    # Which member owns which three partitions follows from Java's order of their names; the sizes don't.
+    # Java's hash order of the names decides which member owns which three partitions; the sizes don't depend on it.
     assert {name: len(share["p"]) for name, share in held.items()} == {"consumer1": 3, "consumer2": 3}
     assert round_summary(revoke) == (2, 1, "member.joined", ["consumer3"])
     gave_up = {name: member["revoked"] for name, member in revoke["members"].items()}
@@ -40,7 +40,7 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
         "consumer3": {"p": revoked},
     }
     assert after(assign)["consumer3"] == {"p": revoked}
-    # Only moved partitions are without a consumer; under eager all are.
+    # Only moved partitions are without a consumer; under eager all partitions are without a consumer.
     initial = min(answer["unavailableMs"]["p"].values())
     still = {int(p) for p, ms in answer["unavailableMs"]["p"].items() if ms > initial}
     assert still == set(revoked)
@@ -51,7 +51,7 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
 
 
 def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
-    # The same from the walkthrough's drawn state, P1–P3 and P4–P6 (0–2 and 3–5).
+    # The same rebalance from the state in the walkthrough's drawing, P1–P3 and P4–P6 (0–2 and 3–5).
     from streaming.protocols import families
     from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState
     from streaming.protocols.vocabulary import After, Announced, Client, MachineEvent, Setup, Stage, Start
@@ -151,7 +151,7 @@ def test_a_static_restart_is_no_rebalance() -> None:
         assert bool(later) is loud, protocol
     consumer = played(text, "consumer")
     assert [entry for entry in consumer["rounds"] if entry["at"] > 60_000] == []
-    # A member that stays away longer is fenced; a rebalance assigns its partitions, another returns some.
+    # A member that stays away longer is fenced; one rebalance assigns its partitions, another one returns some.
     late = played(text.replace("down_ms: 40000", "down_ms: 50000"), "eager")
     assert [round_summary(entry)[2:] for entry in late["rounds"][1:]] == [
         ("member.fenced", ["c1"]),
@@ -168,7 +168,7 @@ def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:
         "at: 90000, leave: c2",
     )
     kinds = [round_summary(entry)[2] for entry in played(text, "eager")["rounds"]]
-    # New partitions: the leader notices them and rejoins.
+    # The leader notices new partitions and rejoins.
     assert kinds == ["member.joined", "topic.partitions_changed", "member.left"]
 
 
@@ -218,7 +218,7 @@ def test_two_rolling_bounces_switch_eager_to_cooperative() -> None:
     from streaming.simulation.ready_scenarios import load_ready_scenario
 
     result = run_scenario(load_ready_scenario("two-bounces", 3, 9), "cooperative").result
-    # While any member only has range, range is chosen; once all have cooperative-sticky alone, no member stops.
+    # Range is chosen while any member has only range; once every member has only cooperative-sticky, no member stops.
     assert result.rounds[0].reason.kind == "member.joined"
     assert set(result.rounds[-1].after) == {"c1", "c2", "c3"}
     assert [record.round for record in result.rounds[:7]] == [1] * 7

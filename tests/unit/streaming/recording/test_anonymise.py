@@ -1,4 +1,4 @@
-"""Anonymised logs contain no original name, and their stories are the same."""
+"""An anonymised log contains no original name, and gives the same stories as the original log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings: written and read, replayed to the recorded outputs, and rejected if damaged."""
+"""Recordings are written and read, replay to the recorded output, and are rejected if damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A history at a past moment equals the stream's output at that moment, whatever its batches."""
+"""The history at a past moment equals the stream's output at that moment, for any division into batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_records(log: list[Event]) -> list[Record]:
 
 
 def batches(records: list[Record], chance: Random) -> Iterator[list[Record]]:
-    """Return the log in random batches; events with the same time are in one batch."""
+    """Yield the log in random batches; events with equal times are in one batch."""
     batch: list[Record] = []
     for record, following in zip_longest(records, records[1:]):
         batch.append(record)
@@ -35,7 +35,7 @@ def batches(records: list[Record], chance: Random) -> Iterator[list[Record]]:
 
 
 def streamed(records: list[Record], chance: Random) -> Iterator[tuple[int, set[bytes]]]:
-    """Return each batch's last time and the compacted topics after it; state is packed between batches."""
+    """Yield, per batch, its last event time and the content of the compacted topics; the state is packed in between."""
     blob, newest = None, dict[tuple[str, bytes | None], bytes | None]()
     for batch in batches(records, chance):
         bucket = Bucket(blob)
@@ -58,7 +58,7 @@ def test_state_as_of_a_moment_equals_the_stream_until_then(seed: int) -> None:
     history, rest = RecordedHistory(SINKS), iter(log)
     next_record: Record | None = next(rest)
     moments = list(streamed(log, chance))
-    assert len(moments) > 72  # in 14 logs: more than 1,000
+    assert len(moments) > 72  # 14 logs give more than 1,000 moments
     for at_ms, expected in moments:
         while next_record is not None and event_time(next_record) <= at_ms:
             history.apply(next_record)

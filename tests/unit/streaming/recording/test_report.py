@@ -1,4 +1,4 @@
-"""Reports stay small: rows, members and rounds are limited, and omitted ones are counted."""
+"""Reports stay small: rows, members and rounds are limited, and the omitted ones are counted."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_record_reads_as_its_event_with_headers() -> None:
 
 
 def nested(depth: int, *, text: str = "") -> bytes:
-    """Return a heartbeat with an unknown field that is nested this deep."""
+    """Return a heartbeat with an unknown field whose arrays are nested ``depth`` deep."""
     inner = "[" * (depth - 1) + text + "]" * (depth - 1)
     return f'{{"groupId":"g","timestamp":1,"memberId":"c","x":{inner}}}'.encode()
 

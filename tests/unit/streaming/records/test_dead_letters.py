@@ -1,4 +1,4 @@
-"""A dead letter is the original record with the reason; it is cut only if its topic requires it."""
+"""A dead letter is the original record with a reason; the value is cut only if the topic's size limit requires it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_a_message_is_for_people_and_never_long() -> None:
 
 
 def test_record_size_equals_kafkas() -> None:
-    """Kafka counts 61 bytes for a batch and 21 for a record, and an upper bound for each varint length.
+    """Kafka counts 61 bytes per batch and 21 per record, and an upper bound for each varint length.
 
-    A length of key, value or header count takes 5 bytes; the two lengths of a header take 10.
+    The upper bound is 5 bytes for each of key length, value length and header count, and 10 for a header's two lengths.
     """
     assert record_bytes(None, None, []) == 61 + 21 + 15
     assert record_bytes(b"key", b"value", [("é", b"1"), ("none", None)]) == 97 + 8 + 10 + 3 + 10 + 4

@@ -1,4 +1,4 @@
-"""Downtime of several episodes combined."""
+"""The combined downtime of several episodes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_member_has_a_readable_display_name(members: dict[str, MemberNames], dis
 
 
 def test_static_members_client_id_is_no_display_name() -> None:
-    """Only the common part of client ids is a display name."""
+    """A static member's display name is its instance id; only other members are named by client id."""
     members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
     assert called(members) == {"a": "i-1", "b": "orders"}
 

@@ -23,13 +23,13 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 @pytest.fixture
 def options(tmp_path: Path) -> ServeOptions:
-    """Return options of a server on a free port without retention."""
+    """Return the options of a server on a free port that removes no history."""
     return ServeOptions(tmp_path / "h.sqlite", "rebalance.diffs", port=0, limits=Retention(2**50, 2**40))
 
 
 @pytest.fixture
 def app(history: History) -> ASGIApp:
-    """Return the application with 30 rounds of one group and 5 of another."""
+    """Return the application with a history of 30 rounds of one group and 5 rounds of another group."""
     group = Group("orders", {"t": 6}, 1)
     history.append(records(group.diffs(30)))
     history.append(records(Group("team/billing", {"t": 6}, 2).diffs(5), partition=1))

@@ -26,7 +26,7 @@ def app(history: History) -> ASGIApp:
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO)
-    security.refusals.filters[0].__init__()  # type: ignore[misc] # what was said before is forgotten
+    security.refusals.filters[0].__init__()  # type: ignore[misc] # the filter forgets earlier messages
     return caplog
 
 

@@ -1,4 +1,4 @@
-"""Annotations: published by a POST, forwarded by the stream, and named by the stories of episodes."""
+"""Annotations: a POST publishes them, the stream forwards them, and the stories of episodes name them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def post(app: ASGIApp, body: Any, **headers: str) -> Response:
 
 
 def forwarded_by_the_stream(*events: Event) -> list[TopicRecord]:
-    """Return the records that the stream writes for annotations."""
+    """Return the records that the stream writes for these annotations."""
     source = MemorySource()
     for event in events:
         source.publish(event)
@@ -88,7 +88,7 @@ def test_annotations_are_listed_by_group_and_time(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
     first, last = mark(1000, "g*", 1, text="one"), mark(2000, "h", 2, link="javascript:1", revision="b2")
     history.append(forwarded_by_the_stream(first, last))
-    history.append(forwarded_by_the_stream(first))  # repeated
+    history.append(forwarded_by_the_stream(first))  # the stream forwards the first event again
     app = service(history)
     every = ask(app, PATH).json["annotations"]
     assert [(annotation["timestamp"], annotation["groups"], annotation["link"]) for annotation in every] == [
@@ -118,7 +118,7 @@ def test_a_story_names_the_annotation_that_the_episode_followed(history: History
     newest, oldest = ask(app, "/api/v1/groups/g/episodes").json["episodes"]
     assert newest["story"].endswith(" Began 40 s after deploy a1b2c3.")
     assert "after" not in oldest["story"]
-    if is_late:  # clients that have the episode receive it again
+    if is_late:  # clients that already have the episode receive the episode again
         assert {story.group_id for story in updates[1].stories} == {"g"}
 
 

@@ -1,4 +1,4 @@
-"""The JSON routes, requested without a server."""
+"""The JSON routes of the API, requested without a server."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ GROUP = "team%2Fcheckout"
 
 @pytest.fixture
 def stored(history: History) -> ASGIApp:
-    """Store two episodes of a group, and three incidents of two groups, one of them closed."""
+    """Return the application with two episodes of one group, and three incidents (one closed) of two groups."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(2)))
     history.append(stories(checkout()))
     history.append(

@@ -27,7 +27,7 @@ def test_only_reading(app: ASGIApp) -> None:
 
 
 def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Response]:
-    """Return responses of every kind: the page, JSON, metrics, rejections, and an internal error."""
+    """Yield responses of every kind: the page, JSON, metrics, rejections, and an internal error."""
     targets = ("/", "/groups/g", "/api/v1/groups", "/api/v1/none", "/health", "/metrics", "/api/v1/groups?x=1")
     for target in targets:
         yield ask(app, target)

@@ -31,7 +31,7 @@ def seqs(items: list[bytes]) -> list[int]:
 
 
 def pages(archive: Archive, window: Window, *, with_diff: bool = False) -> list[list[bytes]]:
-    """Return the items of a window and of all pages after it."""
+    """Return the items of a window's page and of all following pages."""
     page = archive.page(window, with_diff=with_diff)
     later = [] if page.next is None else pages(archive, window._replace(before=page.next), with_diff=with_diff)
     return [page.items, *later]
@@ -69,7 +69,7 @@ def test_after_reads_forward_and_reports_an_expired_position(archive: Archive, h
 
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
-    """Base and changes of any window give, after each round, the partitions that the diffs give each member."""
+    """A window's base and its changes give the same owners after each round as the diffs."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
     base, _, page, _ = archive.timeline(Window(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}
@@ -97,7 +97,7 @@ def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
 
 
 def test_the_last_page_has_no_next(archive: Archive) -> None:
-    """The last page has no cursor even if it is exactly full: the cursor would lead to an empty page."""
+    """The last page has no cursor, even if the page is full: the cursor would lead to an empty page."""
     full = archive.page(Window(group="a", limit=30), with_diff=False)
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
     short = archive.page(Window(group="a", limit=29), with_diff=False)
@@ -107,7 +107,7 @@ def test_the_last_page_has_no_next(archive: Archive) -> None:
 
 
 def test_timelines_and_rounds_use_display_names(history: History) -> None:
-    """At both ends of a page, newer end first: members that joined or left in between have the summaries' names."""
+    """At both ends of a page, members that joined or left in between have the names of the round summaries."""
     first = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
     two = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="orders", client_host="/h1"),
@@ -181,7 +181,7 @@ def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
 
 
 def join_times(history: History, group: DiffBuilder, first: int = 0) -> dict[str, int]:
-    """Return the join times of a group of whose rounds only those from ``first`` on are kept."""
+    """Return the join times of a group's members; only the rounds from ``first`` on are stored."""
     history.append(records([diff for _, diff in group.diffs[first:]]))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(group)), None)])
     return Archive(history.path).group("g", 0).since

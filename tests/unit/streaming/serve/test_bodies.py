@@ -1,4 +1,4 @@
-"""Large responses: shared, sent in pieces, and bounded over all connections."""
+"""Large responses are shared, sent in pieces, and limited in total size over all connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCOPE: dict[str, Any] = {"type": "http", "path": "/x", "method": "GET", "headers
 
 
 class Client:
-    """A client that takes one message at a time, when the test allows it."""
+    """A client that receives one message at a time, when the test allows it."""
 
     def __init__(self, app: Any) -> None:
         self.messages: list[Message] = []
@@ -128,7 +128,7 @@ def test_a_client_that_takes_too_little_is_dropped(monkeypatch: pytest.MonkeyPat
 
 
 def crowd(server: Any) -> tuple[list[Any], int]:
-    """Return records of groups whose snapshot has some 8 MB, and its size."""
+    """Store groups whose snapshot has about 8 MB; return their records and the snapshot's size in bytes."""
     crowd_records = [
         structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
         for number in range(200)

@@ -58,7 +58,7 @@ def test_a_token_that_protects_little_is_refused(tmp_path: Path, content: str, m
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the file at every request."""
+    """Check the token file for changes at every request."""
     monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
 
 
@@ -109,7 +109,7 @@ def test_invalid_proxy_is_refused(header: str, addresses: list[str], message: st
 
 @pytest.fixture
 def behind(history: History) -> Iterator[ASGIApp]:
-    """Return a server behind a proxy of two networks; other callers are rejected."""
+    """Return an application that accepts callers only from a proxy's two networks."""
     return service(history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False)
 
 
@@ -137,7 +137,7 @@ def test_header_counts_only_from_a_trusted_proxy(
 
 
 def test_two_user_headers_are_rejected(behind: ASGIApp) -> None:
-    """The proxy has added its own header to the one that a client sent."""
+    """A client sent the user header, and the proxy added a second one."""
     twice = [("x-user", "mallory"), ("x-user", "alice")]
     assert ask(behind, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
 
@@ -210,7 +210,7 @@ def test_the_host_header_never_opens_a_guarded_path(
     history: History, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     app = service(history, token="t" * 16, loopback_only=False)
-    # Releases of Starlette before 1.1 build it from the Host header.
+    # Starlette before 1.1 builds the URL from the Host header.
     monkeypatch.setattr(Request, "url", property(lambda _: URL("http://a/?/api/v1/groups")))
     for path in ("/api/v1/groups", "/api/v1/stream", "/metrics", "/api/v1/none"):
         answer = ask(app, path, host=host)

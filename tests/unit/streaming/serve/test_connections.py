@@ -55,7 +55,7 @@ def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> Non
 @pytest.mark.usefixtures("impatient")
 def test_unread_response_is_cut_off(options: ServeOptions) -> None:
     with running(options) as feed:
-        feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit it
+        feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit the buffer size
         feed.source.put(*records(Group("g", {"t": 500}, 1).diffs(500)))
         eventually(lambda: feed.get("/ready")["seq"] == 500)
         with asking(feed.port, "/api/v1/rounds?limit=500", buffer=4096) as deaf:
@@ -82,7 +82,7 @@ def send_slowly(head: bytes) -> Iterator[bytes]:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> None:
-    """This includes a request that follows a complete one on the same connection."""
+    """The head of a first request, or of a later request on the same connection, arrives too slowly."""
     with running(options) as feed, connected(feed) as client:
         client.sendall(before)
         if before:
@@ -122,7 +122,7 @@ def refused(feed: Running) -> bool:
     ("limit", "wanted", "allowed", "raised"),
     [
         ((1000, 1000), 100, 356, []),
-        ((420, 420), 100, 356, []),  # just enough
+        ((420, 420), 100, 356, []),  # just enough file descriptors
         ((419, 10_000), 100, 356, [(420, 10_000)]),
         ((64, 64), 100, 1, [(64, 64)]),
         ((256, 500), 1000, 436, [(500, 500)]),
@@ -156,7 +156,7 @@ def test_client_that_resumes_reading_is_not_dropped() -> None:
         return timers[-1]
 
     protocol = BoundedProtocol.__new__(BoundedProtocol)
-    protocol.loop = SimpleNamespace(call_later=later)  # type: ignore[assignment] # what is used of it
+    protocol.loop = SimpleNamespace(call_later=later)  # type: ignore[assignment] # the attributes that the protocol uses
     protocol.transport = SimpleNamespace(abort=lambda: aborted.append(True))  # type: ignore[assignment] # same
     protocol.flow = SimpleNamespace(pause_writing=bool, resume_writing=bool)  # type: ignore[assignment] # same
     protocol.pause_writing()

@@ -1,4 +1,4 @@
-"""The page's HTML document as the server returns it."""
+"""The page's HTML document, as the server returns it."""
 
 from __future__ import annotations
 

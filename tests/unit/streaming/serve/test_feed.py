@@ -42,7 +42,7 @@ def parsed(chunk: bytes) -> list[Event]:
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a coroutine test in an event loop."""
+    """Return a function that runs the coroutine test in an event loop."""
 
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
@@ -83,7 +83,7 @@ class Reader:
     chunks: AsyncIterator[bytes]
 
     async def until(self, name: str, seq: int | None = None) -> list[Event]:
-        """Return events up to the first with this name (and number)."""
+        """Return the events up to the first event with this name (and with this number, if given)."""
         events: list[Event] = []
         async with asyncio.timeout(60):
             async for chunk in self.chunks:
@@ -126,7 +126,7 @@ async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) ->
 
 @in_a_loop
 async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None:
-    """The history is briefly ahead of the board: a client that connects then receives no event twice."""
+    """A client that connects while the history is ahead of the board receives no event twice."""
     feeding.store(10)
     ahead = Group("h", {"t": 2}, 1)
     batch = feeding.history.append(records(ahead.diffs(3), start=10))
@@ -141,7 +141,7 @@ async def test_slow_client_continues_from_the_history(feeding: Feeding, monkeypa
     monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
     async with feeding.listen(last=0) as reader:
         await reader.until("progress")
-        feeding.store(500)  # it reads nothing meanwhile
+        feeding.store(500)  # the client reads nothing meanwhile
         events = await reader.until("round", 500)
         assert numbers(events) == list(range(1, 501))
         assert feeding.board.fell_behind == 1
@@ -178,7 +178,7 @@ async def test_group_filter_gets_the_current_state(feeding: Feeding) -> None:
         stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
         feeding.board.progress(FeedStatus(lag=None, stale=stale))
         progress = (await reader.until("progress"))[-1]
-        assert progress.id is None  # at once, and not with the next keep-alive
+        assert progress.id is None  # progress arrives at once, and not with the next keep-alive
         assert progress.data == {
             "caughtUp": False,
             "lag": None,
@@ -255,7 +255,7 @@ async def test_keepalive_carries_the_current_position(feeding: Feeding) -> None:
 
 
 class Client:
-    """An ASGI client that reads until it leaves or pauses."""
+    """An ASGI client that reads until it disconnects or pauses."""
 
     def __init__(self, feeding: Feeding) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -306,7 +306,7 @@ async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
 
 @in_a_loop
 async def test_a_write_is_full_or_the_last(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A burst leaves in few writes, and no event is split."""
+    """A burst of events is sent in few writes, and no event is split between two writes."""
     monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)
     async with feeding.listen() as reader:
         await reader.until("snapshot")

@@ -1,4 +1,4 @@
-"""Stories in the feed: only for clients that request them, in order, and each changed one once after a gap."""
+"""Episodes and incidents in the feed: in order, only on request, and after a gap each changed one once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def feeding(history: History) -> Feeding:
 
 
 def store_incidents(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
-    """Store the current state of the incidents with these numbers."""
+    """Store and publish the incidents with these numbers."""
     updates = [story(incident(group, number, **fields)) for number in numbers]
     feeding.board.publish(feeding.history.append(updates))
 

@@ -186,7 +186,7 @@ def test_progress_is_reported_until_the_follower_is_lost(
     source, beats = BlockingSource(), []
     source.let_go.set()
     with running(options, source, beat=lambda: beats.append(0)) as feed:
-        eventually(lambda: len(beats) > 30)  # longer than the time after which it counts as lost
+        eventually(lambda: len(beats) > 30)  # longer than the time until a component is lost
         source.let_go.clear()
         before = unchanged(lambda: len(beats), 1)
         assert feed.ask("/health")[0] == 200
@@ -249,7 +249,7 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
         assert metrics['rebalance_monitor_feed_stale{cause="collector-silent"}'] == 1
         assert metrics['rebalance_monitor_part_alive{id="c",part="collector"}'] == 0
         assert metrics['kafka_consumergroup_state{consumergroup="g",state="Unknown"}'] == 1
-        source.stale = Stale("topic-missing", "Topic t is missing", 7)  # the closest component is reported first
+        source.stale = Stale("topic-missing", "Topic t is missing", 7)  # the component nearest to the page comes first
         eventually(lambda: feed.get("/ready")["stale"]["kind"] == "topic-missing")
         assert feed.get("/ready")["parts"] == parts(state="silent")
 
@@ -271,5 +271,5 @@ def test_retention_runs_while_serving(options: ServeOptions) -> None:
     source.put(*made(4))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/ready")["seq"] == 4)
-    with running(options, source) as feed:  # the first trimming comes with the first step
+    with running(options, source) as feed:  # the first step also trims the history
         eventually(lambda: feed.get("/api/v1/rounds")["rounds"] == [])

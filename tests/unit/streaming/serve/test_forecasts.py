@@ -24,7 +24,7 @@ from tests.support.histories import Group
 
 @pytest.fixture
 def stored(history: History) -> ASGIApp:
-    """Store ``team/checkout`` with three members, and only the rounds of ``orders``."""
+    """Return the application with the rounds of two groups, and the latest assignment of ``team/checkout`` only."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(1)))
     history.append(records(Group("orders", {"t": 6}, 1).diffs(1), partition=1))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout("team/checkout"))), None)])
@@ -44,7 +44,7 @@ def test_a_rolling_restart_under_every_protocol_without_rounds(stored: ASGIApp) 
     assert forecast["sentence"].startswith("This rolling restart costs ")
     assert forecast["unsure"][0].startswith("by the history alone")
     eager = forecast["protocols"]["eager"]
-    assert (eager["rounds"], eager["rebalances"]) == ([], 4)  # one of its three members is static
+    assert (eager["rounds"], eager["rebalances"]) == ([], 4)  # one of the three members is static
     assert answer_json(stored, "forecast?scale=4")["change"] == "Scaling to 4 members"
 
 

@@ -57,7 +57,7 @@ def test_failed_batch_stores_nothing(history: History) -> None:
         history.append(more)
     assert (history.extent.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
     history._connection.execute("DROP TRIGGER full")
-    history.append(more)  # no id of a rolled-back transaction is remembered
+    history.append(more)  # the history has forgotten the ids of the rolled-back transaction
     archive = Archive(history.path)
     assert len(archive.page(Window(group="h"), with_diff=False).items) == 2
 
@@ -183,7 +183,7 @@ def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
     first.renew({ASSIGNMENTS: "b"})
     first.close()
-    second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds it has no group yet
+    second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds the history has no group yet
     second.append(made(1))
     second.close()
     message = rf"rounds of other topics \({ASSIGNMENTS}, {DIFFS}\), this is x\.{DIFFS}; name another file"
@@ -196,7 +196,7 @@ def test_recreated_topic_is_read_from_its_start(history: History) -> None:
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
     history.append(made(3))
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
-    history.renew({ASSIGNMENTS: "b"})  # it is hidden for now
+    history.renew({ASSIGNMENTS: "b"})  # the group is hidden until its assignment is read again
     assert (history.topic_ids(), history.positions()) == ({DIFFS: "a", ASSIGNMENTS: "b"}, {(DIFFS, 0): 3})
     history.renew({DIFFS: "z", ASSIGNMENTS: "b"})
     assert (history.positions(), history.extent.last) == ({}, 3)
@@ -216,7 +216,7 @@ def test_a_round_from_a_clock_ahead_stops_no_retention(history: History, ahead_m
     diffs = Group("g", GROUP, 1).diffs(20)
     diffs[3] = structs.replace(diffs[3], timestamp=diffs[3].timestamp + ahead_ms)
     topic_records = records(diffs)
-    history.append(topic_records[:5], 2**50)  # this machine's own clock was ahead too
+    history.append(topic_records[:5], 2**50)  # the clock of this machine was ahead, too
     history.append(topic_records[5:15], 1000)
     history.append(topic_records[15:], 2000)
     assert history.trim(Retention(0, 2**40), 2000).rounds == 15

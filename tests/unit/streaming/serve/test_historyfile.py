@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def filled(path: Path, count: int = 4) -> str:
-    """Return the path of a closed history with some rounds, and its epoch."""
+    """Fill a history with ``count`` rounds and close it; return the history's epoch."""
     with closing(opened(path)) as history:
         history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
         return history.epoch
@@ -179,7 +179,7 @@ def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock the file as another writing program, such as a backup or a shell, may."""
+    """Hold an exclusive lock on the file, as another program, such as a backup or a shell, may."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         yield
@@ -203,7 +203,7 @@ def test_full_disk_while_building_leaves_no_file(path: Path, monkeypatch: pytest
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a folder on a disk of 2 MB that the test may fill."""
+    """Yield a folder on a disk of 2 MB, which the test may fill."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
@@ -273,12 +273,12 @@ def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: boo
         history.append(records(Group("late", {"t": 6}, 1).diffs(3)))
         with pytest.raises(HistoryGone, match="was removed or replaced while in use"):
             history.check()
-    # Its log would be applied to the next file at that path.
+    # SQLite would apply the write-ahead log to the next file at that path.
     assert [left.name for left in path.parent.glob(f"{path.name}-*")] == []
 
 
 def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
-    """Later readers of the file would see another log than the writer's."""
+    """Programs that open the file after the removal would read another log than the writer's."""
     with closing(opened(path)) as history:
         history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
         path.with_name(f"{path.name}-wal").unlink()

@@ -54,7 +54,7 @@ def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
     assert exported["kafka_consumergroup_last_rebalance_timestamp_seconds", (label,)] == group.timestamp / 1000
     assert sum(group.causes.values()) == group.rounds == 25
     assert 0 < group.timed_rebalances < group.rebalances
-    assert 0 not in (group.unavailable_ms, group.rebalance_ms)  # otherwise seconds and hours would be the same
+    assert 0 not in (group.unavailable_ms, group.rebalance_ms)  # a zero would not show whether the unit is right
 
 
 def test_rebalances_of_one_round_have_no_duration(history: History) -> None:

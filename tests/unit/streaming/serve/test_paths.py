@@ -10,7 +10,7 @@ from streaming.serve.app import WholeGroups
 
 
 def routed(raw: str) -> str:
-    """Return the path that the router receives."""
+    """Return the path that the router receives for a raw path."""
     seen: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

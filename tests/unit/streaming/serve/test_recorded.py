@@ -1,4 +1,4 @@
-"""The page of a recording: all rounds and stories of its replay, without a cluster."""
+"""The page of a recording shows all rounds and stories of the recording's replay, without a cluster."""
 
 from __future__ import annotations
 

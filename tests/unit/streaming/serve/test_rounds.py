@@ -91,9 +91,9 @@ def test_unsubscribed_partitions_leave_the_group_stable() -> None:
     [
         # One member leaves and another joins in the same generation.
         ({"c1": member([0]), "c2": member([1], [1], present=False), "c3": member(None, None, [1])}, 2),
-        # A member without partitions counts, a departed one does not.
+        # A member without partitions counts; a departed member does not.
         ({"c1": member([0]), "c2": member(), "c3": member([1], [1], present=False)}, 2),
-        # Diffs without ``present``: every listed member counts, also one that rejoined in the round.
+        # In diffs without ``present`` every listed member counts, including a member that rejoined in the round.
         ({"c2": member([1], [], present=None)}, 1),
         ({"c2": member([], [], [1], present=None)}, 1),
     ],
@@ -165,7 +165,7 @@ def test_a_groups_first_round_is_where_its_totals_begin() -> None:
 
 
 def test_durations_and_gaps_add_up_over_rebalances() -> None:
-    """400 ms with two partitions without an owner; 600 s later, 300 ms with one."""
+    """Two partitions have no owner for 400 ms; 600 s later, one partition has no owner for 300 ms."""
     group = after(
         diff(timestamp=1000, moved=0),
         diff(timestamp=1400, round=2, moved=2, unassigned={}),
@@ -183,7 +183,7 @@ def test_backward_clock_subtracts_nothing() -> None:
 
 
 def test_time_before_the_first_kept_round_is_not_counted() -> None:
-    """Later rounds are retained, the first is not: only the assignment shows that it existed."""
+    """The first round is no longer stored; only the assignment shows that the round existed."""
     assigned = records.with_assignment(None, LATEST)
     first = records.advance(assigned, 1, records.summarise("a", diff(round=2)))
     assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)
@@ -219,7 +219,7 @@ def test_assignment_counts_members_but_not_of_a_dead_group() -> None:
     group = after(diff(timestamp=1000))
     same = msgspec.structs.replace(LATEST, timestamp=1000)
     assert records.with_assignment(group, same) == msgspec.structs.replace(group, members=2)
-    assert records.with_assignment(group, LATEST) == group  # it is older than the round
+    assert records.with_assignment(group, LATEST) == group  # the assignment is older than the round
     dead = after(diff(timestamp=1000), diff("group.deleted", "", timestamp=1100, members={}, unassigned={}))
     assert records.with_assignment(dead, msgspec.structs.replace(LATEST, timestamp=1200)) == dead
 

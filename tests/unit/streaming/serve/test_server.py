@@ -39,7 +39,7 @@ def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
 
 
 def ended(client: socket.socket) -> bool:
-    """Return true if the response has ended."""
+    """Return true if the server has sent the whole response or closed the connection."""
     client.settimeout(0.05)
     with suppress(TimeoutError):
         received = client.recv(1 << 20)

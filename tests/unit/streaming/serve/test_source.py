@@ -29,7 +29,7 @@ def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def kind(source: Source) -> str | None:
-    """Return the reason why data may be outdated, after one more poll."""
+    """Poll the source once more and return the reason why its data may be outdated, or None."""
     source.poll(0.01)
     return None if source.stale is None else source.stale.kind
 
@@ -60,7 +60,7 @@ def source(kafka: MemoryKafka) -> Iterator[Source]:
 
 
 def read(source: Source) -> list[TopicRecord]:
-    """Return all records of the topics."""
+    """Return all records of the source's topics."""
     polled: list[TopicRecord] = []
     eventually(lambda: polled.extend(source.poll(0.01)) or source.caught_up)
     return polled
@@ -168,7 +168,7 @@ def test_another_cluster_that_answers_after_a_silence_is_refused(kafka: MemoryKa
 def test_another_cluster_is_refused_before_its_records_are_taken(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     read(source)
-    kafka.cluster_id = "other"  # the deletion went unnoticed
+    kafka.cluster_id = "other"  # the source has not noticed the deletion
     for topic in source.topics:
         kafka.create(topic)
         kafka.append(topic, b"v", key=b"k")

@@ -1,4 +1,4 @@
-"""Episodes and incidents in the history: numbered, replaced, dropped, and the same after a restart."""
+"""Episodes and incidents in the history are numbered, replaced and dropped, and are the same after a restart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROUP = "team/checkout"
 
 
 def opened(folder: Path) -> closing[History]:
-    """Return a history that can be opened again after it is closed."""
+    """Return a history that the test can open again after closing it."""
     return closing(History(folder / "again.sqlite", cluster_id="c-1", diffs_topic="rebalance.diffs"))
 
 
@@ -237,7 +237,7 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
         assert history.current_stories == before
         history.append(with_downtime(bounded, half)[2:])
         assert history.current_stories.downtime == both
-        # Their topic is created again, and their records too.
+        # The episodes' topic is created again, and the episodes' records are written again.
         history.renew({EPISODES: "t-1"})
         history.renew({EPISODES: "t-2"})
         history.append(with_downtime(bounded, half))

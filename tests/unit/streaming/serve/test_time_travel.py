@@ -1,4 +1,4 @@
-"""Groups at a past moment: equal to a replay of the membership log up to it."""
+"""Groups at a past moment equal a replay of the membership log up to this moment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPICS = {"d": DIFFS, "a": ASSIGNMENTS, "e": EPISODES, "i": INCIDENTS}
 
 
 def served(history: History, log: list[Record]) -> None:
-    """Store the stream's records of a log, event by event."""
+    """Store the records that the stream writes for a log, event by event."""
     bucket = Bucket()
     for offset, record in enumerate(log):
         writes = [write for write in process(bucket, [record], 0, SINKS) if write.topic in TOPICS]
@@ -48,7 +48,7 @@ def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> No
         for latest in past.assignments:
             then = archive.group_at(latest.group_id, at_ms)
             if then is None or then.assignment.timestamp != latest.timestamp:
-                continue  # no round yet, or a static member rejoined, which no round shows
+                continue  # the group has no round yet, or a static member rejoined without a round
             assert {member: share for member, share in then.assignment.members.items() if share} == {
                 member: share for member, share in latest.members.items() if share
             }

@@ -19,7 +19,7 @@ from streaming.serve.problems import Problem
 
 
 class UnpicklableError(BadInput):
-    """An error whose arguments pickle can't restore."""
+    """An error whose arguments pickle cannot restore."""
 
     def __init__(self, first: str, two: str) -> None:
         super().__init__(f"{first} and {two}")
@@ -44,7 +44,7 @@ def end() -> bytes:
 
 
 class Client:
-    """A client that stays connected until it leaves."""
+    """A client that stays connected until the test disconnects it."""
 
     def __init__(self) -> None:
         self.leaving = asyncio.Event()
@@ -59,7 +59,7 @@ class Client:
 
 
 async def problem(workers: Workers, function: object, *arguments: object) -> tuple[str, str]:
-    """Return kind and detail of the problem that a function's response reports."""
+    """Return kind and detail of the problem with which the workers answer this function."""
     with pytest.raises(Problem) as refused:
         await workers.run(Client().request, function, *arguments)  # type: ignore[arg-type]
     return refused.value.kind, refused.value.detail
@@ -80,7 +80,7 @@ def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     kind, detail = asyncio.run(problem(Workers(seconds=1), work, str(tmp_path), 3600))
     assert (kind, detail) == ("forecast", "takes more than 1 s, the limit here; the commands of these names have none")
     pid = tmp_path / "work.pid"
-    if pid.exists():  # otherwise it was killed before it began
+    if pid.exists():  # without this file, the process was killed before it began
         assert not Path(f"/proc/{pid.read_text()}").exists()
 
 

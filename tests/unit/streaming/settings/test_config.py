@@ -93,7 +93,7 @@ def test_command_line_over_environment_over_file(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write two certificates; the key of the first is encrypted."""
+    """Write two certificates with their keys, of which the first key is encrypted, and two invalid files."""
     folder = tmp_path_factory.mktemp("keys")
     certificate(folder, "one", locked_with="s3cret")
     certificate(folder, "two")

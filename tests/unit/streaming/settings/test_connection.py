@@ -206,7 +206,7 @@ def test_settings_of_aws_and_kerberos_are_checked(changes: dict[str, str], messa
 def test_shown_settings_can_be_loaded_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    """Shown settings mask secrets, so only the other settings are compared."""
+    """The output of ``config`` masks secrets, so the test compares only the other settings."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     shown = list(as_toml(load()))

@@ -7,7 +7,7 @@ from streaming.settings.section import InvalidSettings
 
 
 def test_a_prefix_is_as_long_as_kafka_takes_names() -> None:
-    """249 characters, including the longest of our topic names."""
+    """Kafka's limit of 249 characters applies to the prefix with the longest of the monitor's topic names."""
     topics = load(topic_prefix="p" * (249 - len("rebalance.membership-dlt"))).topics
     names = (*topics.made, topics.ticks)
     assert max(map(len, names)) == 249

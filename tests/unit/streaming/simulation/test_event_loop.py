@@ -18,7 +18,7 @@ TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
 class EndlessRequester:
-    """A machine that sends one more request at a fixed time."""
+    """A machine that answers each request with another request at the same fixed time."""
 
     name = "restless"
 

@@ -84,7 +84,7 @@ def test_forecast_lists_each_protocol_by_name() -> None:
 
 
 def test_new_member_ids_keep_the_order_of_client_ids() -> None:
-    """The first member's new id comes first again, whatever UUID Kafka draws: range keeps its assignment."""
+    """Client ids come first in member ids, so range keeps each assignment whatever UUIDs Kafka chooses."""
     ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
     members = {name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)}
     last_round = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after
@@ -106,6 +106,6 @@ def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
 
 
 def test_under_kip_848_sessions_are_the_brokers() -> None:
-    """A session of three seconds would fence a static member that is away for five, and speed up heartbeats."""
+    """The broker sets KIP-848 sessions; a client's setting of 3 s must not fence a member that is away for 5 s."""
     short, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
     assert short.total_ms == usual.total_ms

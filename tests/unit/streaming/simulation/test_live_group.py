@@ -1,4 +1,4 @@
-"""A live group from its events: the start of its next rebalance."""
+"""A live group, built from its events, from which the next rebalance is simulated."""
 
 from __future__ import annotations
 

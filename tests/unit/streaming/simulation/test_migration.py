@@ -27,7 +27,7 @@ def path(to: str, *members: LiveMember, **more: Any) -> dict[str, Any]:
 
 
 def costs(migration: dict[str, Any]) -> list[tuple[int, int] | None]:
-    """Return rebalances and moves of each step."""
+    """Return the numbers of rebalances and moved partitions of each step."""
     return [
         None if (cost := step["forecast"]) is None else (cost["rebalances"], cost["moved"])
         for step in migration["steps"]
@@ -86,7 +86,7 @@ def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
     migration = path("consumer", *two())
 
     assert (migration["state"], migration["inTheWay"]) == ("ready", [])
-    # The first member learns in one heartbeat, 5 s after its previous one, that the second left and returned.
+    # The first member's next heartbeat, 5 s after the previous one, shows that the second member left and rejoined.
     assert [cost and cost[0] for cost in costs(migration)] == [None, 3]
 
 
@@ -132,7 +132,7 @@ def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], mor
 
 
 def test_a_step_begins_where_the_one_before_it_ended() -> None:
-    """The second restart of static members is that of a group of static members."""
+    """The first restart makes all members static, so the second one costs what it costs a static group."""
     live = group(*two())
     plan = plan_migration(live, ["static"], restart=RESTART, times={"processing_ms": 0})
     second = plan["targets"]["static"]["steps"][1]["forecast"]

@@ -106,7 +106,7 @@ def test_episodes_without_a_replay() -> None:
 
 
 def played_again(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
-    """Return rebalances and moves of the last episode as forecast."""
+    """Return the numbers of rebalances and moved partitions in the forecast of the last episode."""
     episode = structs.replace(find_episode("g", episodes(builder), "last"), **more)
     cost = forecast_past_episode(episode, rounds(builder, episode), None, {"processing_ms": 0})
     return None if cost is None else (cost.simulation.result.rebalances, cost.simulation.result.moved)
@@ -132,7 +132,7 @@ def test_episodes_that_cannot_be_replayed() -> None:
 
 
 def test_successor_that_joins_before_the_session_ends() -> None:
-    """Both are in one round: the rebalance waited for the session of the member that crashed."""
+    """A crash and its successor's join are in one round, because the rebalance waits for the session to expire."""
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     ended = Evidence(source="group-records", reason="ended", member_ids=["a@h1#1"], kind="member.fenced")
     builder.round("member.joined", joined=("a@h9#2",), gone=("a@h1#1",), after=600, evidence=(ended,))

@@ -1,4 +1,4 @@
-"""The contract's scenario, its JSON shape and the algebra of every round, under every protocol."""
+"""The contract's scenario, its JSON format, and the algebra of every round, under every protocol."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_scenario_may_last_for_days(protocol: str) -> None:
-    """A group has to settle within a day of the last event, whenever the first was."""
+    """A group has to settle within a day of the last event, however long ago the first event was."""
     days = 24 * 3600 * 1000
     text = scenario("t: 4", "at: 0, join: a", f"at: {2 * days}, join: b", f"at: {4 * days}, leave: b")
     last = as_json(run_scenario(load_scenario(text), protocol))["rounds"][-1]
@@ -145,7 +145,7 @@ def test_duplicate_instance_id_fences_the_earlier_member() -> None:
         "at: 90000, join: c4, topics: [t]",
     )
     answer = as_json(run_scenario(load_scenario(text), "eager"))
-    # No rebalance for the replacement; in the next round the new process owns the partitions.
+    # The replacement causes no rebalance; in the next round the new process owns the partitions.
     assert [round_summary(entry)[2:] for entry in answer["rounds"]] == [
         ("member.joined", ["c1", "c2"]),
         ("member.joined", ["c4"]),

@@ -1,4 +1,4 @@
-"""Changes of a live group under every assignor: the resulting assignment, and its uncertainty."""
+"""Changes of a live group under every assignor: the resulting assignments, and what is uncertain about them."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_uncertain_results_state_why() -> None:
     drawn = "ids of new members are random: interchangeable members may swap partitions"
     reason = "members get other ids under this protocol: interchangeable members may swap partitions"
     apart = {item.way: item.inexact for item in outlooks(apply_change(two(), GroupChange(add=("c",))))}
-    assert apart[EAGER] == ()  # its name alone decides its position
+    assert apart[EAGER] == ()  # the new member's name alone decides its position
     assert drawn in apart[ProtocolAssignor("eager", "sticky")]
     assert reason in apart[UNIFORM]
     assert "topic ids are unknown: their order, and so tie-breaks, may differ" in apart[UNIFORM]
@@ -188,9 +188,9 @@ def test_refusing_assignor_reports_why() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_change_results_equal_the_protocol_machines(seed: int) -> None:
-    """A member leaves a stable group, under each classic protocol: the same shares, rounds and moves.
+    """When a member leaves, shares, rounds and moves equal the simulation's under each classic protocol.
 
-    Under the consumer protocol ids are drawn: the machine's are its own.
+    The consumer protocol is left out, because the simulation chooses its own random member ids there.
     """
     random = Random(seed)
     names = [f"m{number:02}" for number in random.sample(range(100), random.randint(2, 6))]

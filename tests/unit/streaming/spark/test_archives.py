@@ -36,7 +36,7 @@ def test_archive_has_runtime_code_without_tests_or_headers() -> None:
     assert not [name for name in names if "/tests/" in name or name.endswith((".h", ".a")) or ".." in name]
 
 
-@pytest.mark.full  # the cluster test runs a worker, too
+@pytest.mark.full  # the cluster test in the default suite also runs a worker
 @pytest.mark.parametrize("kernel", [True, False], ids=["native", "python"])
 def test_a_bare_python_imports_the_operator_from_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
@@ -52,7 +52,7 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
     spec = find_spec("pyspark")
     assert spec is not None
     (place,) = spec.submodule_search_locations or ()
-    zips = [str(file) for file in Path(place, "python/lib").glob("*.zip")]  # as an executor has PySpark
+    zips = [str(file) for file in Path(place, "python/lib").glob("*.zip")]  # an executor has PySpark as zip files
     done = subprocess.run(
         [sys.executable, "-S", "-c", WORKER],
         env={"PYTHONPATH": ":".join([*zips, archives.FOLDER])},
@@ -110,7 +110,7 @@ def test_a_name_that_spark_can_not_unpack_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a Spark home with one jar, a Java, and an empty cache."""
+    """Return a Spark home with one jar, a Java executable, and an empty cache."""
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark.jar").touch()
     (tmp_path / "java").touch()
@@ -140,7 +140,7 @@ def test_without_a_cache_there_is_no_class_archive(home: Path, monkeypatch: pyte
 
 
 def written(command: list[object], **_: object) -> SimpleNamespace:
-    """Write the class archive instead of spark-submit."""
+    """Write the class archive, as spark-submit would."""
     (option,) = (part for part in str(command[2]).split() if "ArchiveClassesAtExit" in part)
     Path(option.partition("=")[2]).write_text("classes")
     return SimpleNamespace(returncode=0, stderr="")

@@ -1,4 +1,4 @@
-"""The driver receives the reports of buckets batch by batch, each once."""
+"""The driver receives each bucket's report exactly once, batch by batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Context:
 
 @pytest.fixture
 def reports() -> BucketReports:
-    return BucketReports(Context())  # type: ignore[arg-type] # what is used of a session
+    return BucketReports(Context())  # type: ignore[arg-type] # only what the reports use of a session
 
 
 def in_task(monkeypatch: pytest.MonkeyPatch, batch: int | None) -> None:

@@ -1,4 +1,4 @@
-"""A checkpoint is only used for the job it belongs to."""
+"""A checkpoint is used only by the job that created it."""
 
 from __future__ import annotations
 
@@ -171,6 +171,6 @@ def test_output_topics_that_grew_keep_their_partitions(tmp_path: Path) -> None:
     assert claim(str(tmp_path), metadata, "stop") == metadata
     grown = structs.replace(METADATA, outputs={"diffs": 8, "episodes": 2, "incidents": 6})
     kept = claim(str(tmp_path), grown, "stop")
-    # Topics of the first claim keep their partition counts; new topics get theirs.
+    # Topics of the first claim keep their partition counts; new topics are added with theirs.
     assert kept.outputs == {"diffs": 4, "episodes": 2, "incidents": 6}
     assert claim(str(tmp_path), grown, "stop") == kept

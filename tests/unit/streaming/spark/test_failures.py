@@ -1,4 +1,4 @@
-"""The one-line message of a failed query."""
+"""The one-line message about a failed query."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_errors_of_sparks_readers_come_with_advice(text: str) -> None:
 def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
     text = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
     assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), OutsideFailure)
-    in_a_folder = of_checkpoint(RuntimeError(text), "c", "/c")  # which is locked
+    in_a_folder = of_checkpoint(RuntimeError(text), "c", "/c")  # the folder is locked
     assert str(in_a_folder).startswith("--checkpoint c: its offsets and commits are not of the same batches. Restore")
 
 

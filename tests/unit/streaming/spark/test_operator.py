@@ -1,4 +1,4 @@
-"""The operator without a JVM: columns to records, and the bucket's writes to rows."""
+"""The operator without a JVM: Spark's columns become records, and the bucket's writes become rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class State:
 
 
 class Reports:
-    """A fake accumulator that keeps each bucket and its report."""
+    """A fake accumulator that keeps each bucket number with its report."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, BucketReport]] = []
@@ -57,13 +57,13 @@ class Reports:
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run every call in a task of batch 3."""
+    """Let every call run in a fake task of batch 3."""
     context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": "3"}.get)
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
 
 def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
-    """Return a PySpark input frame: bucket, record columns, and append time."""
+    """Return an input frame as PySpark passes it: bucket number, record columns and append time (ms)."""
     appended = [-1 if partition < 0 else 900 - offset for partition, offset, *_ in rows]
     columns = dict(zip(INPUT, [*zip(*rows, strict=True), appended], strict=True))
     numbers = {"partition": "int32", "offset": "int64", "appended": "int64"}

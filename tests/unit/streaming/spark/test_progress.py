@@ -1,4 +1,4 @@
-"""Metrics of a batch from its progress in the form that Spark 4.0 prints."""
+"""Metrics of a batch, read from its progress in the format of Spark 4.0."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUCKETS = [
 
 
 class Query:
-    """A fake StreamingQuery with the progress of its last batches."""
+    """A fake StreamingQuery with the progress of its last four batches."""
 
     def __init__(self) -> None:
         self.recentProgress: list[Any] = []
@@ -48,7 +48,7 @@ class Query:
             durations = {"addBatch": 1} if ran else {"latestOffset": 2}
             name = f"{batch}" if ran else f"before {batch}"
             self.recentProgress.append(FakeProgress(batchId=batch, timestamp=name, durationMs=durations))
-            del self.recentProgress[:-4]  # Spark keeps a hundred
+            del self.recentProgress[:-4]  # Spark keeps the last 100 batches
 
 
 class FakeProgress(dict[str, Any]):
@@ -87,7 +87,7 @@ def test_batches_add_up_without_the_ticks() -> None:
     metrics.add(batch_report(PROGRESS, BUCKETS))
     metrics.add(batch_report(PROGRESS, BUCKETS))
     metrics.set_lag(3)
-    metrics.set_lag(None)  # unknown
+    metrics.set_lag(None)  # the lag is unknown
     assert samples(registry) == {
         "batch_duration_seconds_count": 2,
         "batch_duration_seconds_sum": 0.5,

@@ -1,4 +1,4 @@
-"""Changing the numbers of a checkpoint, as far as it needs no Spark; integration tests cover the rest."""
+"""Resizing of a checkpoint (its buckets and tasks) without Spark; integration tests cover the steps with Spark."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
 
 
 def test_the_staged_files_are_synced_before_the_metadata_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A power failure between the two must not leave metadata that names missing files."""
+    """After a power failure between the two syncs, the metadata must not name missing files."""
     folder = begun(tmp_path / "checkpoint", 2)
     seen: list[tuple[bool, bool, Metadata | None]] = []
 
@@ -184,7 +184,7 @@ def test_resizing_to_current_numbers_changes_nothing(tmp_path: Path) -> None:
 
 
 def made(folder: Path) -> Path:
-    """Return a checkpoint with a staged one beside it that is incomplete."""
+    """Return a checkpoint beside which an incomplete staged checkpoint exists."""
     begun(folder, 2)
     staged(folder).mkdir()
     (staged(folder) / "part").touch()
@@ -234,7 +234,7 @@ def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
 
 
 def with_state(folder: Path, *kilobytes: int) -> Path:
-    """Return a checkpoint of 16 buckets whose tasks have snapshots of these sizes."""
+    """Return a checkpoint of 16 buckets with one task per size, each with a snapshot of this size (kB)."""
     begun(folder, len(kilobytes))
     (folder / "commits").mkdir()
     (folder / "commits" / "0").write_text("v1\n{}")
@@ -246,7 +246,7 @@ def with_state(folder: Path, *kilobytes: int) -> Path:
 
 
 def in_one_bucket(names: list[str]) -> bytes:
-    """Return the state of a bucket with these groups."""
+    """Return the packed state of a bucket that contains these groups."""
     log = [Log(name) for name in names]
     events = [event for group_log in log for event in (group_log.topics(t=1), group_log.join("c"))]
     rows = [
@@ -299,7 +299,7 @@ def test_large_buckets_are_reported_with_a_better_number(tmp_path: Path) -> None
 
 
 def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
-    """The resized query keeps its id and continues after the last committed batch; an open batch runs again."""
+    """A resized query keeps its id and continues after the last committed batch; an open batch runs again."""
     old = begun(tmp_path / "old", 2, batches=3)
     (old / "metadata").write_text('{"id":"query"}')
     (old / "sources" / "0").mkdir(parents=True)
@@ -312,14 +312,14 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     for checksums in (".metadata.crc", "offsets/.0.crc", "offsets/.1.crc"):
         (new / checksums).touch()
     resize_module._carry_over(old, new, 1, Layout(64, 8))
-    # Hadoop would find the checksums outdated.
+    # Otherwise Hadoop would reject the files for their old checksums.
     assert [path.name for path in new.rglob(".*.crc")] == [".1.crc"]
     version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
     noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "8"}}
     assert (version, json.loads(metadata), rest) == ("v1", noted, ['{"m":{"0":1}}', "-"])
     assert (new / "metadata").read_text() == '{"id":"query"}'
     assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]
-    shutil.rmtree(old / "sources")  # none was recorded yet
+    shutil.rmtree(old / "sources")  # Spark has not recorded any source yet
     resize_module._carry_over(old, new, 0, Layout(64, 8))
     assert not (new / "sources").exists()
 

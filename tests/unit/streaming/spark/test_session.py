@@ -31,7 +31,7 @@ LOG = Path("spark.log")
 
 
 class OneContext:
-    """A fake context that counts its stops, each of which may fail because the JVM has ended."""
+    """A fake SparkContext that counts calls of ``stop``, which raises ``error`` if given, as when the JVM has ended."""
 
     def __init__(self, error: Exception | None = None, *, responds: bool = False) -> None:
         self.stopped, self._error, self._responds = 0, error, responds
@@ -50,7 +50,7 @@ class OneContext:
 
 def test_a_context_is_always_stopped() -> None:
     context = OneContext()
-    with open_until_gone(context, LOG):  # type: ignore[arg-type] # what is used of it
+    with open_until_gone(context, LOG):  # type: ignore[arg-type] # only what the function uses
         assert context.stopped == 0
     with pytest.raises(KeyError), open_until_gone(context, LOG):  # type: ignore[arg-type] # same
         raise KeyError
@@ -123,7 +123,7 @@ def test_spark_starts_beside_the_main_thread() -> None:
 
 def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Conf:
-        """A fake SparkConf, which needs a JVM: the properties passed to spark-submit."""
+        """A fake SparkConf with the properties passed to spark-submit; a real one would need a JVM."""
 
         def __init__(self) -> None:
             self.properties = {"spark.master": "yarn"}

@@ -1,4 +1,4 @@
-"""Lost records are reported by partition, with the options that the user has."""
+"""Records lost before the start are reported per partition, with the options that a user can choose from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.spark.start import Span, lost_message, missing_spans, repeated_re
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
-    """Write a batch as Spark records it, with its end offsets in each source."""
+    """Write the offsets of a batch as Spark does, with the end offsets in each source."""
     for name in ("offsets", "commits"):
         (folder / name).mkdir(exist_ok=True)
     (folder / "offsets" / str(number)).write_text(

@@ -1,4 +1,4 @@
-"""Options of the job."""
+"""The options of the Spark job."""
 
 from __future__ import annotations
 

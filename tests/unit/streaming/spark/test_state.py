@@ -1,4 +1,4 @@
-"""The decoder of a bucket's state; integration tests read real checkpoints."""
+"""The decoder of a bucket's stored state; integration tests read real checkpoints."""
 
 from __future__ import annotations
 

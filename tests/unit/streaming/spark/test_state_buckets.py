@@ -1,4 +1,4 @@
-"""Bucket numbers of groups."""
+"""The bucket number of each group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_task_gets_as_many(buckets: int) -> None:
 
 
 def test_the_bucket_numbers_stay_those_of_old_checkpoints() -> None:
-    """A changed number would be another key: the state of every group in that bucket would be lost."""
+    """If a bucket's number changed, the state of every group in this bucket would be lost."""
     assert {buckets: bucket_numbers(buckets) for buckets in (1, 2, 3, 4, 6, 8, 12, 16)} == {
         1: [0],
         2: [2, 0],

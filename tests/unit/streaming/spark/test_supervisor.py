@@ -1,4 +1,4 @@
-"""The supervisor's decisions, computed from batches, topics and the time alone."""
+"""The supervisor's decisions, which depend only on batches, topics and the time."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_new_partitions_are_read_once_the_old_ones_are() -> None:
     assert second.startswith("6 is no multiple of 4")
     supervisor.set_topics(TOPICS | {"m": Identity("id-m", 6)}, 11.0)
     assert supervisor.take_warnings() == []
-    supervisor.set_ends(Ends({0: 3}, {0: 3}), 9.0 + SETTLE_SECONDS)  # producers may still write to the old ones
+    supervisor.set_ends(Ends({0: 3}, {0: 3}), 9.0 + SETTLE_SECONDS)  # producers may still use the old partitions
     supervisor.set_ends(Ends({0: 5}, {0: 5}), 10.0 + SETTLE_SECONDS)
     ended(supervisor, events=3)
     assert supervisor.next_action(51.0) is Action.CONTINUE
@@ -135,9 +135,9 @@ def test_a_batch_without_lag_applied_all_before_its_start() -> None:
         return supervisor.applied_up_to
 
     assert look(100.0, lag=0) == 100.0
-    assert look(101.0, lag=3) == 100.0  # some records are left for the next batch
+    assert look(101.0, lag=3) == 100.0  # the batch left some records for the next batch
     assert look(102.0) == 102.0  # the topic was empty
-    supervisor.add_batch({}, {}, BatchReport(number=8, at=103.0))  # the progress lacks it
+    supervisor.add_batch({}, {}, BatchReport(number=8, at=103.0))  # the progress does not include this batch
     supervisor.add_batch({}, {}, BatchReport())
     assert supervisor.applied_up_to == 102.0
 
@@ -148,11 +148,11 @@ def test_no_record_after_an_open_transaction_is_applied() -> None:
     for at in (100.0, 105.0, 100.0 + OPEN_SECONDS):
         supervisor.add_batch({}, {}, BatchReport(at=at))  # Spark finds no new records
         supervisor.set_ends(Ends({0: 5, 1: 7}, {0: 9, 1: 7}), at)
-        assert supervisor.reached == 100.0  # even before it is reported
+        assert supervisor.reached == 100.0  # the time is reached even before Spark reports it
     assert supervisor.blocked == OpenTransaction(0, 5, 100.0)
     assert (supervisor.reached, supervisor.applied_up_to) == (100.0, 110.0)
     assert supervisor.lag == 4
-    (warning,) = supervisor.take_warnings()  # once
+    (warning,) = supervisor.take_warnings()  # the warning is given once
     assert warning.startswith("topic m: a transaction is open since offset 5 of partition 0; nothing behind it")
     supervisor.set_ends(Ends({0: 9, 1: 7}, {0: 9, 1: 7}), 115.0)
     assert (supervisor.blocked, supervisor.reached) == (None, 110.0)

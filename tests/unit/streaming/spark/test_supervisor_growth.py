@@ -1,4 +1,4 @@
-"""New partitions are read once the old ones hold no record of the old layout."""
+"""New partitions are read only when the old partitions hold no record from before the growth."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_topic_that_grows_again_needs_new_ends() -> None:
     growth.set_ends({0: 60}, 140.0)
     assert growth.set_count(8, 600.0)
     assert (growth.target, growth.is_ready()) == (8, False)
-    growth.set_ends({0: 60}, 599.0 + SETTLE_SECONDS)  # too early
+    growth.set_ends({0: 60}, 599.0 + SETTLE_SECONDS)  # this is too early
     growth.add_progress(batch(p0=60), 636.0)
     assert not growth.is_ready()
     growth.set_ends({0: 60}, 600.0 + SETTLE_SECONDS)

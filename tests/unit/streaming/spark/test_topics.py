@@ -1,4 +1,4 @@
-"""Ticks, over a cluster in memory."""
+"""Ticks that the job writes, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_client_that_delivers_nothing_for_long_is_replaced(monkeypatch: pytest
     first = ticking._producer
     monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
     ticking.tick()
-    assert ticking._producer is first  # not for long
+    assert ticking._producer is first  # the broker is not away for long
     monkeypatch.setattr(topics, "_LATE_SECONDS", 0.0)
     ticking.tick()
     second = ticking._producer

@@ -1,4 +1,4 @@
-"""Reasons of rebalances that the group coordinator's log names, by generation or epoch."""
+"""Reasons of rebalances from the group coordinator's log, by generation or epoch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def captured() -> GroupReasons:
 
 
 def short(items: list[Evidence]) -> list[tuple[str | None, list[str]]]:
-    """Return kind and client ids: a classic member id is the client's id and a random UUID."""
+    """Return each item's kind and client ids; a classic member id is the client id followed by a random UUID."""
     return [(item.kind, [re.sub(r"-\w{8}-\w{4}-.*", "", member) for member in item.member_ids]) for item in items]
 
 
@@ -158,7 +158,7 @@ _PREPARING = "Preparing to rebalance group g in state PreparingRebalance with ol
 
 
 def epochs(*groups: str) -> list[str]:
-    """Return log lines of groups, one after the other: a member leaves, and the epoch becomes 5."""
+    """Return the log lines of these groups, group by group: a member leaves, and the epoch becomes 5."""
     return [
         line
         for group in groups
@@ -281,9 +281,9 @@ def test_coordinator_move_voids_the_rebalance_under_way() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        (_AGAIN.format("Disconnect"), _WHOLE),  # the coordinator is the same
+        (_AGAIN.format("Disconnect"), _WHOLE),  # the coordinator is still the same
         (_LOADS, _AGAIN.format("RebalanceInProgress"), _WHOLE),  # the coordinator answered
-        (_LOADS, _WHOLE.replace("2 with", "1 with"), _AGAIN.format("Disconnect"), _WHOLE),  # it has answered since
+        (_LOADS, _WHOLE.replace("2 with", "1 with"), _AGAIN.format("Disconnect"), _WHOLE),  # the coordinator answered
     ],
 )
 def test_a_rebalance_is_not_for_a_coordinator_that_moved(lines: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Every message of every release, in every layout, is read with exactly its reason."""
+"""Every message of every Kafka release, in every log layout, is read with exactly the reason that it gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEMBERS = (PLAIN, KAFKA_GO, ODD)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_wordings_of_a_release_in_a_layout(release: str, layout: Layout) -> None:
-    """Reading does not depend on the release, so a wording is tested in the first release that has it."""
+    """The reader ignores the release, so a wording is tested only in the first release that has it."""
     for group, member in product(GROUPS, MEMBERS):
         for case in cases(group, member):
             if next(filter(case.is_in, RELEASES), None) == release:

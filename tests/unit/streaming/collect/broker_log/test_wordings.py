@@ -1,4 +1,4 @@
-"""Reasons of generations from log lines of older releases and of migrating groups."""
+"""Reasons of generations from the log lines of older Kafka releases and of migrating groups."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def removing(member: str, reason: str, old: int) -> str:
 
 
 def test_3_3_logs_a_leave_behind_the_generation_that_it_led_to() -> None:
-    """GroupCoordinator.scala logs the leave once the group is empty or the other members' join phase is complete."""
+    """GroupCoordinator.scala logs a leave when the group is empty or the others' join phase is complete."""
     closed, expired = "the consumer is being closed", "consumer poll timeout has expired."
     log = read(
         *scala(
@@ -178,7 +178,7 @@ def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
     ],
 )
 def test_failed_appends_name_their_generation(wording: str) -> None:
-    """The member in the line is the leader, which did not cause the failure."""
+    """The log line names the leader, which did not cause the failed append."""
     log = read(*scala(preparing(16, wording), "Stabilized group g generation 17 (__consumer_offsets-7)"))
     (item,) = log.evidence("g", 17)
     assert (item.kind, item.generation, item.member_ids) == (UNDELIVERED, 16, [])

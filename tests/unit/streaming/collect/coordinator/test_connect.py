@@ -1,4 +1,4 @@
-"""Connect's embedded bytes: real ones of 4.3.1 workers, and rejected ones."""
+"""Metadata bytes of Connect workers: recorded bytes of release 4.3.1, and malformed bytes, which are rejected."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_work_of_a_worker_after_a_generation() -> None:
             WorkerAssignment({"snk": [-1, 1]}, {"src": [0]}, 8947),
         ),
         (b"", "sessioned", WorkerAssignment()),
-        # A newer version is read as the newest supported one, null is nothing, and the end may be missing.
+        # A newer version is read as the newest supported version; null gives an empty result; the end may be missing.
         (pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1), "sessioned", WorkerAssignment()),
         (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", WorkerAssignment()),
     ],

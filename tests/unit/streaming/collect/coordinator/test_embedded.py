@@ -83,7 +83,7 @@ def _cooperative(version: int, user_data: bytes | None, generation: int = -1) ->
 
 
 def test_cooperative_members_give_their_generation() -> None:
-    """Clients of 3.0 to 3.3 write a v1 subscription; a generation field in it takes precedence."""
+    """Clients of 3.0 to 3.3 put the generation into user data; the subscription's own field has precedence."""
     assert _cooperative(1, pack(">i", 17)).owned_generation == 17
     assert _cooperative(1, pack(">i", 17)).owned == {"t": [5]}
     assert _cooperative(3, pack(">i", 17)).owned_generation == 17
@@ -120,7 +120,7 @@ def test_subscriptions_that_are_refused(data: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        # Observed in practice: a leader that sends null partitions.
+        # Some leaders send null partitions (observed in practice).
         (bytes.fromhex("0000 00000001 0002") + b"t0" + NULL + NULL, "assignedPartitions.partitions: null"),
         (pack(">h", 0) + NULL + NULL, "assignedPartitions: null"),
         (pack(">hi", 0, 1) + string(None) + pack(">i", 0) + NULL, "assignedPartitions.topic: null"),

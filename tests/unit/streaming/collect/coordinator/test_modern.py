@@ -1,4 +1,4 @@
-"""Groups with epochs: records of a 4.3.1 broker, and the resulting snapshots."""
+"""Groups with epochs: records of a 4.3.1 broker, and the snapshots read from these records."""
 
 from __future__ import annotations
 

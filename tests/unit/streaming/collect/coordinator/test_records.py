@@ -165,7 +165,7 @@ def test_every_truncation_raises_only_the_decoding_error() -> None:
                     cut = decode(row.key, (row.value or b"")[:end])
                 except MalformedRecord:
                     continue
-                # If only unread bytes are cut off, the record is the same.
+                # The decoded record is the same if the cut removes only bytes that are not read.
                 assert cut == record
 
 

@@ -133,7 +133,7 @@ def test_largest_numbers_and_remaining_bytes() -> None:
 
 @pytest.mark.parametrize("flexible", [False, True])
 def test_the_longest_string_has_32767_bytes(flexible: bool) -> None:
-    length = b"\x80\x80\x02" if flexible else b"\x7f\xff"  # as a varint plus one
+    length = b"\x80\x80\x02" if flexible else b"\x7f\xff"  # a flexible version writes the length plus one, as a varint
     assert Reader(length + b"x" * 32767, flexible=flexible).string("name") == "x" * 32767
     if flexible:
         with pytest.raises(MalformedRecord, match="name: 32768 bytes announced, a string has 32767 at most"):

@@ -1,4 +1,4 @@
-"""User data of Kafka Streams: real bytes of 4.3.1, and older layouts."""
+"""User data of Kafka Streams: recorded bytes of release 4.3.1, and older layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``collect --by polling`` as a whole, over a cluster in memory."""
+"""The whole ``collect --by polling``, over a cluster in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE = ConsumerGroupState
 
 
 def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
-    """Return the type of each event of a group with its content: generation and members, or counts."""
+    """Return type and content of each published event of a group: generation and members, or partition counts."""
     contents = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         kind, value = ((dict(message.headers() or [])["ce_type"] or b"").decode(), json.loads(message.value() or b""))
@@ -230,7 +230,7 @@ def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) ->
 
 
 def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
-    """Wait until exactly these requests are waiting for their answers."""
+    """Wait until exactly these requests are pending at the cluster."""
     kafka.slow = {*requests}
     eventually(lambda: len(kafka.late) == len(requests))
 
@@ -282,7 +282,7 @@ def test_deleted_group_does_not_return_by_an_older_answer(kafka: MemoryKafka) ->
 
 
 def has_read_all(kafka: MemoryKafka) -> bool:
-    """Return true if the collector has read all published events."""
+    """Return true if the collector has read every record of the membership topic."""
     reader = next(consumer for consumer in reversed(kafka.consumers) if not consumer.closed)
     ends = {(TOPIC, number): log.end for number, log in enumerate(kafka.topics[TOPIC].logs)}
     return reader._next == ends
@@ -358,7 +358,7 @@ def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: p
             beats.append(False)
 
     def has_published(*expected: bool) -> bool:
-        """Return true if the heartbeats since the last call are of these kinds, in this order."""
+        """Return true if the heartbeats changed between "observed" (True) and "not observed" (False) as expected."""
         changes = [beat for beat, before in zip(beats, [None, *beats], strict=False) if beat is not before]
         return changes == list(expected)
 

@@ -51,7 +51,7 @@ def consumer(state: str, *members: ObservedMember) -> Described:
 
 
 def polled(*responses: Described, group: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
-    """Return the group after these answers, a second apart, and its published events."""
+    """Return the group after these responses, which arrive one second apart, and the published events."""
     events = []
     for number, answer in enumerate(responses, start=1):
         group, event = poll(group, answer, 1000 * number, "s")
@@ -178,7 +178,7 @@ def test_each_step_of_an_epoch_is_published_under_one_number() -> None:
 
 
 def test_another_target_at_rest_is_another_epoch() -> None:
-    """Members stay and a topic grew: the coordinator computed a new target."""
+    """All members stay, but the topic grew, so the coordinator computed a new target assignment."""
     assert numbers(
         consumer("Stable", member("a", [0], [0])),
         consumer("Reconciling", member("a", [0], [0, 1])),
@@ -315,7 +315,7 @@ def test_a_group_was_at_rest_when_it_was_last_seen_so(
 
 
 def test_a_state_that_was_not_described_calls_for_a_description() -> None:
-    assert not is_news(UNKNOWN, "Stable")  # it is due in any case
+    assert not is_news(UNKNOWN, "Stable")  # an unknown group is due in any case
     assert is_news(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
     empty, _ = polled(classic("Empty"))
     assert not is_news(empty, "Empty")

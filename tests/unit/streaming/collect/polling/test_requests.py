@@ -82,7 +82,7 @@ def test_list_gives_states_and_description_costs() -> None:
             group_listing("c", STATE.UNKNOWN, ConsumerGroupType.UNKNOWN),
             group_listing("offsets only", STATE.EMPTY, CLASSIC, simple=True),
         ],
-        [AWAY],  # the client's actual value, which differs from its documentation
+        [AWAY],  # the client returns this value, although its documentation gives another one
     )
     assert listing(listed) == GroupListing(
         (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)), (AWAY,)
@@ -108,7 +108,7 @@ def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
 
 
 class NotUtf8:
-    """A partition of a topic whose name is not UTF-8, as the client returns it."""
+    """A partition, as the client returns it, of a topic whose name is not valid UTF-8."""
 
     partition = 0
 
@@ -149,7 +149,7 @@ def test_unreadable_assignment_does_not_replace_the_client(kafka: MemoryKafka) -
 
 
 class Clock:
-    """A module's clock that the test sets."""
+    """A replacement for the module's clock, which the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -187,7 +187,7 @@ def test_timeout_grows_after_each_unanswered_client(kafka: MemoryKafka, clock: C
     questions = GroupRequests(SETTINGS)
 
     def patience() -> float:
-        """Return how long the requests wait for an answer about group a."""
+        """Return how many seconds the requests wait for an unanswered DescribeGroups request about group a."""
         began = clock.now
         kafka.silent = True
         questions.describe(["a"])

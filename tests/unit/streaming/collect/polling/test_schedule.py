@@ -36,7 +36,7 @@ def test_budget_refills_evenly_and_is_not_saved() -> None:
 
 
 def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
-    """Return the times of requests about the group if each answer is immediate; the last answer repeats."""
+    """Return when the group is described if each answer is immediate; the last answer repeats."""
     times, now = [], 0.0
     while now < until:
         if schedule.take(now):
@@ -89,7 +89,7 @@ def test_change_makes_a_group_due_at_once() -> None:
     schedule.hurry("g", 9.0)
     schedule.hurry("g", 9.0)
     assert schedule.take(9.0) == ["g"]
-    schedule.hurry("g", 9.0)  # already requested
+    schedule.hurry("g", 9.0)  # the group's description is already requested
     assert schedule.take(9.0) == []
     schedule.answered("g", "flux", 9.0)
     assert schedule.take(9.5) == ["g"]

@@ -11,8 +11,8 @@ from tests.support.machines import Driver, played, scenario, topics
     ("left", "learned_at"),
     [
         (59_998, 60_002),  # b's next heartbeat is sent at 60 000, and its answer arrives two network latencies later
-        (60_000, 60_002),  # it is sent with the change, and arrives after it
-        (60_001, 63_335),  # it arrived before the change, so the next one counts: a third of the session later
+        (60_000, 60_002),  # the heartbeat is sent with the change, and arrives after the change
+        (60_001, 63_335),  # b's next heartbeat counts, a third of the session later
     ],
 )
 def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, learned_at: int) -> None:

@@ -1,4 +1,4 @@
-"""Classic to consumer and back, online: whole rounds."""
+"""Online migration of a group from the classic to the consumer protocol and back: whole rounds are compared."""
 
 from __future__ import annotations
 

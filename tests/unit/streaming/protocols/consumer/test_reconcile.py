@@ -1,4 +1,4 @@
-"""``CurrentAssignmentBuilder``: each transition from one state to the next, whole values."""
+"""Each state transition of ``CurrentAssignmentBuilder``; whole values are compared."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reco
             Current(UNREVOKED, 1, {}, {"t": [0]}),
         ),
     ],
-)  # fmt: skip # a row a line
+)  # fmt: skip # one row per line
 def test_from_to(  # noqa: PLR0917 - the table's columns
     name: str,
     current: Current,

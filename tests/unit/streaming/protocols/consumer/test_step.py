@@ -45,7 +45,7 @@ def test_owners_follow_each_assignment_of_the_step() -> None:
         "gone": ConsumerMember(Client("gone"), is_member=False, current=current({"t": [3]})),
     }
     built = step(**there)
-    built.held("a", current({"t": [0]}), current({}))  # no heartbeat has arrived: the target is read at the next one
+    built.held("a", current({"t": [0]}), current({}))  # a reads its target with its next heartbeat
     assert built.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {0: "a"}}
     after = current({"t": [0], "v": [7]}, {"t": [1]})
     built.held("a", there["a"].current, after)
