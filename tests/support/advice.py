@@ -1,4 +1,4 @@
-"""Histories of groups for advice, from the diffs of a :class:`~tests.support.built_diffs.DiffBuilder`."""
+"""Histories of groups as input for advice, built from a :class:`~tests.support.built_diffs.DiffBuilder`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from tests.support.compacted import episode_records, latest
 
 
 def history(builder: DiffBuilder, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
-    """Return the history of the group's diffs, a minute after the last.
+    """Return the history of a group from its diffs, as it is one minute after the last diff.
 
-    ``session_ms`` and ``poll_ms``: settings of its members. ``downtime_ms``: the longest downtime of each episode
-    after the first, instead of the rounds' bounds. Other fields are those of :class:`GroupHistory`.
+    ``session_ms`` and ``poll_ms``: session.timeout.ms and max.poll.interval.ms of the members. ``downtime_ms``: the
+    longest downtime of each episode after the first, instead of the rounds' bounds. Other fields are those of
+    :class:`GroupHistory`.
     """
     settings = {
         "session_timeout_ms": fields.pop("session_ms", None),
@@ -42,7 +43,7 @@ def history(builder: DiffBuilder, *, downtime_ms: int | None = None, **fields: A
 
 
 def members(builder: DiffBuilder, **settings: Any) -> LiveGroup | None:
-    """Return the group's members with these client settings."""
+    """Return one member record for each current member of the group, with these client settings."""
     try:
         group = MembershipLog(builder.group_id).group(latest(builder))
     except UnknownGroup:
@@ -51,18 +52,18 @@ def members(builder: DiffBuilder, **settings: Any) -> LiveGroup | None:
 
 
 def stopped(episode: Episode, ms: int) -> Episode:
-    """Return the episode with a downtime of this length for one partition."""
+    """Return a copy of the episode in which one partition has a downtime of this length."""
     downtime = Downtime(lower_ms=ms, upper_ms=2 * ms, longest_ms=(ms, 2 * ms), total_ms=(ms, 2 * ms), partitions=1)
     return structs.replace(episode, downtime=downtime)
 
 
 def rules(group: GroupHistory) -> dict[str, Advice]:
-    """Return the advice for a group by rule name."""
+    """Return the advice for a group as a dict from rule name to advice."""
     return {advice.rule: advice for advice in advise(group)}
 
 
 def evidence(text: str, *episodes: int, **figures: int | str | list[str]) -> list[AdviceEvidence]:
-    """Return the evidence of advice that has one fact."""
+    """Return the evidence of a piece of advice that is based on exactly one fact."""
     return [AdviceEvidence(text=text, episodes=list(episodes), figures=figures)]
 
 

@@ -33,7 +33,7 @@ def ask(
     peer: str = "127.0.0.1",
     body: bytes = b"",
 ) -> Response:
-    """Return the application's response to one request."""
+    """Send one request to the application and return the response."""
     header_items = headers.items() if isinstance(headers, Mapping) else headers
     path, _, query = target.partition("?")
     scope = {

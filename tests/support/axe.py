@@ -25,7 +25,7 @@ _RUN = """async () => (await axe.run(document, { runOnly: {
 
 @cache
 def axe_core() -> str:
-    """Return the script of axe-core; without npm the test is skipped, and in CI it fails."""
+    """Return the source of axe-core's script. Without npm the test is skipped; in CI it fails."""
     done = cache_dir("npm") / f"axe-core-{VERSION}"
     script = done / "node_modules" / "axe-core" / "axe.min.js"
     with locked(done.with_name(f".{done.name}.lock")):
@@ -49,7 +49,7 @@ def _install(done: Path) -> None:
 
 
 def violations(page: Page) -> list[dict[str, Any]]:
-    """Return axe-core's violations of a page: rule, help text, and the elements."""
+    """Return axe-core's violations on a page; each names the rule, its help text and the elements."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(axe_core())
     result: list[dict[str, Any]] = page.evaluate(_RUN)

@@ -13,7 +13,7 @@ from tests.support.wait import PATIENCE
 
 @contextmanager
 def run_in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run ``work`` in a thread until the block ends; it returns once its argument, an event, is set."""
+    """Run ``work(stop)`` in a thread; the end of the block sets the event ``stop``, and ``work`` then has to return."""
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,))
     thread.start()
@@ -28,7 +28,7 @@ def run_in_background(work: Callable[[threading.Event], None]) -> Iterator[None]
 def produce_in_background(
     servers: str, write: Callable[[Producer, threading.Event], None], **properties: object
 ) -> Iterator[None]:
-    """Run ``write`` in a thread with a producer; when the block ends, all its records have been delivered."""
+    """Run ``write(producer)`` in a thread until the block ends; by then the producer has delivered all records."""
     producer = Producer({"bootstrap.servers": servers} | properties)
     try:
         with run_in_background(lambda stop: write(producer, stop)):

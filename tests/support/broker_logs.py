@@ -1,4 +1,4 @@
-"""Log layouts that operators choose for brokers, and the reasons that our reader finds in log lines."""
+"""Common log layouts of brokers, and the rebalance reasons that the log reader under test finds in log lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AT_MS = 1_714_557_600_123
 
 
 def read_lines(lines: Iterable[str]) -> GroupReasons:
-    """Return the reasons that these log lines contain."""
+    """Return the rebalance reasons that the log reader finds in these lines."""
     log, reasons = BrokerLog(), GroupReasons()
     for event in [*log.read("".join(f"{line}\n" for line in lines).encode()), *log.finish()]:
         reasons.add(event)
@@ -22,7 +22,7 @@ def read_lines(lines: Iterable[str]) -> GroupReasons:
 
 
 class Layout(NamedTuple):
-    """A log layout of a broker or log shipper; ``render`` formats a message with prefix and logger name."""
+    """A log layout of a broker or log shipper; ``render`` puts a message into a line of this layout."""
 
     name: str
     render: Callable[[str, str], str]

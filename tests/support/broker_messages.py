@@ -1,4 +1,4 @@
-"""Log messages of group coordinators in the wording of each release, with the reasons that they report.
+"""Log messages of group coordinators in the wording of each release, with the rebalance reason of each message.
 
 Copied from the sources of the releases (tags 2.0.0 to 3.8.0, branch 3.9, sources jars of
 kafka-group-coordinator 4.0.0 to 4.3.1), not from the code under test.
@@ -26,7 +26,7 @@ PART = "(__consumer_offsets-7)"
 
 
 class Case(NamedTuple):
-    """A log message: first and last release with this wording, and the reason that it reports."""
+    """A log message, the first and last release with this wording, and the rebalance reason in the message."""
 
     name: str
     since: str
@@ -218,7 +218,7 @@ def _epochs(group: str, member: str) -> list[Case]:
 
 
 def cases(group: str, member: str) -> list[Case]:
-    """Return every coordinator message about this group and member."""
+    """Return a case for every coordinator message about a rebalance, for this group and member."""
     return [
         *_preparing(group, member),
         *_generations(group, member),

@@ -49,7 +49,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run Chromium; without it the test is skipped, and in CI it fails."""
+    """Start Chromium for the block. Without Chromium the test is skipped; in CI it fails."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         missing("Chromium is missing: apt-get install chromium")
@@ -61,7 +61,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Watched:
-    """A page with the origins that it requested and its console errors."""
+    """A browser page, the origins that the page requested, and the console errors of the page."""
 
     page: Page
     origins: set[str] = field(default_factory=set)
@@ -75,7 +75,7 @@ class Watched:
         self.page.on("console", self._message)
 
     def _message(self, message: ConsoleMessage) -> None:
-        """Keep errors and warnings, except for network changes of the machine, from which the page has to recover."""
+        """Record console errors and warnings, except those for network changes of the machine."""
         if message.type in ("error", "warning") and "net::ERR_NETWORK_CHANGED" not in message.text:
             self.errors.append(message.text)
 
@@ -94,7 +94,7 @@ def open_page(
 
 
 def picture(page: Page, name: str, folder: Path) -> Path:
-    """Take a screenshot; store it in the docs if ``WRITE_IMAGES`` is set."""
+    """Take a screenshot of the page; with ``WRITE_IMAGES`` set it is stored in the docs."""
     path = (IMAGES if os.environ.get("WRITE_IMAGES") else folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)

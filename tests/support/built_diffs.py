@@ -1,4 +1,4 @@
-"""Builder of one group's diffs: each round names the members that join or leave, and computes moved partitions."""
+"""A builder of one group's diffs: each round names members that join or leave; the builder moves the partitions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DiffBuilder:
         unassigned: Holding | None = None,
         delay_ms: int | None = None,
     ) -> DiffBuilder:
-        """Add a round; ``who``: members that the cause names, by default those that joined or left."""
+        """Add a round. ``who``: the members that the cause names, by default all that joined or left."""
         self.now += round(after * 1000)
         before = {**self.members, **{member_id: {} for member_id in joined}}
         present = [member_id for member_id in before if member_id not in gone]
@@ -101,7 +101,7 @@ class DiffBuilder:
         return self.round("member.joined", joined=ids, after=after)
 
     def leave(self, *ids: str, after: float = 1.0, reason: str = CLOSED) -> DiffBuilder:
-        """Add a round in which these members leave, with a logged reason."""
+        """Add a round in which these members leave; the coordinator's log has a reason for each leave."""
         evidence = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
         return self.round("member.left", gone=ids, after=after, evidence=(evidence,))
 
@@ -111,7 +111,7 @@ class DiffBuilder:
         return self.round("member.fenced", gone=ids, after=after, evidence=(evidence,) if reason else ())
 
     def vanish(self, *ids: str, after: float = 1.0) -> DiffBuilder:
-        """Add a round without these members and without evidence of their departure."""
+        """Add a round without these members and without evidence of why the members are gone."""
         evidence = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
         return self.round("group.observed", gone=ids, after=after, evidence=(evidence,))
 

@@ -1,4 +1,4 @@
-"""Comparison of real consumers' callbacks with the diffs of their groups."""
+"""Compares the callbacks of real consumers with the diffs of the consumers' groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.members import Share
 
 
 def distinct(shares: Iterable[Share]) -> list[Share]:
-    """Return the assignments that are not empty and differ from the previous one."""
+    """Return the assignments in order, without empty ones and without consecutive repeats."""
     result: list[Share] = []
     for share in ({topic: sorted(numbers) for topic, numbers in owned.items() if numbers} for owned in shares):
         if share and (not result or result[-1] != share):
@@ -22,12 +22,13 @@ def distinct(shares: Iterable[Share]) -> list[Share]:
 def missing_callbacks(
     diffs: Iterable[Diff], names: Mapping[str, str], callbacks: Mapping[str, Iterable[Share]]
 ) -> list[str]:
-    """Return a line for each member whose assignments do not all appear in the diffs, in order.
+    """Return a line for each member with an assignment, seen in its callbacks, that is missing from the diffs.
 
-    The diffs may have more: no callback reports a generation that was replaced before its members synced.
+    The diffs may contain more assignments: no callback reports a generation that was replaced before its members
+        synced.
 
     Args:
-        diffs: of one group.
+        diffs: the diffs of one group.
         names: client ids by member id.
         callbacks: by client id, the partitions that a consumer owned after each assignment.
     """

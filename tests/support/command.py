@@ -1,4 +1,4 @@
-"""``rebalance-monitor`` as a child process, as users start it."""
+"""Runs ``rebalance-monitor`` as a child process, as users start it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def command(*arguments: str, module: str = "streaming") -> list[str]:
 
 
 def run(*arguments: str, stdin: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    """Return the finished command; output is decoded as UTF-8 and line ends are unchanged."""
+    """Run the command to its end; return the completed process with UTF-8 output and unchanged line ends."""
     done = subprocess.run(command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 class Running:
-    """Context manager of a command that runs until it is stopped, and may be started again.
+    """A context manager for a command that runs until it is stopped; a test may start it again.
 
     Args:
-        arguments: of ``rebalance-monitor``.
-        log: file to which each start appends its output; None: the output goes to that of the test.
+        arguments: arguments of ``rebalance-monitor``.
+        log: file to which each start appends the command's output; None: the test's own output receives it.
 
     Attributes:
         environment: additional variables, used from the next start on.
@@ -55,22 +55,22 @@ class Running:
         return self.process.pid
 
     def output(self) -> str:
-        """Return everything that the command printed."""
+        """Return everything that the command has printed so far."""
         return "" if self.log is None else self.log.read_text()
 
     def check(self) -> None:
-        """Raise an AssertionError with the output if the command has ended by itself."""
+        """Raise an AssertionError with the command's output if the command has already ended."""
         assert self.process is not None
         assert self.process.poll() is None, self.output()
 
     def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
-        """Send the signal and return the exit status."""
+        """Send the signal to the process and return the exit status."""
         assert self.process is not None
         self.process.send_signal(number)  # no effect on a process that has ended
         return self.ended(seconds)
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """Return the exit status once the process has ended."""
+        """Wait until the process has ended and return the exit status."""
         assert self.process is not None
         return self.process.wait(seconds)
 

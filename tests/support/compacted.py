@@ -1,4 +1,4 @@
-"""Records of the compacted topics for the group of a :class:`~tests.support.built_diffs.DiffBuilder`."""
+"""Records of the compacted topics (assignments, episodes, ...) for the group of a ``DiffBuilder``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASSIGNMENTS, EPISODES, INCIDENTS = "rebalance.assignments", "rebalance.episodes"
 
 
 class Record(NamedTuple):
-    """A record of a compacted topic, whose name is without its prefix."""
+    """A record of a compacted topic; ``topic`` is the topic's name without the prefix."""
 
     topic: str
     key: bytes
@@ -24,7 +24,7 @@ class Record(NamedTuple):
 
 
 def latest(builder: DiffBuilder) -> LatestAssignment:
-    """Return the group's current assignment."""
+    """Return the group's current assignment as the latest-assignment record."""
     return LatestAssignment(
         group_id=builder.group_id,
         protocol=builder.protocol,
@@ -43,13 +43,13 @@ def latest(builder: DiffBuilder) -> LatestAssignment:
 
 
 def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
-    """Return every update of every episode, oldest first. ``over``: the last episode has ended."""
+    """Return every update of all the group's episodes, oldest first. ``over``: the last episode has ended."""
     end = [QuietNote(builder.diffs[-1][0])] if over else []
     return list(updates(builder.group_id, [*builder.diffs, *end]))
 
 
 def episode_records(builder: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
-    """Return the newest record of each of the group's episodes."""
+    """Return the newest record of each episode of the group."""
     newest = {episode.episode: episode for episode in updated(builder, over=over)}
     return [EpisodeRecord(episode, encode(episode)) for episode in newest.values()]
 
@@ -63,7 +63,7 @@ def records(builder: DiffBuilder, *, over: bool = True) -> Iterator[Record]:
 
 
 def checkout(group_id: str = "team/checkout") -> DiffBuilder:
-    """Return a group after a first start of three members, two with the same client id, and a rolling restart."""
+    """Return the group ``checkout`` after the first start of three members, and then a rolling restart."""
     builder = DiffBuilder(6, group_id=group_id)
     builder.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
     for host in ("h1", "h2"):
@@ -75,7 +75,7 @@ def checkout(group_id: str = "team/checkout") -> DiffBuilder:
 #: Times of checkout's first start, and of the begin and end of its rolling restart.
 STARTED, RESTARTED, ENDED = START + 1000, START + 601_000, START + 616_000
 
-#: Incidents of the group ``flappy``: one is closed, two are open.
+#: Incidents of the group ``flappy``: one closed incident and two open incidents.
 FLAPPY_INCIDENTS = (
     incident("flappy", 1, opened_at=STARTED, closed_at=STARTED + 1000, kind="skew"),
     incident("flappy", 2, opened_at=STARTED + 2000, kind="stuck"),

@@ -1,4 +1,4 @@
-"""Random histories of Connect clusters: the leader's input and our result of each round, which the workers apply."""
+"""Random histories of Connect clusters: the leader's input and this project's result of each round."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from assignors.connect import incremental
 from assignors.connect.incremental import ConnectRound, LeaderMemory, Work, WorkChange
 
-#: Names with equal hash codes ("Aa" and "BB"), in one bucket with different codes, and of Latin, CJK, astral and
-#: above-surrogate characters.
+#: Connector names with equal hash codes ("Aa" and "BB"), names with different hash codes in the same bucket, and
+#: names with Latin, CJK, astral and above-surrogate characters.
 NAMES = [
     *("AaAa", "BBBB", "AaBB", "BBAa", "Aa", "BB", "C#", "c", "connect-1", "connect-10", "connect-2", "w"),
     *("ümlaut", "漢字", "\U0001f600", "\uffee", "x-9d1", "x-17f", "x-c02", "worker-0001", "worker-0002"),
@@ -22,7 +22,7 @@ MAX_DELAYS_MS = (0, 1, 2, 40, 41, 1000, 60_000, 300_000, 300_000, 300_000)
 
 @dataclass
 class LeaderHistory:
-    """The rounds of one Connect leader: their inputs and our results, in order."""
+    """The rounds of one Connect leader in order: each with the leader's input and this project's result."""
 
     max_delay_ms: int
     rounds: list[dict[str, Any]] = field(default_factory=list)
@@ -89,7 +89,7 @@ def _members(rng: random.Random, pool: list[str], running: dict[str, Work], gone
             name = rng.choice([name for name in pool if name not in after])
             zombie = gone.pop(name, Work()) if rng.random() < 0.15 else Work()
             after[name] = zombie
-    if rng.random() < 0.3:  # the JoinGroup response lists members in an order of its own
+    if rng.random() < 0.3:  # a JoinGroup response lists members in arbitrary order
         after = {name: after[name] for name in rng.sample(list(after), len(after))}
     return after
 
@@ -111,7 +111,7 @@ def as_json(work: Work) -> list[list[Any]]:
 
 
 def comparable(result: ConnectRound) -> dict[str, Any]:
-    """Return our assignment in the oracle's format: started tasks in wire order, revoked tasks sorted."""
+    """Return this project's assignment in the oracle's format: started tasks in wire order, revoked tasks sorted."""
     return {
         "changes": {name: _change(change) for name, change in sorted(result.changes.items())},
         "delay": result.delay_ms,
@@ -126,7 +126,7 @@ def _change(change: WorkChange) -> list[Any]:
 
 
 def comparable_oracle(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the oracle's assignment with unordered parts sorted."""
+    """Return the oracle's assignment with its unordered parts sorted."""
     changes = {
         name: [assigned, [sorted(revoked[0]), sorted(revoked[1])]]
         for name, (assigned, revoked) in sorted(result["changes"].items())

@@ -8,7 +8,7 @@ from tests.oracle.generator import Assignment, Case, Groups
 
 
 class ConsumerGroups(Groups):
-    """Groups with topic ids whose ``owned`` is a target assignment: no partition has two owners.
+    """Random groups with topic ids; each member's ``owned`` is a target assignment, in which a partition has one owner.
 
     Args:
         equal: all members subscribe to the same topics (Kafka's homogeneous assignment builder).
@@ -26,7 +26,7 @@ class ConsumerGroups(Groups):
         return self._sound(super().after(case, assignment))
 
     def _sound(self, case: Case) -> Case:
-        """Make a case valid: one owner for each partition, and equal subscriptions in a homogeneous group."""
+        """Make a case valid: each partition has one owner, and in a homogeneous group all subscriptions are equal."""
         if self.equal:
             like = self.random.choice(case["members"])["topics"]
             for member in case["members"]:

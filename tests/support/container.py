@@ -1,4 +1,4 @@
-"""A Kafka broker in a container of the image ``KAFKA_IMAGE``, with the interface of the embedded one."""
+"""A Kafka broker in a container of the image ``KAFKA_IMAGE``, with the same interface as the embedded broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENVIRONMENT = {
 
 
 def docker_client() -> Any:
-    """Return a client of the Docker engine; without one the test is skipped, and in CI it fails."""
+    """Return a client of the Docker engine. Without an engine the test is skipped; in CI it fails."""
     import docker
     from docker.errors import DockerException
 
@@ -40,7 +40,7 @@ def docker_client() -> Any:
 
 
 def image_or_skip(name: str) -> str:
-    """Return ``name`` once the image is on this machine; pull it if it is missing."""
+    """Return the image name ``name`` once the image is on this machine; a missing image is pulled."""
     from docker.errors import DockerException
 
     images = docker_client().images
@@ -76,12 +76,12 @@ class Container:
 
 @contextmanager
 def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
-    """Start a one-node cluster in a container for clients of this machine; remove it afterwards."""
+    """Run a one-node cluster in a container for clients on this machine; remove the container afterwards."""
     image = image_or_skip(os.environ.get("KAFKA_IMAGE", DEFAULT_IMAGE))
     os.environ.update(_ENVIRONMENT)
     from testcontainers.core.container import DockerContainer
 
-    (port,) = free_ports(1)  # the broker has to advertise this port, so it is chosen here
+    (port,) = free_ports(1)  # chosen here because the broker has to advertise this port
     servers = f"127.0.0.1:{port}"
     container = DockerContainer(image)
     container.ports["9092/tcp"] = ("127.0.0.1", port)  # the default is every interface
@@ -113,7 +113,7 @@ _NODE = {
 
 
 def _is_available(servers: str) -> bool:
-    """Return true if the broker responds to requests; no line of its log proves this."""
+    """Return true if the broker responds to requests; the broker's log has no line that proves this."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

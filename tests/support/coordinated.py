@@ -44,7 +44,7 @@ def topic_ids(count: int, random: Random) -> list[str]:
 
 
 class Coordinated:
-    """One KIP-848 group, and the coordinator's writes for its changes.
+    """One KIP-848 group, and the records that the coordinator writes when the group changes.
 
     Args:
         group_id: the group id.
@@ -68,7 +68,7 @@ class Coordinated:
             self.held[ids[number % members]].add(place)
 
     def start(self) -> Write:
-        """Return the whole group as one write."""
+        """Return one write that contains the records of the whole group."""
         records = [self._metadata(member, place) for place, member in enumerate(self.held)]
         records.append(self._record(EPOCH, pack(">hib", 0, self.epoch, 0)))
         records += [self._target(member) for member in self.held]

@@ -1,4 +1,4 @@
-"""The episodes of a group computed from its diffs alone, to compare them with the stream's episodes.
+"""Computes a group's episodes from its diffs alone, for comparison with the episodes that the stream wrote.
 
 A diff does not list all earlier members, so reading begins with the group's first diff.
 """
@@ -25,7 +25,7 @@ _DELETED: Final = "group.deleted"
 
 
 class QuietNote(NamedTuple):
-    """No event arrived for the quiet time after the note with this id."""
+    """A note that no event arrived during the quiet time after the note with the id ``after``."""
 
     after: str
 
@@ -34,7 +34,7 @@ Note = RoundNote | BounceNote | WaitNote | QuietNote
 
 
 def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
-    """Return the group's episodes after a note; arguments are not modified."""
+    """Return the group's episodes as they are after one more note; the arguments are not modified."""
     if isinstance(note, QuietNote):
         return quiet(state, note.after)
     after = None if state is None else copied(state)
@@ -44,10 +44,11 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
 
 
 class GroupReader:
-    """Converts the diffs of one group, in order, into notes.
+    """Converts the diffs of one group, read in order, into notes.
 
     Args:
-        derived: no collector follows the group, so ``member.left`` is the member's own event.
+        derived: True for a group known only from member events: no collector follows it, so ``member.left`` is the
+            member's own event.
     """
 
     def __init__(self, *, derived: bool = False) -> None:
@@ -56,7 +57,7 @@ class GroupReader:
         self._free: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundNote:
-        """Return the note of a diff. ``diff_id``: its ``ce_id``."""
+        """Return the note for a diff. ``diff_id``: the diff's ``ce_id``."""
         past, first = self._members or {}, self._members is None
         listed = {member_id: member for member_id, member in diff.members.items() if member.present is not False}
         gone = [member_id for member_id, member in diff.members.items() if member.present is False]
@@ -113,7 +114,7 @@ class GroupReader:
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:
-        """Record static members that rejoined without a diff, and return the note."""
+        """Record static members that rejoined without a diff, and return the note for them."""
         self._members = {
             note.renamed.get(member_id, member_id): member for member_id, member in (self._members or {}).items()
         }
@@ -122,7 +123,7 @@ class GroupReader:
 
 
 def _rejoined(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[str, MemberDiff]) -> dict[str, str]:
-    """Return the new ids of static members that rejoined, by old id: events of both belong to the same member."""
+    """Return new member id by old member id of static members that rejoined: both ids belong to the same member."""
     instances = {
         member.group_instance_id: member_id
         for member_id, member in listed.items()
@@ -141,7 +142,7 @@ def _number(diff: Diff) -> int:
 
 
 def _after(member: MemberDiff) -> Holding:
-    """Return a member's partitions after the round: kept and assigned ones."""
+    """Return a member's partitions after the round: kept and newly assigned partitions."""
     return {
         topic: [*member.kept.get(topic, ()), *member.assigned.get(topic, ())]
         for topic in {**member.kept, **member.assigned}
@@ -157,7 +158,7 @@ def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
 
 
 def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> LastOwners:
-    """Return the last owners that the monitor remembers; deleted groups and tasks have none."""
+    """Return the last remembered owner of each free partition; deleted groups and tasks have no such owner."""
     if diff.cause.kind == _DELETED:
         return {}
     tasks = diff.kind == "connect" or diff.protocol == "streams"
@@ -187,9 +188,9 @@ def episodes(
     """Return all episodes of one group, oldest first; the last one may be open.
 
     Args:
-        group_id: the group.
-        entries: its diffs with their ``ce_id``, in order, and the other notes between them: ends of quiet times,
-            static members that rejoined, and members for which snapshots show the group waiting.
+        group_id: the group id.
+        entries: the group's diffs with their ``ce_id``, in order, and the other notes between them: ends of quiet
+            times, static members that rejoined, and members for which snapshots show the group waiting.
         quiet_ms: quiet time after which an episode ends.
         derived: see :class:`GroupReader`.
     """
@@ -224,7 +225,7 @@ def updates(
 def records(
     group_id: str, before: EpisodeState | None, after: EpisodeState | None, closed: EpisodeState | None
 ) -> Iterator[Episode]:
-    """Return the records that one step changed: of the episode that ended, and of the open one."""
+    """Return the records that one step changed: the record of the ended episode and the record of the open one."""
     if closed is not None:
         yield record(group_id, closed, closed=True)
     if after is not None and after is not before and after.open:

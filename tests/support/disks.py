@@ -1,4 +1,4 @@
-"""File systems that can be filled, made read-only or slowed down, and helpers that damage files."""
+"""Provides file systems that can be filled, made read-only or slowed down, and functions that damage files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
-    """Mount a small file system that a test can fill; None if this user may not mount."""
+    """Mount a small file system that a test can fill; yield None if this user may not mount."""
     folder.mkdir()
     with _mounted(folder, "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs") as disk:
         yield disk
@@ -20,7 +20,7 @@ def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
-    """Fill the disk until no block is free."""
+    """Keep the disk full, without a free block, while the block runs."""
     ballast = disk / "ballast"
     try:
         with suppress(OSError), ballast.open("wb", buffering=0) as file:
@@ -34,7 +34,7 @@ def full(disk: Path) -> Iterator[None]:
 
 @contextmanager
 def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
-    """Mount an ext4 file system that can fail as a real one does; None if this user may not mount."""
+    """Mount an ext4 file system that can fail as a real disk does; yield None if this user may not mount."""
     folder.mkdir()
     image = folder.with_name(f"{folder.name}.img")
     with image.open("wb") as file:
@@ -46,7 +46,7 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """Remount a disk read-only, as ext4 does when its device fails; processes must release it before the block ends."""
+    """Keep a disk read-only during the block, as ext4 does when its device fails."""
     subprocess.run(["sync", "--file-system", str(disk)], check=True)
     subprocess.run(["mount", "-o", "remount,abort", str(disk)], check=True)
     try:
@@ -57,7 +57,7 @@ def read_only(disk: Path) -> Iterator[None]:
 
 
 def _looped(folder: Path) -> tuple[str, ...]:
-    """Return the ``mount`` options for the image of :func:`block_disk`."""
+    """Return the ``mount`` options for the image file of :func:`block_disk`."""
     return ("-o", "loop", str(folder.with_name(f"{folder.name}.img")))
 
 

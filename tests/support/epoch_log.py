@@ -1,4 +1,4 @@
-"""The records that a coordinator writes for a KIP-848 group, without a cluster.
+"""Writes the records that a coordinator would write for a KIP-848 group, without a cluster.
 
 :class:`EpochLog` simulates the coordinator: members join, send heartbeats and leave. Each write is a batch of records
 with one timestamp, in Kafka's encoding. Members reconcile as Kafka's ``CurrentAssignmentBuilder`` does: a member
@@ -44,7 +44,7 @@ class _Member:
 
 
 class EpochLog:
-    """The records of one group in a partition of the offsets topic.
+    """The records of one KIP-848 group in one partition of the offsets topic.
 
     Args:
         topics: topic name → number of partitions; every member subscribes to all topics.
@@ -64,7 +64,7 @@ class EpochLog:
         self._run: list[RawRecord] = []
 
     def join(self, *member_ids: str, instance: str | None = None) -> list[RawRecord]:
-        """Add these members in one write."""
+        """Add these members to the group in one write."""
         for member_id in member_ids:
             self.members[member_id] = _Member(instance=instance)
             self._put_metadata(member_id)
@@ -74,7 +74,7 @@ class EpochLog:
         return self._written()
 
     def leave(self, *member_ids: str) -> list[RawRecord]:
-        """Remove these members in one write."""
+        """Remove these members from the group in one write."""
         for member_id in member_ids:
             gone = self.members.pop(member_id)
             for place in gone.held | gone.revoking:
@@ -85,14 +85,14 @@ class EpochLog:
         return self._written()
 
     def away(self, member_id: str) -> list[RawRecord]:
-        """Let a static member leave temporarily; it keeps its assignment."""
+        """Let a static member leave temporarily; the member keeps its assignment."""
         member = self.members[member_id]
         progress = pack(">iib", -2, member.epoch, _STABLE)
         self._put(CURRENT, progress + _assignment(member.held) + _assignment(set()), member_id)
         return self._written()
 
     def back(self, member_id: str, new_id: str) -> list[RawRecord]:
-        """Let a static member rejoin under a new member id; it takes over the old one's assignment."""
+        """Let a static member rejoin under a new member id, which takes over the assignment of the old id."""
         member = self.members.pop(member_id)
         for kind in (CURRENT, TARGET, METADATA):
             self._put(kind, None, member_id)
@@ -105,7 +105,7 @@ class EpochLog:
         return self._written()
 
     def beat(self, member_id: str) -> list[RawRecord]:
-        """Send a member's heartbeat: it confirms revoked partitions and gets its next assignment, if there is one."""
+        """Send a heartbeat: the member confirms revoked partitions and gets its next assignment, if there is one."""
         self._reconcile(member_id)
         return self._written()
 
@@ -113,7 +113,7 @@ class EpochLog:
         return member.epoch != self._epoch or member.state != _STABLE
 
     def _assign(self) -> None:
-        """Start a new epoch whose targets move as few partitions as possible."""
+        """Start a new epoch whose target assignments move as few partitions as possible."""
         self._epoch += 1
         self._put(EPOCH, pack(">i", self._epoch))
         names = sorted(self.members)

@@ -1,4 +1,4 @@
-"""The web application over a source in memory, without a broker, and records for that source."""
+"""Provides the web application over a source in memory, without a broker, and records for that source."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ ASSIGNMENTS = "rebalance.assignments"
 
 
 def diff_id(diff: Diff) -> str:
-    """Return an id computed from group, generation and round alone, as the stream's ids are."""
+    """Return a diff id computed from group, generation and round alone, as the stream computes it."""
     return f"{diff.group_id}:{diff.generation}:{diff.round}"
 
 
 def records(diffs: Iterable[Diff], *, start: int = 0, partition: int = 0) -> list[TopicRecord]:
-    """Return the diffs as records of one partition of the topic."""
+    """Return the diffs as records of one partition of the diff topic."""
     return [
         TopicRecord(DIFFS, partition, offset, diff.group_id.encode(), encode(diff), diff_id(diff))
         for offset, diff in enumerate(diffs, start)
@@ -49,7 +49,7 @@ def records(diffs: Iterable[Diff], *, start: int = 0, partition: int = 0) -> lis
 
 
 def message(diff: Diff) -> dict[str, object]:
-    """Return a producer's arguments, without the topic."""
+    """Return the arguments of a producer's call for a record, without the topic."""
     return {
         "key": diff.group_id.encode(),
         "value": encode(diff),
@@ -58,7 +58,7 @@ def message(diff: Diff) -> dict[str, object]:
 
 
 def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
-    """Return the record of an episode or incident, with an id computed from its content."""
+    """Return the record of an episode or incident, with a record id computed from the content."""
     number, topic = (value.episode, EPISODES) if isinstance(value, Episode) else (value.incident, INCIDENTS)
     body = encode(value)
     made = f"{value.group_id}:{zlib.crc32(body)}"
@@ -72,7 +72,7 @@ def stories(builder: DiffBuilder, *, start: int = 0, over: bool = True) -> list[
 
 @dataclass
 class MemorySource:
-    """A source of records in memory: a poll returns records that were put since the last one, from the positions on."""
+    """A source of records in memory: a poll returns the records from the consumer's positions on."""
 
     log: list[TopicRecord] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=lambda: {DIFFS: "t-1"})
@@ -87,7 +87,7 @@ class MemorySource:
         self.read = 0
 
     def remake(self, topic_id: str, *records: TopicRecord) -> None:
-        """Delete the topic and create it again."""
+        """Replace the diff topic by a new one with this topic id and these records."""
         self.log, self.read, self.positions = list(records), 0, {}
         self.ids = {DIFFS: topic_id}
 
@@ -128,7 +128,7 @@ class MemorySource:
 
 
 def service(history: History, **options: Any) -> ASGIApp:
-    """Return the application over the current content of a history, which does not change."""
+    """Return the application over a history whose content does not change."""
     board = Board(history.extent, history.groups, history.current_stories)
     board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
     board.lags = options.pop("lags", dict)

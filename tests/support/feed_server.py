@@ -1,4 +1,4 @@
-"""The feed server over a source in memory, in a thread of the test."""
+"""Runs the feed server over a source in memory, in a thread of the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from tests.support.feed import MemorySource
 
 
 def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> socket.socket:
-    """Send a request for ``path`` and return its socket. ``buffer``: size of the socket's receive buffer."""
+    """Send a request for ``path`` and return the open socket.
+
+    ``buffer``: size of the socket's receive buffer in bytes.
+    """
     client = socket.socket()
     if buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -31,7 +34,7 @@ def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> so
 
 @dataclass
 class Running:
-    """A running server with its source."""
+    """A running feed server and the source that it reads."""
 
     source: MemorySource
     server: FeedServer
@@ -53,7 +56,7 @@ class Running:
         return json.loads(self.ask(path)[1])
 
     def metrics(self) -> dict[str, float]:
-        """Return the exposition's samples by name and labels."""
+        """Return the samples of the server's metrics by name and labels."""
         lines = self.ask("/metrics")[1].decode().splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
 
@@ -73,7 +76,10 @@ def running(
     freshness: Callable[[], Freshness] = Freshness,
     beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Running]:
-    """Run a server in its own thread; stop it as a signal would. ``freshness``: heartbeats of the components."""
+    """Run a server in a thread; the end of the block stops it as a signal would.
+
+    ``freshness``: component heartbeats.
+    """
     source = source or MemorySource()
     lags: dict[str, GroupLag] = {}
     server = FeedServer(

@@ -1,4 +1,4 @@
-"""The stream's query over files instead of topics, so that every PySpark release can run it without a Kafka connector.
+"""Runs the stream's query over files instead of topics, so that every PySpark release works without a Kafka connector.
 
 ``python -m tests.support.file_stream --log log.pickle --folder DIR`` processes a log batch by batch and writes the
 query's output to ``DIR/written.pickle``.
@@ -42,7 +42,7 @@ Written = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]
 
 
 def batches(log: Topic, records: int) -> list[pa.Table]:
-    """Return the log in batches of ``records`` records of each partition, in reverse order within a batch."""
+    """Return the log in batches of ``records`` records per partition, in reverse order within a batch."""
     tables = []
     for start in range(0, max(map(len, log)), records):
         rows = [
@@ -56,7 +56,7 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
 
 
 def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
-    """Return the query's output by topic and key, and the number of diffs that its buckets reported."""
+    """Run the query; return its output by topic and key, and the number of diffs that the query's buckets reported."""
     source = folder / "source"
     for name in ("source", "ticks"):
         (folder / name).mkdir(parents=True)

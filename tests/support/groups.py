@@ -1,4 +1,4 @@
-"""Groups in the format of the ``assign`` command, handwritten or random, and assignments as plain lists."""
+"""Groups in the format of the ``assign`` command, handwritten or random, and assignments as lists of partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDS = ["c1", "c2", "AaAa", "BBBB", "AaBB", "x-9d1", "x-17f", "é", "😀", "～"
 
 
 def group_of(case: Mapping[str, Any]) -> tuple[dict[str, Topic], list[Member]]:
-    """Return the topics and members of a case; missing fields get the command's defaults."""
+    """Return the topics and members of a case; a missing field gets the default of the ``assign`` command."""
     topics = {
         name: Topic(name, topic["partitions"], topic.get("racks"), topic.get("topicId"))
         for name, topic in case["topics"].items()
@@ -35,7 +35,7 @@ def member_of(fields: Mapping[str, Any]) -> Member:
 
 
 def readable(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
-    """Return the same assignment with lists of partitions."""
+    """Return the assignment with each member's partitions as lists."""
     return {member: {topic: list(p) for topic, p in share.items()} for member, share in assignment.items()}
 
 
@@ -43,7 +43,7 @@ def readable(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str,
 def groups(
     draw: st.DrawFn, claims: int = 2, generations: Sequence[int] = (-1, 3, 3, 3, 4)
 ) -> tuple[dict[str, Topic], list[Member]]:
-    """Generate small groups of the classic protocol, with partitions claimed by several members or generations."""
+    """Generate small groups of the classic protocol, in which several members or generations may claim a partition."""
     counts = draw(COUNTS)
     names = draw(st.lists(st.sampled_from(IDS), min_size=1, max_size=6, unique=True))
     subscription = st.lists(st.sampled_from([*counts, "nowhere"]), max_size=4)

@@ -1,7 +1,7 @@
-"""Membership logs for tests, handwritten or random, and the pure monitor's output for them.
+"""Membership logs for tests, handwritten or random, and the output of the monitor's pure functions for these logs.
 
 :class:`Log` builds the events of one group. :class:`Group` is a group whose members join and leave at random, with
-the monitor's diffs. :mod:`tests.support.recorded` has the logs of many groups.
+the monitor's diffs. :mod:`tests.support.recorded` builds logs of many groups.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streaming.records.events import Event, EventData, Partitions, TopicMetadata
 
 
 class Log:
-    """Builds the events of one group; the nth has id ``n`` and time ``1000·n``."""
+    """Builds the events of one group; the nth event has the id ``n`` and the time ``1000·n`` ms."""
 
     source = "test"
 
@@ -102,7 +102,7 @@ class Log:
 
 
 def play(log: Iterable[Event], state: GroupState | None = None) -> tuple[GroupState | None, list[Output]]:
-    """Return the group's state after the events, and all outputs of the monitor."""
+    """Return the group's state after the events, and all outputs of the monitor for the events."""
     outputs: list[Output] = []
     for event in log:
         state, written = apply(state, event)
@@ -111,7 +111,7 @@ def play(log: Iterable[Event], state: GroupState | None = None) -> tuple[GroupSt
 
 
 def diffs(outputs: Iterable[Output], listing: Listing = "all") -> list[Diff]:
-    """Return the diffs as the stream writes them with this setting."""
+    """Return the diffs among the outputs, as the stream writes them with the setting ``listing``."""
     written = (output.value(listing) for output in outputs if isinstance(output, DiffOutput))
     return [msgspec.json.decode(value, type=Diff) for value in written]
 
@@ -129,7 +129,7 @@ def change(
     present: bool | None = True,
     **names: str | None,
 ) -> MemberDiff:
-    """Return a member's part of a diff."""
+    """Return the part of a diff that belongs to one member."""
     return MemberDiff(
         owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present, **names
     )
@@ -187,7 +187,7 @@ def check_algebra(diff: Diff) -> None:
 
 
 class Group(Log):
-    """A group whose members join, leave and crash at random, with the monitor's diffs."""
+    """A group whose members join, leave and crash at random, and the monitor's diffs of the group."""
 
     def __init__(self, name: str, topics: dict[str, int], seed: int, assignor: str = "cooperative-sticky") -> None:
         super().__init__(name)
@@ -201,7 +201,7 @@ class Group(Log):
         return self.timestamp
 
     def change(self) -> Iterator[Diff]:
-        """Apply one random change; later rounds of a cooperative rebalance follow shortly after the first."""
+        """Apply one random change to the group; a cooperative rebalance may need further rounds shortly afterwards."""
         self.timestamp += self.random.randrange(5_000, 180_000)
         names = list(self.members)
         kinds = ["join"] * (3 if len(names) < 3 else 1) * (len(names) < 9)
@@ -218,7 +218,7 @@ class Group(Log):
             yield msgspec.structs.replace(diff, timestamp=self.timestamp)
 
     def diffs(self, count: int) -> list[Diff]:
-        """Return the next ``count`` diffs; further diffs of the same rebalance are dropped."""
+        """Return the next ``count`` diffs; further diffs of the last rebalance are dropped."""
         result: list[Diff] = []
         while len(result) < count:
             result += self.change()
@@ -229,7 +229,7 @@ class Group(Log):
         return {} if self.state is None else {member.member_id: member.owned for member in self.state.members}
 
     def latest(self) -> LatestAssignment:
-        """Return the group's newest record of the compacted topic."""
+        """Return the group's newest record of the compacted assignments topic."""
         assignment = assignments(self.outputs)[-1].assignment
         assert assignment is not None
         return assignment
@@ -253,7 +253,7 @@ Topic = list[list[tuple[bytes, bytes, codec.Headers]]]
 
 
 def as_topic(log: Iterable[Event], partitions: int) -> Topic:
-    """Return the log as records by partition."""
+    """Return the log as records by partition of the membership topic."""
     topic: Topic = [[] for _ in range(partitions)]
     for event in log:
         key, value, headers = codec.encode_event(event)

@@ -22,7 +22,7 @@ ISSUER, AUDIENCE, SCOPE = "https://identity.test", "kafka", "cluster"
 
 
 class IdentityProvider:
-    """An identity provider's clients and key, and the number of tokens issued to each client.
+    """The clients and the key of an identity provider, and the number of tokens issued to each client.
 
     Args:
         secrets: client id → secret.
@@ -58,7 +58,7 @@ class IdentityProvider:
 
 @contextmanager
 def identity_provider(provider: IdentityProvider, keystore: Path) -> Iterator[IdentityProvider]:
-    """Run an identity provider on 127.0.0.1 with the key and certificate of this PEM file."""
+    """Run an identity provider on 127.0.0.1 with the key and certificate in this PEM file."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -74,7 +74,7 @@ def identity_provider(provider: IdentityProvider, keystore: Path) -> Iterator[Id
             self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
-            """Log nothing: tests check the issued tokens."""
+            """Log nothing: tests check the number of issued tokens instead."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -8,7 +8,7 @@ from streaming.records.episodes import Incident
 
 
 def incident(group_id: str, number: int = 1, *, closed_at: int | None = None, **fields: Any) -> Incident:
-    """Return an incident of a group, which is open unless ``closed_at`` is set."""
+    """Return an incident of a group; the incident is open unless ``closed_at`` is set."""
     opened_at = fields.pop("opened_at", 100)
     defaults: dict[str, Any] = {
         "kind": "storm",

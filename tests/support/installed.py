@@ -1,4 +1,4 @@
-"""Builds the project and installs it in an environment of its own, with its dependencies and Spark's connector."""
+"""Builds the project and installs it, with its dependencies and Spark's connector, in a separate environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKER = "4.3.1"
 
 
 def jars(release: str, folder: Path) -> Path | None:
-    """Return a folder for KAFKA_JARS with a broker and the connector for a PySpark release; None without a connector.
+    """Return a folder for KAFKA_JARS with a broker and the connector of a PySpark release; None without a connector.
 
     If the release has no connector, the newest earlier one of the same minor release takes its file name.
     """
@@ -34,7 +34,7 @@ def jars(release: str, folder: Path) -> Path | None:
 
 
 def _connector(release: str) -> dict[str, Path] | None:
-    """Return the connector's jars by the file names that Spark expects."""
+    """Return the paths of the connector's jars by the file names that Spark expects."""
     minor, _, patch = release.rpartition(".")
     for number in range(int(patch), -1, -1):
         earlier = f"{minor}.{number}"
@@ -67,7 +67,7 @@ def build(folder: Path, kind: Literal["wheel", "sdist"]) -> Path:
 
 
 def install(built: Path, folder: Path) -> Path:
-    """Install the wheel into a new environment and return the folder of its commands.
+    """Install the wheel into a new environment and return the folder with the environment's commands.
 
     ``uv pip`` does what pip does, with uv's cache of downloads.
     """
@@ -78,7 +78,7 @@ def install(built: Path, folder: Path) -> Path:
 
 
 def release(commands: Path, package: str) -> str:
-    """Return the installed version of a package."""
+    """Return the version of a package that is installed in the environment."""
     program = f"from importlib.metadata import version; print(version({package!r}))"
     return subprocess.run(
         [commands / "python", "-c", program], capture_output=True, text=True, check=True
@@ -86,9 +86,9 @@ def release(commands: Path, package: str) -> str:
 
 
 def environment(commands: Path, **extra: str) -> dict[str, str]:
-    """Return environment variables for an installation, without any path of this repository.
+    """Return environment variables for an installation that contain no path of this repository.
 
-    They include the connector jars, as the newest PySpark may be newer than its published connector.
+    The variables include the connector jars, as the newest PySpark may be newer than its published connector.
     """
     if JARS_VARIABLE not in os.environ:
         jar_folder = jars(release(commands, "pyspark"), commands.parent / "jars")

@@ -1,6 +1,6 @@
 """The cluster under test: an embedded broker or, with ``KAFKA_UNDER_TEST=container``, a container.
 
-The same tests run with both; :mod:`tests.support.container` has the container.
+The same tests run with both kinds of cluster; :mod:`tests.support.container` has the container.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Kafka(Protocol):
         """Return the address for clients on this machine."""
 
     def log_text(self) -> str:
-        """Return the broker's log so far."""
+        """Return everything that the broker has logged so far."""
 
 
 class Embedded:
@@ -71,7 +71,7 @@ def kafka_under_test() -> Iterator[Kafka]:
 
 
 def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list[Any]:
-    """Return every message of a topic in partition order; an empty list if the topic does not exist."""
+    """Return every message of a topic, partition by partition; an empty list if the topic does not exist."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(

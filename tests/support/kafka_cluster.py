@@ -38,7 +38,7 @@ _JVM = ("-Xmx256m", "-Xms64m", "-XX:ActiveProcessorCount=2")
 
 
 class Node:
-    """One broker of a cluster; it keeps its port, identity and data across restarts."""
+    """One broker of a cluster; the broker keeps its port, identity and data across restarts."""
 
     def __init__(self, number: int, port: int, folder: Path, command: list[str]) -> None:
         self.number = number
@@ -69,13 +69,13 @@ class Node:
             self._process = None
 
     def stop(self) -> None:
-        """Shut the broker down cleanly: leadership moves first."""
+        """Shut the broker down cleanly: the broker hands over its partition leaderships first."""
         if self._process is not None:
             self._process.stop(20)
             self._process = None
 
     def pause(self) -> None:
-        """Pause the broker with SIGSTOP: it keeps its connections and sends no response."""
+        """Pause the broker with SIGSTOP: the broker keeps its connections and sends no response."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -86,7 +86,7 @@ class Node:
 class KafkaCluster:
     """Brokers 1 to ``size`` on 127.0.0.1; the first ``controllers`` of them are also controllers.
 
-    With one permanent controller, leaders are elected at once even on a busy machine.
+    With a single controller that keeps running, leaders are elected at once even on a busy machine.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class KafkaCluster:
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in clients)
 
     def start(self) -> None:
-        """Start every broker and wait until each is in the cluster's metadata."""
+        """Start every broker and wait until all are in the cluster's metadata."""
         for node in self.nodes.values():
             node.start()
         self.wait_for(len(self.nodes))
@@ -130,11 +130,11 @@ class KafkaCluster:
                 node.kill()
 
     def wait_for(self, brokers: int, timeout: float = PATIENCE) -> None:
-        """Wait until the metadata lists this many brokers."""
+        """Wait until the cluster's metadata lists this many brokers."""
         eventually(lambda: len(self.metadata().brokers) == brokers, timeout=timeout, every=0.1)
 
     def metadata(self, topic: str | None = None) -> Any:
-        """Return the metadata that a new client receives."""
+        """Return the cluster metadata that a new client receives."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         responses: list[Any] = []
 
@@ -147,7 +147,7 @@ class KafkaCluster:
         return responses[0]
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the broker id of a partition's leader; -1 if there is none."""
+        """Return the broker id of a partition's leader; -1 without a leader."""
         partitions = self.metadata(topic).topics[topic].partitions
         return int(partitions[partition].leader) if partition in partitions else -1
 

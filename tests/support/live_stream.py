@@ -1,4 +1,4 @@
-"""The stream without Spark: the pure monitor follows a real membership topic, with timers."""
+"""Runs the stream without Spark: the pure monitor follows a real membership topic, with timers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests.support.members import Share
 from tests.support.pure_stream import SINKS
 from tests.support.wait import PATIENCE
 
-#: msgspec builds a decoder on first use, and does not support this in two threads at once.
+#: Protects the decoders: msgspec builds a decoder on first use, which is not thread-safe.
 _decoding = threading.Lock()
 _diffs = msgspec.json.Decoder(Diff)
 _latest = msgspec.json.Decoder(LatestAssignment)
 
 
 def _may_end(state: EpisodeState) -> bool:
-    """Return true if the quiet time ends the episode: nothing is pending, and its lag is consumed."""
+    """Return true if the quiet time ends the episode: the group waits for nothing and has consumed its lag."""
     return not (state.waiting or state.awaited or state.rebalancing or cost_of_episode(state)[1])
 
 
@@ -46,9 +46,9 @@ class LiveStream:
     Session timers count from the time when a heartbeat was read.
 
     Attributes:
-        events: all events that were read, and those that timers wrote.
+        events: all events that were read, and all that the session timers wrote.
         diffs: the resulting diffs.
-        names: client ids by member id.
+        names: client id of each member id.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -75,7 +75,7 @@ class LiveStream:
             self._round()
 
     def _round(self) -> None:
-        """Apply the events that have arrived."""
+        """Apply the membership events that have arrived since the last call."""
         now = time.time_ns() // 1_000_000
         records = [
             Record.of(message.partition(), message.offset(), message.key(), message.value(), message.headers())
@@ -83,7 +83,7 @@ class LiveStream:
             if message.error() is None
         ]
         self._apply(records, now)
-        self._bucket = Bucket(self._bucket.pack())  # as between two batches; timers use this time
+        self._bucket = Bucket(self._bucket.pack())  # packed and unpacked as between two batches
         written = expire(self._bucket, now, SINKS)
         results: list[tuple[Future[bool], bool]] = []
         with suppress(Empty):
@@ -132,17 +132,17 @@ class LiveStream:
             self.names[data.member_id] = data.client_id or ""
 
     def rounds(self, group: str) -> list[Diff]:
-        """Return the diffs of a group so far."""
+        """Return the diffs of a group that the stream has computed so far."""
         return [diff for diff in [*self.diffs] if diff.group_id == group]
 
     def holds(self, group: str) -> dict[str, Share]:
-        """Return a group's current assignment by member id."""
+        """Return a group's current partitions by member id."""
         if self._read.done():
             self._read.result()  # the thread ends early only after an error
         return self._latest.get(group, {})
 
     def shares(self, group: str) -> dict[str, Share]:
-        """Return a group's current assignment by client id."""
+        """Return a group's current partitions by client id."""
         return {self.names.get(member_id, member_id): share for member_id, share in self.holds(group).items()}
 
     def ids(self, group: str) -> dict[str, str]:
@@ -158,7 +158,7 @@ class LiveStream:
         return [*self._incidents[group].values()]
 
     def rest(self, group: str) -> bool:
-        """Let a group's quiet time pass and write its timer's records; return false if the group is still waiting."""
+        """Let a group's quiet time pass and write the timer's records; return false if the group is still waiting."""
         future: Future[bool] = Future()
         self._resting.put((group, future))
         return future.result(PATIENCE)

@@ -1,4 +1,4 @@
-"""Many clients of one feed, in a separate process: ``python -m tests.support.load PORT CLIENTS STUCK EVENTS``.
+"""Runs many clients of one feed in a process: ``python -m tests.support.load PORT CLIENTS STUCK EVENTS``.
 
 Prints one JSON line: the number of ids that each client received, the number of repeated ids, and the delay of each
 diff as ``[timestamp ms, delay ms]``, from its timestamp (when it was published) until a client read it.
@@ -28,7 +28,7 @@ _EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{"id":"
 
 
 class FeedClient:
-    """A feed client that reconnects at its last position.
+    """A feed client that reconnects at the last position that it received.
 
     Args:
         port: the server's port.
@@ -78,7 +78,7 @@ class FeedClient:
 
 
 class _Client:
-    """One of the load's clients with the ids that it received."""
+    """One of the load test's clients, with the ids that the client received."""
 
     def __init__(self, port: int, wanted: int) -> None:
         self.ids: Counter[bytes] = Counter()
@@ -95,7 +95,7 @@ class _Client:
 
 
 def _stuck(port: int) -> socket.socket:
-    """Return a client that requests the feed and never reads it."""
+    """Open a connection that requests the feed and never reads the response."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))
@@ -125,7 +125,7 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """Result of a load test: delays in ms of diffs that were sent while the server was up; memory in MB."""
+    """Result of a load test: delays in ms of the diffs sent while the server was up, and the server's memory in MB."""
 
     events: int
     clients: int
@@ -147,14 +147,14 @@ def rss(pid: int) -> float:
 
 
 def cpu(pid: int) -> float:
-    """Return the CPU seconds that a process has used."""
+    """Return the processor time that a process has used, in seconds."""
     with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - same
         fields = stat.read().rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
 def _live(groups: int) -> Iterator[Diff]:
-    """Yield diffs of many groups in turn, each timestamped as it is sent."""
+    """Yield diffs of many groups in turn, each with the time at which it is sent."""
     made = [Group(f"load-{index}", {"t": 12}, index) for index in range(groups)]
     turns = [group.change() for group in made]
     while True:
@@ -169,7 +169,7 @@ def _live(groups: int) -> Iterator[Diff]:
 def run_load(
     serve: Serve, *, clients: int, rate: float, seconds: float, stuck: int, restart: Callable[[], None] | None
 ) -> Load:
-    """Publish at a rate while clients follow the feed; call ``restart`` half-way."""
+    """Publish diffs at a constant rate while clients follow the feed; call ``restart`` half-way."""
     events = int(rate * seconds)
     publisher = Publisher(serve)
     command = [sys.executable, "-m", "tests.support.load", str(serve.port), str(clients), str(stuck), str(events)]

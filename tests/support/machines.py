@@ -1,4 +1,4 @@
-"""Protocol machines in tests: the rounds of a YAML scenario as plain values, and a driver for single steps."""
+"""Helpers for protocol machines: rounds of a YAML scenario as plain values, and a driver for single steps."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def scenario(topics: str, *events: str, **settings: int) -> str:
 
 
 def played(text: str, protocol: str, assignor: str | None = None, **more: Any) -> dict[str, Any]:
-    """Return the JSON result of one protocol for a YAML scenario."""
+    """Return the JSON result of running a YAML scenario under one protocol."""
     return as_json(run_scenario(load_scenario(text), protocol, assignor, **more))
 
 
 def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-    """Return the members' partitions after a round: kept and assigned ones."""
+    """Return each member's partitions after a round: kept and newly assigned partitions."""
     return {
         name: {
             topic: sorted([*member["kept"].get(topic, []), *member["assigned"].get(topic, [])])
@@ -45,7 +45,7 @@ def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
 
 
 def round_summary(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
-    """Return a round's generation or epoch, its number, its cause and the members that caused it."""
+    """Return a round as (generation or epoch, round number, cause, members that caused it)."""
     number = round_.get("generation", round_.get("groupEpoch"))
     return number, round_["round"], round_["cause"]["kind"], round_["cause"]["memberIds"]
 
@@ -74,7 +74,7 @@ def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
 
 
 class Driver:
-    """A machine with its state and its scheduled events."""
+    """A protocol machine with its current state and its queue of scheduled events."""
 
     def __init__(self, protocol: str, initial_topics: dict[str, Topic], **more: Any) -> None:
         assignor = more.pop("assignor", FAMILIES[protocol].default)
@@ -86,7 +86,7 @@ class Driver:
         self._number = 0
 
     def apply(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
-        """Apply one event and queue the events that it schedules."""
+        """Apply one event to the machine and queue the events that the machine schedules."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
         for output in outputs:
@@ -104,13 +104,13 @@ class Driver:
         return self.apply(event)
 
     def until(self, at: int) -> None:
-        """Apply all events that are scheduled before ``at``."""
+        """Apply all events that are scheduled for times before ``at``."""
         while self.queue and self.queue[0][0] < at:
             self.step()
         self.now = max(self.now, at)
 
     def settle(self, most: int = 20_000) -> None:
-        """Apply events until none is scheduled."""
+        """Apply events until the queue is empty."""
         while self.queue:
             assert most, "the group never becomes stable"
             most -= 1

@@ -14,7 +14,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 
 
 def resources() -> list[tuple[Path, dict[str, Any]]]:
-    """Return every rendered resource with its file."""
+    """Return every rendered Kubernetes resource with the file that contains it."""
     return [
         (path, document)
         for path in sorted(KUBERNETES.glob("*/manifests.yaml"))

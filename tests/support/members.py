@@ -1,4 +1,4 @@
-"""Real consumers as child processes that report their partitions after each rebalance callback."""
+"""Runs real consumers as child processes that report their partitions after each rebalance callback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 from tests.support.command import command
 from tests.support.wait import PATIENCE
 
-#: ``{topic: sorted partitions}``, without topics that have none.
+#: ``{topic: sorted partitions}``, without topics of which the member owns no partition.
 Share = dict[str, list[int]]
 _PROPERTIES = ("auto.commit.interval.ms=200", "topic.metadata.refresh.interval.ms=1000")
 _CLASSIC: dict[str, Any] = {"properties": (*_PROPERTIES, "heartbeat.interval.ms=200")}
@@ -23,12 +23,12 @@ CONSUMER: dict[str, Any] = {"properties": _PROPERTIES, "protocol": "consumer"}
 
 
 class Member:
-    """A Python consumer (``streaming.demo.consumer``); ``lines`` has its report lines.
+    """A Python consumer (``streaming.demo.consumer``) in a child process; ``lines`` holds the lines that it reported.
 
     Args:
         options: options of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
         properties: properties of the client library.
-        host: loopback address of its end of connections (kafka-python only); None: the default.
+        host: loopback address from which the member connects (kafka-python only); None: the default.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def reports(self) -> list[Share]:
-        """Return the partitions that the member owned after each callback."""
+        """Return the partitions that the member owned after each rebalance callback."""
         return [line["owned"] for line in self.lines]
 
     @property
@@ -72,11 +72,11 @@ class Member:
 
     @property
     def generations(self) -> dict[int, Share]:
-        """Return the member's assignment in each generation."""
+        """Return the member's partitions by generation."""
         return {line["generation"]: line["owned"] for line in self.lines if line["event"] == "assigned"}
 
     def close(self) -> None:
-        """Leave the group and end."""
+        """Let the member leave the group and end its process."""
         self._process.terminate()
         self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
@@ -95,7 +95,7 @@ class Member:
 
 
 def spread(members: list[Member], partitions: int) -> bool:
-    """Return true if the members together own all partitions, and each owns some."""
+    """Return true if the members together own all partitions, and each member owns at least one."""
     shares = [member.owned for member in members]
     owned = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]
     return all(shares) and len(set(owned)) == len(owned) == partitions

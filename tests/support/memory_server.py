@@ -1,6 +1,6 @@
-"""``python -m tests.support.memory_server`` serves the page over generated groups, without a broker.
+"""Serves the page over generated groups, without a broker: ``python -m tests.support.memory_server``.
 
-``--live RATE`` adds new diffs all the time; ``--stories`` adds their episodes and incidents.
+``--live RATE`` adds RATE new diffs per second; ``--stories`` adds their episodes and incidents.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoryBuilder:
         self._incidents = 0
 
     def add(self, diff: Diff) -> Iterator[Episode | Incident]:
-        """Return the records that a diff adds."""
+        """Return the records that result from one more diff."""
         self._entries.append((diff_id(diff), diff))
         self._last = diff
         yield from self._episodes()
@@ -53,7 +53,7 @@ class StoryBuilder:
             self._open = None
 
     def rest(self, now: int) -> Iterator[Episode | Incident]:
-        """Return the records for the end of the quiet time, if it has passed."""
+        """Return the records for the end of the quiet time, if the quiet time has passed."""
         last = self._last
         if now - last.timestamp <= QUIET_MS or isinstance(self._entries[-1], QuietNote):
             return
@@ -85,14 +85,14 @@ class StoryBuilder:
 
 
 class Stories:
-    """Builder of the episodes and incidents of all groups, as records with offsets."""
+    """Builds the episodes and incidents of all groups, as records with offsets."""
 
     def __init__(self) -> None:
         self._builders: dict[str, StoryBuilder] = {}
         self._offset = 0
 
     def add(self, diff: Diff) -> list[TopicRecord]:
-        """Return the records that a diff adds."""
+        """Return the records that result from one more diff."""
         builder = self._builders.setdefault(diff.group_id, StoryBuilder(diff.group_id))
         return self._records(builder.add(diff))
 
@@ -113,7 +113,7 @@ ASSIGNORS = ("cooperative-sticky", "range", "cooperative-sticky")
 
 
 class Deployed(Group):
-    """A group whose members are copies of one program, each on its own host."""
+    """A group whose members are copies of one program, each copy on its own host."""
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
         names = {"client_id": f"{self.group_id}-app", "client_host": f"/10.1.0.{self.count % 250}"}
@@ -121,7 +121,7 @@ class Deployed(Group):
 
 
 def generated_group(number: int, partitions: int) -> Group:
-    """Return the nth generated group, which has two topics."""
+    """Return the nth generated group, which consumes two topics."""
     round_, name = divmod(number, len(NAMES))
     group = f"{NAMES[name]}-{round_}" if round_ else NAMES[name]
     topics = {f"{group}.events": partitions, f"{group}.retries": max(1, partitions // 4)}
@@ -129,7 +129,7 @@ def generated_group(number: int, partitions: int) -> Group:
 
 
 def restamped(diff: Diff, timestamp: int) -> Diff:
-    """Return the diff with this timestamp; every eighth group becomes a Streams group."""
+    """Return a copy of the diff with this timestamp; every eighth group becomes a Streams group."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
 

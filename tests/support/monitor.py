@@ -1,4 +1,4 @@
-"""A complete monitor (`collect`, `stream`, `serve`) as child processes, and the status that each interface shows."""
+"""Runs a complete monitor (`collect`, `stream`, `serve`), and reads the status that each interface shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.kafka import eventually, read, unique
 from tests.support.members import Member
 from tests.support.serving import Serve
 
-#: Longer than the members' sessions.
+#: Seconds, longer than the members' session timeouts.
 QUIET_SECONDS = 12.0
 #: Timeout for operations without a time limit, on a busy machine.
 PATIENCE = 240.0
@@ -69,7 +69,7 @@ class Monitor:
 
     @property
     def common(self) -> tuple[str, ...]:
-        """Return the options that every command takes."""
+        """Return the command-line options that all three commands take."""
         prefix = self.serve.settings.topics.prefix
         return ("--bootstrap-servers", self.servers, "--topic-prefix", prefix)
 
@@ -77,7 +77,7 @@ class Monitor:
         return Member(self.servers, group, name, [topic], protocol="cooperative")
 
     def metrics(self) -> dict[tuple[str, str], float]:
-        """Return the feed's own metrics: ``(name, cause)`` → value."""
+        """Return the feed server's own metrics as ``(name, cause)`` → value."""
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
         return {
             (sample.name, sample.labels.get("cause", "")): sample.value
@@ -86,7 +86,7 @@ class Monitor:
         }
 
     def statuses(self) -> dict[str, str | None]:
-        """Return the problem that ``/ready``, the metrics and an open page show; None for no problem."""
+        """Return the problem that ``/ready``, the metrics and an open page each show; None for a healthy monitor."""
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
@@ -99,7 +99,7 @@ class Monitor:
         return statuses if self.watched is None else {**statuses, "page": _status_of_page(self.watched.page)}
 
     def await_status(self, kind: str | None, seconds: float = PATIENCE) -> None:
-        """Wait until all interfaces show this problem, or None for no problem."""
+        """Wait until all interfaces show this problem, or a healthy monitor for None."""
         wanted = {"ready": kind, "metrics": kind}
         if self.watched is not None:
             wanted["page"] = kind and "stale"
@@ -109,21 +109,21 @@ class Monitor:
             raise AssertionError(f"wanted {wanted}, got {self.statuses()}\n{self.serve.output()[-2000:]}") from error
 
     def ids(self) -> list[str]:
-        """Return the ids of the diffs on the server, oldest first, without foreign ones."""
+        """Return the ids of the server's diffs, oldest first, except ids of diffs that the test itself wrote."""
         return [diff_id for diff_id in self.serve.ids() if diff_id not in self.foreign]
 
     def log(self) -> list[Event]:
-        """Return the membership log: each group's events in order."""
+        """Return the membership log as each group's events in order."""
         return events(self.servers, self.membership)
 
     def expected(self) -> list[str]:
-        """Return the ids of the diffs that a replay of the membership log computes."""
+        """Return the ids of the diffs that a replay of the membership log produces."""
         return sorted(diff_ids(self.log()))
 
     def quiet(self) -> None:
         """Wait until no member has joined or left for longer than a session timeout, so that no event is pending.
 
-        The time begins with this call, as the broker may have been unavailable before.
+        The measured time begins with this call, as the broker may have been unavailable before.
         """
         began = time.time()
 
@@ -156,7 +156,7 @@ class Monitor:
         return snapshots(self.servers, topic)
 
     def complete(self, more_than: int = 0) -> int:
-        """Wait until the server has more diffs, and each expected one exactly once; return their number."""
+        """Wait until the server has more diffs and each expected diff exactly once; return the number of diffs."""
 
         def complete_count() -> int:
             ids = self.ids()
@@ -172,7 +172,7 @@ class Monitor:
 
 
 def events(servers: str, topic: str) -> list[Event]:
-    """Return a membership topic's events by group, in order."""
+    """Return the events of a membership topic by group, in order."""
     return [
         decode_event(message.key(), message.value(), ce_attributes(message.headers()))
         for message in read(servers, topic)
@@ -180,13 +180,13 @@ def events(servers: str, topic: str) -> list[Event]:
 
 
 def snapshots(servers: str, topic: str) -> list[Event]:
-    """Return the snapshots in a membership topic by group, in order, each id once."""
+    """Return the snapshots in a membership topic by group, in order; a repeated snapshot appears once."""
     by_id = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
     return sorted(by_id.values(), key=lambda event: event.data.group_id)
 
 
 def generations(log: Iterable[Event]) -> set[tuple[str, int]]:
-    """Return group and generation of each snapshot."""
+    """Return the (group, generation) pair of each snapshot."""
     return {(event.data.group_id, event.data.generation or 0) for event in log if isinstance(event.data, GroupObserved)}
 
 
@@ -200,7 +200,7 @@ def diff_ids(log: Iterable[Event]) -> list[str]:
 
 
 def _status_of_page(page: Any) -> str | None:
-    """Return the page's problem: None for no problem, ``stale`` if the page shows since when it is stale."""
+    """Return the problem that the page shows: None for a healthy monitor, ``stale`` for outdated data."""
     state = page.get_attribute("#live", "data-state")
     warning = "" if page.is_hidden("#stale") else page.inner_text("#stale")
     if state == "live" and not warning:
@@ -219,12 +219,12 @@ def running_monitor(
     checkpoint: Path | None = None,
     buckets: int = 4,
 ) -> Iterator[Monitor]:
-    """Run `collect` and `stream`, with a `serve` that a test may start; remove everything afterwards.
+    """Run `collect` and `stream`; a test may start `serve`. All processes are stopped at the block's end.
 
     Args:
         broker: the running broker.
-        folder: folder of the processes' logs.
-        prefix: prefix of their topics.
+        folder: folder for the logs of the processes.
+        prefix: prefix of the monitor's topics.
         history: folder of the server's history; None: ``folder``.
         checkpoint: checkpoint of `stream`; None: in ``folder``.
         buckets: number of buckets of `stream`.

@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets``: captured from a real broker, or written by hand in Kafka's encoding."""
+"""Records of ``__consumer_offsets``, captured from a real broker or handwritten in Kafka's encoding."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecor
 
 
 def captured_kind(kind: str) -> list[RawRecord]:
-    """Return the captured records of one group of this kind of :data:`KINDS`."""
+    """Return the captured records of one group of this kind (one of :data:`KINDS`)."""
     return [row for rows in captured(f"{kind}-4.3.1.jsonl").values() for row in rows]
 
 
 def string(text: str | None) -> bytes:
-    """Encode a nullable string of a non-flexible version."""
+    """Encode a nullable string as non-flexible message versions do."""
     return b"\xff\xff" if text is None else pack(">h", len(text.encode())) + text.encode()
 
 
 def sized(data: bytes) -> bytes:
-    """Encode bytes of a non-flexible version."""
+    """Encode bytes with their length as non-flexible message versions do."""
     return pack(">i", len(data)) + data
 
 
 def compact(data: bytes | str | None) -> bytes:
-    """Encode a short nullable string, or bytes, of a flexible version."""
+    """Encode a short nullable string, or bytes, as flexible message versions do."""
     if data is None:
         return b"\x00"
     raw = data.encode() if isinstance(data, str) else data
@@ -55,12 +55,12 @@ def compact(data: bytes | str | None) -> bytes:
 
 
 def elements(*items: bytes) -> bytes:
-    """Encode an array of a flexible version from encoded elements."""
+    """Encode an array of encoded elements as flexible message versions do."""
     return _varint(len(items) + 1) + b"".join(items)
 
 
 def topic_partitions(partitions: Iterable[tuple[str, int]]) -> bytes:
-    """Encode pairs of topic id, in Kafka's text format, and partition number as an array of topics."""
+    """Encode pairs of topic id (in Kafka's text format) and partition number as an array of topics."""
     by_topic: dict[str, list[int]] = {}
     for topic_id, number in partitions:
         by_topic.setdefault(topic_id, []).append(number)
@@ -100,13 +100,13 @@ def assignment(partitions: dict[str, list[int]], user_data: bytes | None = None)
 
 
 def worker(owned: dict[str, list[int]] | None, url: str = "http://w:8083/") -> bytes:
-    """Return a Connect worker's metadata under the incremental protocols; ``owned`` None: its first join."""
+    """Return a Connect worker's metadata of the incremental protocols; ``owned`` is None for a first join."""
     allocation = pack(">i", -1) if owned is None else sized(work(owned))
     return pack(">h", 2) + string(url) + pack(">q", 5) + allocation
 
 
 def work(assigned: dict[str, list[int]], revoked: dict[str, list[int]] | None = None, delay_ms: int = 0) -> bytes:
-    """Encode an assignment of Connect's incremental protocols."""
+    """Encode a worker's assignment of Connect's incremental protocols."""
     leader = pack(">hh", 2, 0) + string("leader") + string("http://w:8083/") + pack(">q", 5)
     return leader + _tasks(assigned) + _tasks(revoked or {}) + pack(">i", delay_ms)
 

@@ -1,4 +1,4 @@
-"""A live page's data source: broker, collector, Spark job, `serve`, and consumers that join and leave."""
+"""Everything behind a live page: broker, collector, Spark job, `serve`, and consumers that join and leave."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEIGHBOURS = "pipeline"
 
 @dataclass
 class Arrivals(threading.Thread):
-    """Reads the group's diffs from their topic and records when each one became readable."""
+    """Reads the group's diffs from the diff topic and records when each diff became readable."""
 
     serve: Serve
     group: str
@@ -52,7 +52,7 @@ class Arrivals(threading.Thread):
 
 @dataclass
 class StoryArrivals(threading.Thread):
-    """Reads episodes and incidents from their topics and records when each became readable, by the browser's clock."""
+    """Reads episodes and incidents from their topics; records by the browser's clock when each became readable."""
 
     serve: Serve
     seen: list[tuple[float, Episode | Incident]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class StoryArrivals(threading.Thread):
 
 @dataclass
 class Stage:
-    """Broker, collector, Spark job, feed, and consumers of one group."""
+    """A broker, a collector, a Spark job, the feed, and the consumers of one group."""
 
     serve: Serve
     group: str
@@ -107,7 +107,7 @@ class Stage:
         )
 
     def bounce(self, name: str) -> None:
-        """Restart a consumer and wait until it has its partitions again."""
+        """Restart a consumer and wait until it owns partitions again."""
         before = self.ids(name)
         self.consumers[name].terminate()
         self.consumers[name].wait()
@@ -115,16 +115,16 @@ class Stage:
         eventually(lambda: self.settled() and not self.ids(name) & before, timeout=PATIENCE)
 
     def ids(self, name: str) -> set[str]:
-        """Return the member ids of a consumer in the newest diff."""
+        """Return the member ids of a consumer in the newest diff of the group."""
         members = self.arrivals.seen[-1][1].members
         return {member_id for member_id, member in members.items() if member.present and member.client_id == name}
 
     def settle(self) -> None:
-        """Wait until every consumer owns partitions; fail at once if a consumer has ended."""
+        """Wait until every consumer owns partitions; fail at once if a consumer's process has ended."""
         eventually(self.settled, timeout=PATIENCE)
 
     def settled(self) -> bool:
-        """Return true if, by the newest diff, each consumer owns partitions and none is unassigned."""
+        """Return true if in the newest diff each consumer owns partitions and every partition has an owner."""
         self.children.check()
         for consumer in self.consumers.values():
             consumer.check()
@@ -137,7 +137,7 @@ class Stage:
 
 @contextmanager
 def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
-    """Run a broker with everything that the page shows, and three consumers that have settled."""
+    """Run a broker, the monitor with its page, and three consumers that own partitions."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topic, group = unique("orders"), unique("checkout")

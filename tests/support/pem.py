@@ -1,4 +1,4 @@
-"""Certificates for tests, self-signed or signed by such a one."""
+"""Creates certificates for tests: self-signed ones, and ones signed by a self-signed certificate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def openssl(*arguments: str) -> None:
 
 
 def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> Path:
-    """Write a self-signed certificate, ``name.pem``, and its PKCS#8 key, ``name.key``, encrypted or not."""
+    """Write a self-signed certificate to ``name.pem`` and its PKCS#8 key, optionally encrypted, to ``name.key``."""
     made = folder / f"{name}.pem"
     openssl(
         *("req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", f"/CN={name}"),
@@ -22,7 +22,7 @@ def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> P
 
 
 def signed(folder: Path, name: str, signer: str) -> Path:
-    """Write a certificate of ``name`` for 127.0.0.1, ``name.pem``, signed by ``signer``, and its key, ``name.key``."""
+    """Write a certificate of ``name`` for 127.0.0.1, signed by ``signer``, to ``name.pem``; its key to ``name.key``."""
     made, request, names = (folder / f"{name}.{kind}" for kind in ("pem", "csr", "cnf"))
     names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     openssl(

@@ -1,4 +1,4 @@
-"""The demo's kafka-python consumer, connecting from the address in ``HOST_ADDRESS``, so that it has its own host."""
+"""The demo's kafka-python consumer, which connects from the address in ``HOST_ADDRESS`` to have its own host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random inputs for replica placement in the oracle's format, and our results in the same format."""
+"""Random inputs for replica placement, and this project's results, both in the oracle's format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _ids(rng: random.Random) -> list[int]:
 
 
 def admin_case(rng: random.Random) -> dict[str, Any]:
-    """Return an input for AdminUtils, sometimes one that it rejects."""
+    """Return a random input for AdminUtils; AdminUtils rejects some of these inputs."""
     ids = _ids(rng)
     pool = rng.sample(RACKS, rng.randint(1, 5)) if rng.random() < 0.6 else None
     brokers = [[number, rng.choice(pool) if pool else None] for number in ids]
@@ -34,7 +34,7 @@ def admin_case(rng: random.Random) -> dict[str, Any]:
 
 
 def admin_answer(case: dict[str, Any]) -> dict[str, Any]:
-    """Return our result for an input of :func:`admin_case`."""
+    """Return this project's result for an input of :func:`admin_case`."""
     seed = case.get("seed")
     try:
         placed = assign_replicas(
@@ -51,7 +51,7 @@ def admin_answer(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def striped_case(rng: random.Random) -> dict[str, Any]:
-    """Return an input for the striped placer, sometimes one that it rejects."""
+    """Return a random input for the striped placer; the placer rejects some of these inputs."""
     ids = _ids(rng)
     pool: list[str | None] = [None, *rng.sample(RACKS, rng.randint(0, 5))]
     fenced = rng.choice([0.0, 0.0, 0.2, 0.6])
@@ -65,7 +65,7 @@ def striped_case(rng: random.Random) -> dict[str, Any]:
 
 
 def striped_answer(case: dict[str, Any]) -> dict[str, Any]:
-    """Return our result for an input of :func:`striped_case`."""
+    """Return this project's result for an input of :func:`striped_case`."""
     try:
         placed = place_striped(
             [Broker(number, rack, fenced) for number, rack, fenced in case["brokers"]],

@@ -1,4 +1,4 @@
-"""A polling collector over the cluster in memory."""
+"""Runs a polling collector over the in-memory cluster."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.wait import eventually
 
-#: Error of a description of a group without a coordinator.
+#: The error that DescribeGroups returns for a group without a coordinator.
 AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
-#: Owners of the partitions of ``t``: one member, or two.
+#: Partitions of the topic ``t`` by member, for a group of one member and for a group of two.
 ONE = {"a": [("t", 0), ("t", 1)]}
 TWO = {"a": [("t", 0)], "b": [("t", 1)]}
 
 
 class Polling:
-    """A collector in a thread; it stops cleanly when the block ends."""
+    """A collector in a thread; the end of the block stops the collector cleanly."""
 
     def __init__(self, **collect: Any) -> None:
         quick = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
@@ -45,7 +45,7 @@ class Polling:
         return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
 
     def looks(self, times: int = 3) -> bool:
-        """Wait until this many more group descriptions are requested, and return true."""
+        """Wait until the collector has received this many more group descriptions, and return true."""
         before = self.figure("answers_total")
         return bool(eventually(lambda: self.figure("answers_total") >= before + times))
 

@@ -1,4 +1,4 @@
-"""Processes of this machine, and locks between tests of several processes that disturb each other."""
+"""Helpers for processes of this machine, and locks between tests that would disturb each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def process_lock(name: str, *, shared: bool = False) -> Iterator[None]:
-    """Hold a lock between processes, exclusive or shared.
+    """Hold a machine-wide lock between processes, exclusive or shared.
 
     ``crowd``: many consumers at the same time delay each other and their groups. ``network``: Chromium closes its
     connections when Docker creates or removes a network.
@@ -24,7 +24,7 @@ def process_lock(name: str, *, shared: bool = False) -> Iterator[None]:
 
 
 def alive(pid: int) -> bool:
-    """Return true if a process exists and has not ended (a zombie has)."""
+    """Return true if a process exists and has not ended; a zombie has ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -34,7 +34,7 @@ def alive(pid: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Return the pids of a process's children."""
+    """Return the process ids of a process's children."""
     pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

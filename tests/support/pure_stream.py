@@ -1,4 +1,4 @@
-"""The stream without Spark: the pure functions over a topic in memory, in batches and buckets."""
+"""Runs the stream without Spark: the pure functions over a topic in memory, in batches and buckets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LATEST = (b"rebalance.assignment", b"rebalance.episode", b"rebalance.incident")
 
 
 def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
-    """Return all writes in the order of batches and buckets. ``batch``: records of each partition in a batch."""
+    """Return all writes in the order of batches and buckets. ``batch``: number of records per partition in a batch."""
     blobs: dict[int, bytes] = {}
     writes: list[Write] = []
     for start in range(0, max(map(len, topic)), batch):
@@ -35,7 +35,7 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
 
 
 def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
-    """Return the records of each topic and key, in order; of compacted topics only the last one."""
+    """Return the records of each topic and key, in order; for compacted topics only the newest record."""
     records: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:
         rows = records[write.topic, write.key]

@@ -1,4 +1,4 @@
-"""A group member that encodes the classic protocol itself, to send requests that no client library would send."""
+"""A group member that encodes the classic protocol itself, to send requests that client libraries never send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REBALANCE_IN_PROGRESS = 27
 
 
 class Refused(Exception):  # noqa: N818 - the coordinator refuses
-    """The coordinator responds with an error; ``code`` is Kafka's."""
+    """Raised when the coordinator responds with an error; ``code`` is Kafka's error code."""
 
     def __init__(self, request: str, code: int) -> None:
         super().__init__(f"{request}: error {code}")
@@ -38,7 +38,7 @@ class RawConnection:
         self._socket = socket.create_connection((host, int(port)), timeout=timeout)
 
     def await_coordinator(self, group: str) -> None:
-        """Wait until the group has a coordinator; the first request in a cluster creates the offsets topic."""
+        """Wait until the group has a coordinator; the first lookup in a cluster creates the offsets topic."""
 
         def there() -> bool:
             self._send(_FIND_COORDINATOR, 0, string(group))
@@ -70,7 +70,7 @@ class RawConnection:
         )
 
     def joined(self) -> tuple[int, str, str]:
-        """Return the generation, the leader's id and this member's id."""
+        """Read the JoinGroup response; return the generation, the leader's id and this member's id."""
         response = self._response()
         response.int32("throttle")
         _check("JoinGroup", response)
@@ -79,7 +79,7 @@ class RawConnection:
         return number, response.string("leader") or "", response.string("member") or ""
 
     def sync(self, group: str, generation: int, member_id: str, assignments: Mapping[str, bytes]) -> None:
-        """Send SyncGroup; the leader includes every member's assignment."""
+        """Send SyncGroup; the leader's request includes every member's assignment."""
         assigned = b"".join(string(member) + sized(data) for member, data in assignments.items())
         header = string(group) + pack(">i", generation) + string(member_id)
         self._send(_SYNC_GROUP, 0, header + pack(">i", len(assignments)) + assigned)
@@ -128,7 +128,7 @@ def _check(request: str, response: Reader) -> None:
 
 
 class RawLeader(RawConnection):
-    """The only member, and so the leader, of a group; it sends no heartbeats.
+    """The only member, and therefore the leader, of a group; it sends no heartbeats.
 
     Args:
         servers: address of the group's coordinator.
@@ -143,7 +143,7 @@ class RawLeader(RawConnection):
         self._member_id = ""
 
     def generation(self, subscription: bytes, assignment: bytes, protocol: str = "range") -> int:
-        """Join with this subscription, assign these bytes as the leader, and return the generation."""
+        """Join with this subscription, assign these bytes as the leader, and return the generation of the group."""
         timeout = self._session_timeout_ms
 
         def joined() -> tuple[int, str, str] | None:
@@ -162,5 +162,5 @@ class RawLeader(RawConnection):
         return number
 
     def end(self) -> None:
-        """Leave the group."""
+        """Leave the group with a LeaveGroup request."""
         self.leave(self.group, self._member_id)

@@ -1,4 +1,4 @@
-"""A receiver of notifications: an HTTP server on 127.0.0.1 with responses that a test chooses."""
+"""A receiver of notifications: an HTTP server on 127.0.0.1 whose responses a test chooses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 @dataclass
 class Response:
-    """A response of the receiver. ``close``: the connection is closed without a response."""
+    """A response of the receiver. ``close``: the receiver closes the connection without a response."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Response:
 
 @dataclass
 class Receiver:
-    """Received requests, and the next responses; later ones have status 200, or 503 while ``down`` is set."""
+    """The received requests and the next responses. After those, the status is 200, or 503 while ``down`` is set."""
 
     url: str = ""
     responses: list[Response] = field(default_factory=list)
@@ -32,13 +32,13 @@ class Receiver:
     down: threading.Event = field(default_factory=threading.Event)
 
     def ids(self) -> list[str]:
-        """Return the ids of accepted CloudEvents."""
+        """Return the ids of the CloudEvents that the receiver accepted."""
         return [body["id"] for body in self.accepted]
 
 
 @contextmanager
 def receiver(*responses: Response) -> Iterator[Receiver]:
-    """Run a receiver with these next responses."""
+    """Run a receiver whose next responses are these."""
     received = Receiver(responses=list(responses))
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ def receiver(*responses: Response) -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, *arguments: Any) -> None:
-            """Log nothing."""
+            """Log nothing: tests read the received requests instead."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     received.url = f"http://127.0.0.1:{server.server_port}/hook"

@@ -1,4 +1,4 @@
-"""Random membership logs of many groups with every protocol, assignor and disturbance, determined by a seed."""
+"""Random membership logs of many groups with all protocols, assignors and disturbances, determined by a seed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ASSIGNORS: tuple[dict[str, Any], ...] = (
     {"assignors": ["range"], "group_protocol": "consumer"},
     {"migrates": True},
 )
-#: Assignor of an observed group; True if the group has epochs.
+#: Pairs for observed groups: the assignor, and True if the group has epochs.
 OBSERVED = (("range", False), ("cooperative-sticky", False), ("uniform", True))
 KINDS = ("member.joined", "member.left", "member.fenced", "member.subscription_changed", "topic.partitions_changed")
 
 
 class AnyGroup(Log):
-    """One random group; in ``plain`` groups all members have the same subscription."""
+    """One random group; in a ``plain`` group all members have the same subscription."""
 
     session_timeout_ms = 45_000
 
@@ -151,7 +151,7 @@ class AnyGroup(Log):
         return self.join(self._random_member(), *self.names)
 
     def _observe(self) -> Event:
-        """Return a snapshot with a new or the same generation, with or without changed members and assignments."""
+        """Return a snapshot of the group; generation, members and assignments may or may not have changed."""
         roll = self.random.random()
         self.generation += self.random.choice((0, 0, 1) if self.epoch else (0, 1, 1, 1, 2))
         if roll < 0.3 and len(self.members) < self.most:
@@ -194,7 +194,7 @@ class AnyGroup(Log):
 
 
 def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
-    """Return a log of interleaved groups, in which one record of a hundred is damaged. ``sort``: one of ``SORTS``."""
+    """Return a log of interleaved groups in which one record in a hundred is damaged. ``sort``: one of ``SORTS``."""
     rng = Random(f"{seed}/{sort}")
     groups = [AnyGroup(f"{sort}-{number}-ü", sort, number, seed) for number in range(max(12, count // 400))]
     for offset in range(count):
@@ -214,7 +214,7 @@ def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
 
 
 def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
-    """Return ``count`` events of ``groups`` groups of all kinds, interleaved, with session timeouts of an hour."""
+    """Return ``count`` interleaved events of ``groups`` groups of all kinds, with session timeouts of an hour."""
     rng = Random(seed)
     random_groups = [
         AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)

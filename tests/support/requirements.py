@@ -1,4 +1,4 @@
-"""Requirements of tests that a machine may not meet: npm, Chromium, Docker."""
+"""Programs that some tests need and a machine may lack: npm, Chromium, Docker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def missing(reason: str) -> NoReturn:
-    """Skip the test with a visible reason; in CI, which must run every test, fail it."""
+    """Skip the test with a visible reason; in CI, which must run every test, fail instead."""
     if os.environ.get("CI"):
         pytest.fail(f"{reason}; CI must run this test")
     pytest.skip(reason)

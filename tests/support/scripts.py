@@ -1,4 +1,4 @@
-"""The scripts that write pages of the documentation."""
+"""Runs the scripts that write pages of the documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def check(script: str) -> tuple[int, str]:
-    """Return exit status and standard error of a script's ``--check``: ``(0, "")`` if its pages are current."""
+    """Return exit status and standard error of a script's ``--check``; ``(0, "")`` if its pages are current."""
     completed = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / script), "--check"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A broker with a listener for each mechanism, test users and certificate authorities, and enforced ACLs."""
+"""A broker with enforced ACLs, a listener for each mechanism, test users and certificate authorities."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MECHANISMS = tuple(_LISTENERS.values())
 
 @dataclass(frozen=True)
 class Secure:
-    """The broker's addresses: ``clear`` is plaintext, for the superuser; ``listeners`` by mechanism, for all users."""
+    """The broker's addresses: ``clear`` (plaintext) for the superuser, ``listeners`` by mechanism for all users."""
 
     clear: str
     listeners: dict[str, str]
@@ -63,7 +63,7 @@ class Secure:
         return KafkaSettings.model_validate(self.values(user) | changes)
 
     def values(self, user: str = "monitor", mechanism: str = "SCRAM-SHA-512") -> dict[str, object]:
-        """Return settings that authenticate as the user."""
+        """Return settings that authenticate as the user with this mechanism."""
         common = {"bootstrap_servers": self.listeners[mechanism], "ssl_ca_file": str(self.authority)}
         if mechanism == "certificate":
             pem = self.certificate(user)
@@ -85,7 +85,7 @@ class Secure:
         return common | {"sasl_username": user, "sasl_password": PASSWORDS[user]}
 
     def certificate(self, user: str) -> Path:
-        """Return the user's certificate, created on first use, with its key beside it."""
+        """Return the path of the user's certificate, created on first use together with the user's key."""
         pem = self.folder / f"{user}.pem"
         return pem if pem.exists() else signed(self.folder, user, "authority")
 
@@ -94,7 +94,7 @@ class Secure:
 
 
 class _Broker(EmbeddedBroker):
-    """A broker with fixed ports, as its listeners' properties contain them."""
+    """A broker with fixed ports, because the properties of its listeners contain the ports."""
 
     fixed: tuple[int, int] = (0, 0)
 
@@ -104,7 +104,7 @@ class _Broker(EmbeddedBroker):
 
 @contextmanager
 def secure_broker(folder: Path) -> Iterator[Secure]:
-    """Run the broker and its identity provider, with certificates in ``folder``."""
+    """Run the broker and the identity provider; their certificates are stored in ``folder``."""
     certificate(folder, "authority")
     certificate(folder, "other")
     broker_pem = signed(folder, "broker", "authority")
@@ -174,7 +174,7 @@ def allow(secure: Secure, principal: str, *permissions: Permission) -> None:
 
 
 def forbid(secure: Secure, principal: str, permission: Permission) -> None:
-    """Revoke a permission."""
+    """Revoke a permission as the superuser."""
     admin = AdminClient({"bootstrap.servers": secure.clear})
     for future in admin.delete_acls([_acl(principal, permission, AclBindingFilter)]).values():
         assert len(future.result(PATIENCE)) == 1

@@ -1,4 +1,4 @@
-"""``rebalance-monitor serve`` as a child process, and clients that follow its feed."""
+"""Runs ``rebalance-monitor serve`` as a child process, and clients that follow its feed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.wait import PATIENCE, eventually
 
 
 class Serve(Running):
-    """A server over a cluster; a test may kill it and start it again with the same port and history."""
+    """A server over a cluster; a test may kill the server and restart it with the same port and history."""
 
     def __init__(self, bootstrap_servers: str, prefix: str, folder: Path, *options: str) -> None:
         (self.port,) = free_ports(1)
@@ -39,7 +39,7 @@ class Serve(Running):
         return self
 
     def start_with(self, diffs: Iterable[Diff]) -> Self:
-        """Publish diffs to the server's topic, start the server, and wait until it has read them."""
+        """Publish diffs to the server's topic, start the server, and wait until it has read these diffs."""
         Publisher(self).put(diffs)
         self.start().await_status("/ready", 200)
         return self
@@ -57,7 +57,7 @@ class Serve(Running):
         eventually(has_status, timeout=seconds)
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Return status and body of a response."""
+        """Return status and body of the server's response to a GET request."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
@@ -67,12 +67,12 @@ class Serve(Running):
             connection.close()
 
     def ask(self, path: str) -> tuple[int, Any]:
-        """Return status and JSON of a response."""
+        """Return status and decoded JSON of the server's response to a GET request."""
         status, body = self.get(path)
         return status, json.loads(body)
 
     def ids(self, limit: int = 2000) -> list[str]:
-        """Return the ids of all stored rounds, oldest first."""
+        """Return the ids of all rounds that the server stores, oldest first."""
         ids: list[str] = []
         cursor = ""
         while True:
@@ -84,7 +84,7 @@ class Serve(Running):
 
 
 class Publisher:
-    """Publishes diffs to the topic of a server's settings."""
+    """Publishes diffs to the diff topic that the server reads."""
 
     def __init__(self, serve: Serve) -> None:
         from confluent_kafka import Producer
@@ -104,7 +104,7 @@ class Publisher:
 
 
 class Follower(threading.Thread):
-    """A feed client that records each received id and reconnects at its last position."""
+    """A feed client that records each received id and reconnects at the last position."""
 
     def __init__(self, port: int, query: str = "") -> None:
         super().__init__(daemon=True)

@@ -20,17 +20,17 @@ _LOOPBACK = ("--host", "127.0.0.1", "--webui-port", "0")
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker of the cluster."""
+    """A worker of the cluster: its process and the processes that it starts."""
 
     process: SupervisedProcess
 
     @property
     def executors(self) -> list[int]:
-        """Return the pids of its executors' JVMs, without zombies that Spark's script leaves."""
+        """Return the process ids of this worker's executor JVMs, without zombies that Spark's script leaves."""
         return [pid for pid in children(self.process.pid) if alive(pid)]
 
     def gone(self) -> None:
-        """Kill worker, executors and their Python processes at once, as a power failure would."""
+        """Kill the worker, its executors and their Python processes at once, as a power failure would."""
         executors = self.executors
         pythons = [
             pid for executor in executors for daemon in children(executor) for pid in (daemon, *children(daemon))
@@ -41,26 +41,26 @@ class Worker:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The master's address and the workers."""
+    """The master's address and the workers of the cluster."""
 
     url: str
     workers: list[Worker]
 
     @property
     def executors(self) -> list[int]:
-        """Return the pids of all executors' JVMs."""
+        """Return the process ids of all workers' executor JVMs."""
         return [pid for worker in self.workers for pid in worker.executors]
 
 
 def kill(pid: int) -> None:
-    """Send SIGKILL to a process that may have ended already."""
+    """Send SIGKILL to a process; ignore that the process may have ended already."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
 def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Run a cluster of the PySpark that ``python`` imports; workers have one core and write below ``folder``."""
+    """Run a cluster of the PySpark that ``python`` imports; each worker has one core and writes below ``folder``."""
     program = "import pyspark; print(pyspark.__path__[0])"
     home = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

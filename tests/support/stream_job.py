@@ -1,4 +1,4 @@
-"""The stream command as a child process with its own topics, and the records that it wrote to them."""
+"""Runs the stream command as a child process with its own topics, and reads the records that the command wrote."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
 class Job:
-    """One membership log, its output topics and its checkpoint, under ``prefix`` or a generated one.
+    """One membership log with its output topics and its checkpoint; ``prefix`` is generated unless it is set.
 
     Attributes:
         program: the command line of `rebalance-monitor`.
-        options: options of every start.
-        environment: environment variables; None: those of this process.
+        options: command-line options of every start.
+        environment: environment variables of the job; None: the variables of this process.
     """
 
     def __init__(self, kafka: Kafka, folder: Path, partitions: int = 4, prefix: str | None = None) -> None:
@@ -68,7 +68,7 @@ class Job:
         )
 
     def feed(self, log: Topic) -> None:
-        """Write the log's records to their partitions."""
+        """Write the membership log's records to their partitions of the membership topic."""
         self._write(
             (key, value, headers, partition) for partition, rows in enumerate(log) for key, value, headers in rows
         )
@@ -96,7 +96,7 @@ class Job:
         ]
 
     def start(self, *options: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the job to its end. ``path``: first entry of PYTHONPATH for all its Python processes."""
+        """Run the job to its end. ``path``: first entry of PYTHONPATH for all Python processes of the job."""
         ours = {} if path is None else {"PYTHONPATH": str(path)}
         return subprocess.run(
             self.command(*options),
@@ -108,14 +108,14 @@ class Job:
         )
 
     def drain(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Process all available records."""
+        """Run the job until it has processed all available records."""
         done = self.start("--available-now", *options)
         assert done.returncode == 0, done.stderr
         return done
 
     @contextmanager
     def running(self, *options: str, log: IO[str] | None = None) -> Iterator[subprocess.Popen[str]]:
-        """Run the job as a child process, with its standard error in ``log`` or a pipe; kill it when the block ends."""
+        """Run the job as a child process that the block's end kills; its standard error goes to ``log`` or a pipe."""
         child = subprocess.Popen(
             self.command(*options),
             stdout=subprocess.PIPE,
@@ -132,7 +132,7 @@ class Job:
             child.communicate()
 
     def rows(self, topic: str) -> dict[bytes | None, list[Row]]:
-        """Return all records of a topic by key, in order."""
+        """Return all records of an output topic by key, in order."""
         records: dict[bytes | None, list[Row]] = defaultdict(list)
         for message in read(self.settings.kafka.bootstrap_servers, topic):
             records[message.key()].append((message.value(), tuple(message.headers() or ())))
@@ -160,7 +160,7 @@ class Job:
 
 
 def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
-    """Return the pure functions' output for a log by topic and key."""
+    """Return the output of the pure functions for a log, by topic and key."""
     sinks = job.sinks
     output: dict[str, dict[bytes | None, list[Row]]] = {
         name: {} for name in (*sinks[:4], sinks.episodes or "", sinks.incidents or "")
@@ -171,12 +171,12 @@ def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
 
 
 def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
-    """Return the last record of each key."""
+    """Return the last record of each key, as compaction keeps it."""
     return {key: records[-1:] for key, records in rows.items()}
 
 
 def without_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
-    """Return the records without repeats of a ``ce_id``, which must be equal byte by byte."""
+    """Return the records with each ``ce_id`` once; repeats of a ``ce_id`` must be equal byte by byte."""
     result: dict[bytes | None, list[Row]] = {}
     for key, records in rows.items():
         seen: dict[bytes | None, Row] = {}
@@ -188,12 +188,12 @@ def without_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, l
 
 
 def problems(errors: str) -> list[str]:
-    """Return a command's output without log lines that report no problem."""
+    """Return a command's output, without log lines that report normal operation."""
     return [line for line in errors.splitlines() if " INFO " not in line]
 
 
 def write_in_pieces(job: Job, log: Topic, stop: threading.Event) -> None:
-    """Write the log in a hundred pieces with pauses, each partition in order; after ``stop`` without pauses."""
+    """Write the log in a hundred pieces with pauses, each partition in order; once ``stop`` is set, without pauses."""
     longest = max(map(len, log))
     step = max(1, longest // 100)
     for start in range(0, longest, step):
@@ -202,7 +202,7 @@ def write_in_pieces(job: Job, log: Topic, stop: threading.Event) -> None:
 
 
 def behind(job: Job) -> int:
-    """Return the number of events beyond the checkpoint's newest batch."""
+    """Return the number of events in the log that the checkpoint's newest batch does not include."""
     offsets = {int(file.name): file for file in (job.checkpoint / "offsets").glob("[0-9]*")}
     membership = job.settings.topics.membership
     reached = 0
@@ -213,7 +213,7 @@ def behind(job: Job) -> int:
 
 
 def processes_of(driver: int) -> dict[str, list[int]]:
-    """Return the pids of a job: its driver, its JVM, and its Python workers, followed by their daemon."""
+    """Return the process ids of a job: its driver, its JVM, its Python workers, and last their daemon."""
     jvms = children(driver)
     daemons = [pid for jvm in jvms for pid in children(jvm)]
     workers = [pid for daemon in daemons for pid in children(daemon)]

@@ -1,4 +1,4 @@
-"""Random groups of each protocol, whose members' actions fill a :class:`~tests.support.timelines.Timeline`."""
+"""Random groups of each protocol; the actions of their members fill a :class:`~tests.support.timelines.Timeline`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.timelines import SESSION_MS, TOPIC, Timeline
 
 
 def eager(chance: Random) -> Timeline:
-    """Return the timeline of a classic group with ``range``, whose members revoke all partitions in each round."""
+    """Return the timeline of a classic group with ``range``, in which each round revokes all partitions."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Eager(line)
     group.join(chance.randint(1, 3))
@@ -32,7 +32,7 @@ class _Eager:
         self.generation, self.named = 0, 0
 
     def step(self) -> None:
-        """Apply a random change to the group."""
+        """Apply one random change to the group."""
         if not self.members:
             self.join(self.chance.randint(1, 3))
             return
@@ -56,7 +56,7 @@ class _Eager:
         self.round(at, gone=dict.fromkeys(gone, (at, at + 20, True)))
 
     def crash(self, begin: int | None = None) -> None:
-        """Crash members; the coordinator removes them when their sessions end."""
+        """Crash these members; the coordinator removes them when their sessions time out."""
         count = self.chance.choice([1, len(self.members)])
         died = self.line.now
         over = (died if begin is None else begin) + SESSION_MS
@@ -64,14 +64,14 @@ class _Eager:
         self.round(over, gone=gone)
 
     def restart(self) -> None:
-        """Restart all members: they crash and rejoin under new ids before their sessions end."""
+        """Restart all members: they crash and rejoin under new ids before their old sessions time out."""
         died = self.line.now
         back = died + self.chance.randint(200, SESSION_MS - 1)
         gone = dict.fromkeys(self.members, (died, died + SESSION_MS, False))
         self.round(back, gone=gone, come=self.new(len(gone)), joined=died + SESSION_MS)
 
     def bounce(self) -> None:
-        """Restart a static member within its session: the coordinator writes the generation again with its new id."""
+        """Bounce a static member within its session: the coordinator writes the generation again with the new id."""
         died = self.line.now
         old = self.chance.choice(self.members)
         held, at = self.line.held(old), self.line.wait(200, SESSION_MS - 1)
@@ -86,10 +86,10 @@ class _Eager:
         self.write(at)
 
     def rename(self, old: str, new: str) -> None:
-        """Let a static member take over the partitions of its old id."""
+        """Move the partitions of a static member's old id to its new id."""
 
     def away(self) -> None:
-        """Make the coordinator unavailable for a while, in which members may crash."""
+        """Make the coordinator unavailable for some time, during which members may crash."""
         begin = self.line.now
         end = begin + self.chance.randint(500, 30_000)
         self.line.outages.append((begin, end))
@@ -106,12 +106,13 @@ class _Eager:
         gone: dict[str, tuple[int, int, bool]] | None = None,
         joined: int = 0,
     ) -> None:
-        """Add a rebalance.
+        """Add a rebalance of the group to the timeline.
 
         Args:
             requested_at: when the members were asked to rejoin.
-            come: new members.
-            gone: per removed member: when it stopped consuming, when it was removed, and if it committed at its end.
+            come: the members that join.
+            gone: for each removed member: when it stopped consuming, when it was removed, and whether it committed at
+                its end.
             joined: earliest time at which all new members have joined.
         """
         line, gone = self.line, gone or {}
@@ -158,7 +159,7 @@ class _Eager:
 
 
 def cooperative(chance: Random) -> Timeline:
-    """Return the timeline of a classic group with ``cooperative-sticky``, which only revokes moved partitions."""
+    """Return the timeline of a classic group with ``cooperative-sticky``, which revokes only moved partitions."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Cooperative(line)
     group.join(chance.randint(1, 3))
@@ -170,7 +171,7 @@ def cooperative(chance: Random) -> Timeline:
 
 
 class _Cooperative(_Eager):
-    """A cooperative rebalance: one generation that revokes partitions, and one that assigns them."""
+    """A cooperative rebalance: one generation that revokes partitions, and one generation that assigns them."""
 
     assignor = "cooperative-sticky"
 
@@ -234,7 +235,7 @@ class _Cooperative(_Eager):
 
 
 def epochs(chance: Random) -> Timeline:
-    """Return the timeline of a KIP-848 group, whose members revoke and get partitions with their heartbeats."""
+    """Return the timeline of a KIP-848 group, in which heartbeats revoke and assign partitions."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Epochs(line)
     group.come()
@@ -287,7 +288,7 @@ class _Epochs:
             self.line.now = end
 
     def bounce(self) -> None:
-        """Let a static member leave and rejoin under a new id before its session ends."""
+        """Let a static member leave and rejoin under a new id before its old session times out."""
         resting = [name for name, member in sorted(self.log.members.items()) if not member.revoking]
         if not resting:
             return
@@ -306,7 +307,7 @@ class _Epochs:
             self.line.start(partition, new, back + self.chance.choice([1, 500]))
 
     def beats(self, most: int) -> None:
-        """Send heartbeats of the members in turn until nothing changes."""
+        """Send heartbeats of all members in turn until no assignment changes."""
         for _ in range(most):
             for member_id in sorted(self.log.members):
                 self.line.wait(50, 600)

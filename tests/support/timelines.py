@@ -1,8 +1,8 @@
-"""Random timelines of a group: true times of consumption, and the evidence that results from them.
+"""Random timelines of a group: the true times of consumption, and the evidence that a monitor would get.
 
 First a timeline is drawn: members join, leave, crash and rejoin, alone or all at once, also while the coordinator is
-unavailable. The evidence is derived from it: the coordinator's records, offset commits (delayed while the coordinator
-is unavailable), callbacks by the members' own clocks, and lines of the coordinator's log.
+unavailable. The evidence is computed from the timeline: the coordinator's records, offset commits (delayed while the
+coordinator is unavailable), callbacks by the members' own clocks, and lines of the coordinator's log.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _RECORD_MS = 20
 
 
 class Interval(NamedTuple):
-    """A member consumed a partition from ``start`` to ``end``.
+    """A period in which a member consumed a partition, from ``start`` to ``end`` (ms).
 
-    The coordinator accepts its commits until ``fenced``, and writes the round that revokes the partition at ``taken``
-    or later.
+    The coordinator accepts the member's commits until ``fenced``. At ``taken`` or later it writes the round that
+    revokes the partition.
     """
 
     partition: int
@@ -42,7 +42,7 @@ class Interval(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A commit with the times when it was sent and when it arrived."""
+    """An offset commit with the time when it was sent and the time when it arrived at the coordinator."""
 
     sent: int
     arrived: int
@@ -52,12 +52,12 @@ class Sent(NamedTuple):
 
 @dataclass
 class Timeline:
-    """Consumption of a group over time, in ms.
+    """The true consumption of a group over time, in ms.
 
     Attributes:
         intervals: times when each partition had a consumer.
-        rows: the coordinator's records in the order of writing.
-        outages: begin and end of times when the coordinator was unavailable.
+        rows: the coordinator's records, in the order in which they were written.
+        outages: begin and end of each period in which the coordinator was unavailable.
         callbacks: time, member, generation, revoked and assigned partitions.
         joins: per generation: when members were requested to rejoin, and when all had joined.
         commits: commits that the coordinator accepted, in the order of arrival.
@@ -80,11 +80,11 @@ class Timeline:
         return self.now
 
     def start(self, partition: int, member: str, at: int) -> None:
-        """Let a member consume a partition from ``at`` on, unless the partition is revoked before."""
+        """Let a member consume a partition from ``at`` on, unless the partition is revoked before that time."""
         self._starts[partition] = member, at
 
     def stop(self, partition: int, at: int, *, fenced: int, commits: bool, taken: int | None = None) -> None:
-        """Stop consumption of a partition."""
+        """Stop the consumption of a partition."""
         member, start = self._starts.pop(partition, ("", at))
         if start < at:
             self.intervals.append(
@@ -92,11 +92,11 @@ class Timeline:
             )
 
     def held(self, member: str) -> list[int]:
-        """Return the partitions that a member owns or will own."""
+        """Return the partitions that a member owns or is going to own."""
         return sorted(partition for partition, (holder, _) in self._starts.items() if holder == member)
 
     def end(self) -> None:
-        """Let all members consume for a while."""
+        """Let all members consume for a while, then end the timeline."""
         self.now += 20_000
         for partition in [*self._starts]:
             self.stop(partition, self.now, fenced=self.now + 1, commits=True)
@@ -137,7 +137,7 @@ class Timeline:
 
 
 def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) -> list[Event]:
-    """Return the membership log of a timeline.
+    """Return the membership log that the evidence of a timeline produces.
 
     Args:
         line: the timeline.
@@ -216,7 +216,7 @@ def _holding(partitions: list[int]) -> Holding:
 
 
 class Gap(NamedTuple):
-    """A time without a consumer of a partition, until ``end`` or, for None, the end of the timeline.
+    """A time without a consumer of a partition, until ``end`` or, if ``end`` is None, until the end of the timeline.
 
     ``is_sure``: commits prove that the partition was consumed before.
     """
@@ -227,7 +227,7 @@ class Gap(NamedTuple):
 
 
 def gaps(line: Timeline, partition: int) -> list[Gap]:
-    """Return the true gaps of a partition: times without a consumer after a first commit."""
+    """Return the true gaps of a partition: periods without a consumer after the partition's first commit."""
     offsets: list[Sent] = [commit for commit in line.commits if commit.partition == partition]
     proved = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
     mine = [interval for interval in line.intervals if interval.partition == partition]

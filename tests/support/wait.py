@@ -1,4 +1,4 @@
-"""Waits for conditions instead of fixed times."""
+"""Functions that wait for a condition instead of a fixed time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 120.0
 
 
 def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, every: float = 0.02) -> object:
-    """Return the first true result of ``condition``; raise AssertionError after ``timeout`` seconds."""
+    """Return the first true result of ``condition()``; raise AssertionError after ``timeout`` seconds."""
     by = monotonic() + timeout
     while True:
         result = condition()
@@ -25,7 +25,7 @@ def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, ev
 
 
 def unchanged(value: Callable[[], object], seconds: float, *, timeout: float = PATIENCE) -> object:
-    """Return the value once it has not changed for this many seconds."""
+    """Wait until a value has not changed for this many seconds, and return it."""
     by = monotonic() + timeout
     last, since = value(), monotonic()
     while monotonic() - since < seconds:

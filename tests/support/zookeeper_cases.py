@@ -1,4 +1,4 @@
-"""Random groups of Kafka's old ZooKeeper-based consumer, and the comparable part of their assignments."""
+"""Random groups of Kafka's old ZooKeeper-based consumer, and functions that make their assignments comparable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from assignors.java import string_hash
 Case = dict[str, Any]
 Answer = dict[str, dict[str, list[int]]]
 
-#: Ids that sort as strings, not as numbers, with equal hash codes, and of characters outside ASCII and the BMP.
+#: Ids that sort as strings and not as numbers, ids with equal hash codes, and ids with characters outside ASCII and
+#: the BMP.
 CONSUMERS = [
     *(f"c-{n}" for n in (1, 2, 9, 10, 11, 100)),
     *("c", "c1", "C", "Aa", "BB", "AaAa", "BBBB", "ümlaut", "日本", "～", "😀", "g_host-1411-5f"),
@@ -22,7 +23,7 @@ VERSIONS = {"zk082": "0.8.2", "zk011": "0.11", "zk11": "1.1"}
 
 
 class ZookeeperGroups:
-    """Seeded random groups; ``after`` is the same group after consumers joined, left or changed their streams."""
+    """Generates seeded random groups; ``after`` lets consumers of a group join, leave or change their streams."""
 
     def __init__(self, seed: int, *, equal: bool = False) -> None:
         self.random = random.Random(seed)
@@ -30,7 +31,7 @@ class ZookeeperGroups:
         self.equal = equal
 
     def cases(self, count: int) -> list[Case]:
-        """Return ``count`` groups in sequences of up to nine."""
+        """Return ``count`` groups, in sequences of up to nine states of one group."""
         cases: list[Case] = []
         while len(cases) < count:
             cases.append(self.fresh())
@@ -79,14 +80,14 @@ class ZookeeperGroups:
 
 
 def _some_topic(rng: random.Random, case: Case) -> Case:
-    """Add a topic if there is none: 0.8.2 fails without a message in a group without subscriptions."""
+    """Add a topic if the group subscribes to no topic: 0.8.2 fails without a message in such a group."""
     if not any(member["streams"] for member in case["members"]):
         rng.choice(case["members"])["streams"] = {next(iter(case["topics"])): 1}
     return case
 
 
 def colliding(case: Case, version: str) -> set[tuple[str, int]]:
-    """Return subscribed partitions whose text shares its hash code with another: their order is undefined."""
+    """Return subscribed partitions whose text has the same hash code as another one's; their order is undefined."""
     texts = "{}-{}" if version == "1.1" else "[{},{}]"
     subscribed = {name for member in case["members"] for name in member["streams"]}
     hashes = {
@@ -100,7 +101,7 @@ def colliding(case: Case, version: str) -> set[tuple[str, int]]:
 
 
 def equal_streams(case: Case) -> bool:
-    """Return true if every topic has the same threads, so that equal hash codes swap only two partitions."""
+    """Return true if every topic has the same threads; then equal hash codes swap only two partitions."""
     subscribed = {name for member in case["members"] for name in member["streams"]}
     return all(len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"])
 

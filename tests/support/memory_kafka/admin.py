@@ -1,4 +1,4 @@
-"""The admin client in memory: topics, configurations, and groups as their coordinators describe them."""
+"""The in-memory admin client: topics, configurations, and groups as their coordinators describe them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Groups = Mapping[str, admin.ConsumerGroupDescription]
 
 
 def answered(make: Callable[[], Any], future: Future[Any] | None = None) -> Future[Any]:
-    """Return a completed future with the result of ``make()`` or its error."""
+    """Return a completed future that holds the result of ``make()`` or the raised error."""
     future = future or Future()
     try:
         future.set_result(make())
@@ -35,7 +35,7 @@ def group(
     kind: ConsumerGroupType = ConsumerGroupType.CLASSIC,
     target: Mapping[str, Iterable[tuple[str, int]]] | None = None,
 ) -> admin.ConsumerGroupDescription:
-    """Return a group's description with its members' partitions and, for consumer groups, their targets."""
+    """Return a group's description: the members with their partitions and, for consumer groups, their targets."""
 
     def places(share: Iterable[tuple[str, int]]) -> admin.MemberAssignment:
         return admin.MemberAssignment([TopicPartition(*place) for place in share])
@@ -145,7 +145,7 @@ class MemoryAdmin:
         return self._about_groups("list_consumer_groups", listed)
 
     def _about_groups(self, request: str, make: Callable[[Groups], Any]) -> Future[Any]:
-        """Complete a request about groups at once, or in :meth:`MemoryKafka.answer` if it is in ``slow``."""
+        """Complete a request about groups at once, or in :meth:`MemoryKafka.answer` if its name is in ``slow``."""
         if request not in self._kafka.slow:
             return answered(partial(make, self._kafka.groups))
         late: Future[Any] = Future()

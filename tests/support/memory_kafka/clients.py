@@ -1,4 +1,4 @@
-"""The consumer and the producer with atomic transactions, in memory."""
+"""The in-memory consumer, and the in-memory producer with atomic transactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MemoryConsumer:
-    """In-memory Consumer of assigned partitions; ``events``: errors that the next polls return."""
+    """In-memory Consumer of assigned partitions; ``events`` holds errors that the next polls return."""
 
     def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
         self._kafka = kafka
@@ -68,7 +68,7 @@ class MemoryConsumer:
         return log.begins, log.end
 
     def offsets_for_times(self, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
-        """Return the first offset at or after a time, or the end; ``offset`` of each place is the time."""
+        """Return the first offset at or after a time, or the end; ``offset`` of each argument is the time in ms."""
         del timeout
         result = []
         for place in places:
@@ -116,7 +116,7 @@ class MemoryConsumer:
         return None
 
     def restart_beyond_end(self, topic: str, partition: int, end: int) -> None:
-        """Reset the position to the beginning if it is beyond the end."""
+        """Reset the position to the beginning if the position is beyond the end of the partition."""
         place = (topic, partition)
         if self._next.get(place, 0) > end:
             self._next[place] = self._kafka.topics[topic].logs[partition].begins

@@ -1,4 +1,4 @@
-"""The cluster in memory, with methods by which tests change it."""
+"""The in-memory cluster, with methods by which tests change it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ class MemoryKafka:
         self.brokers: dict[int, dict[str, str]] = {1: {}}
         self.denied: dict[str, set[str]] = {}
         self.epochs: dict[str, int] = defaultdict(int)
-        #: Groups as their coordinators describe them; groups missing from lists; errors of brokers that list no groups.
+        #: Groups as DescribeGroups returns them; groups that ListGroups omits; errors of brokers whose ListGroups
+        #: fails.
         self.groups: dict[str, admin.ConsumerGroupDescription] = {}
         self.unlisted: set[str] = set()
         self.unlistable: list[KafkaError] = []
-        #: Admin clients, and those that still send requests to coordinators that have moved.
+        #: All admin clients, and the admin clients that still send requests to coordinators that have moved.
         self.admins: list[MemoryAdmin] = []
         self.stale: set[MemoryAdmin] = set()
         #: True if requests about groups get no response.
         self.silent = False
-        #: Requests about groups whose response waits for :meth:`answer`, and their pending responses.
+        #: Names of requests about groups that wait for :meth:`answer`, and their pending futures.
         self.slow: set[str] = set()
         self.late: list[tuple[Future[Any], Callable[[Groups], Any]]] = []
         self._failing: dict[str, deque[KafkaError]] = defaultdict(deque)
@@ -53,7 +54,7 @@ class MemoryKafka:
             monkeypatch.setattr(confluent_kafka, "Producer", partial(MemoryProducer, self))
             monkeypatch.setattr(admin, "AdminClient", partial(MemoryAdmin, self))
 
-    # Changes that a test makes.
+    # Methods by which a test changes the cluster.
 
     def create(self, name: str, partitions: int = 1, **config: str) -> Topic:
         self._made += 1
@@ -83,20 +84,20 @@ class MemoryKafka:
         return log.end - 1
 
     def cut(self, topic: str, partition: int, end: int) -> None:
-        """Remove the newest records; consumers beyond the new end restart at the beginning, as with librdkafka."""
+        """Remove a partition's newest records; consumers beyond the new end restart at the beginning."""
         del self.topics[topic].logs[partition].entries[end:]
         for consumer in self.consumers:
             consumer.restart_beyond_end(topic, partition, end)
 
     def mark(self, topic: str, partition: int = 0) -> None:
-        """Append a transaction marker, which takes an offset but is no record."""
+        """Append a transaction marker, which occupies an offset without being a record."""
         self.topics[topic].logs[partition].entries.append(None)
 
     def records(self, topic: str) -> list[Message]:
         return [entry for log in self.topics[topic].logs for entry in log.entries[log.begins :] if entry is not None]
 
     def fail(self, request: str, *errors: KafkaError) -> None:
-        """Let the next requests of this name fail with these errors, one each."""
+        """Let the next requests of this name fail, one request per given error."""
         self._failing[request].extend(errors)
 
     def deny(self, topic: str, *operations: str) -> None:
@@ -104,11 +105,11 @@ class MemoryKafka:
         self.denied[topic] = set(operations)
 
     def move_coordinators(self) -> None:
-        """Move coordinators; existing clients keep using the old ones, as librdkafka may after broker restarts."""
+        """Move coordinators; existing clients keep using the old ones, as librdkafka may do after broker restarts."""
         self.stale = set(self.admins)
 
     def answer(self, groups: Groups) -> None:
-        """Respond to the pending requests with these groups; later requests get a response at once."""
+        """Complete the pending requests with these groups; later requests get a response at once."""
         self.slow.clear()
         late, self.late = self.late, []
         for future, make in late:
@@ -119,10 +120,10 @@ class MemoryKafka:
         for consumer in self.consumers:
             consumer.events.append(Message(topic, None, None, error=error))
 
-    # Requests of clients.
+    # Methods that the clients call for a request.
 
     def receive(self, request: str) -> None:
-        """Record a request; raise the error that a test set for it, or that the cluster is unavailable."""
+        """Record a request; raise the error that a test set for this request or for the whole cluster."""
         self.requests.append(request)
         if self._failing[request]:
             raise KafkaException(self._failing[request].popleft())

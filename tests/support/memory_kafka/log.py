@@ -1,4 +1,4 @@
-"""Topics in memory: records, and transaction markers between them."""
+"""Topics in memory: logs of records with transaction markers between the records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Message:
-    """A record or, with ``error``, an event in its place."""
+    """A record, or an error event if ``error`` is set."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Message:
 
 @dataclass
 class Log:
-    """One partition's records; None for a transaction marker."""
+    """The records of one partition in order; None stands for a transaction marker."""
 
     entries: list[Message | None] = field(default_factory=list)
     begins: int = 0
@@ -50,7 +50,7 @@ class Log:
 
 @dataclass
 class Topic:
-    """A topic: the logs of its partitions, its configuration, and the racks of their replicas."""
+    """A topic: the log of each partition, the topic's configuration, and the racks of the replicas."""
 
     id: str
     logs: list[Log]
