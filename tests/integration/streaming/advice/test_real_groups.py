@@ -1,4 +1,4 @@
-"""Advice for a real group whose members are killed at each deploy, and for one that closes its consumers."""
+"""Advice for two real groups: one whose members are killed at each deploy, and one whose consumers close cleanly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEW = [f"pay-86c4d7b9f5-xzvw{end}" for end in "245"]
 
 
 def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bool) -> int:
-    """Replace three pods one after the other; return the downtime of all partitions together in ms."""
+    """Replace three pods one after the other; return the downtime in ms, summed over all partitions."""
     options = EAGER | {"session_timeout_ms": 6000}
     pods: list[Member] = []
     changes: list[tuple[int, str, int]] = []  # time, member, and the number of partitions that it owns from then on
@@ -62,7 +62,7 @@ def scale_in(stack: ExitStack, servers: str, group: str, topic: str) -> None:
 
 
 def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
-    """Return the time without a consumer, summed over partitions, while the group had all its partitions before."""
+    """Return the time without a consumer (ms), summed over partitions, between complete assignments."""
     owned: dict[str, int] = {}
     waits: list[int] = []
     last = 0
@@ -77,7 +77,7 @@ def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
 
 
 def history(collecting: CollectorProcess, group: str) -> GroupHistory:
-    """Return the episodes, rounds and assignment of the group, from its start until after the deploy."""
+    """Return the episodes, rounds and assignment of the group, from the group's start until after the deploy."""
     events, log = collecting.events(group), MembershipLog(group)
     for event in events:
         log.feed(event)

@@ -1,4 +1,4 @@
-"""Faults of a cluster of three brokers: restarts, reassignments, unclean elections. All run in `make test-long`."""
+"""Faults of a cluster of three brokers: restarts, reassignments, unclean elections (only in `make test-long`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 class Observed:
-    """A classic and a KIP-848 group of real consumers, and collectors that follow them."""
+    """A classic group and a KIP-848 group of real consumers, and the collectors that follow both groups."""
 
     def __init__(self, cluster: KafkaCluster, folder: Path, *ways: str) -> None:
         self.stack = ExitStack()
@@ -65,7 +65,7 @@ class Observed:
                 members.append(self.stack.enter_context(member))
 
     def settle(self) -> None:
-        """Wait until the consumers own everything, and each collector's snapshot agrees."""
+        """Wait until the consumers own all partitions, and each collector's snapshot agrees with the consumers."""
         for group, members in self.groups.items():
             eventually(partial(spread, members, _PARTITIONS))
             for view in self.views.values():
@@ -75,7 +75,7 @@ class Observed:
         return view.shares(group) == {member.name: member.owned for member in self.groups[group]}
 
     def missing(self, way: str = "offsets") -> list[str]:
-        """Return callbacks of consumers that are missing in the diffs."""
+        """Return the consumers' callbacks that are missing from the diffs."""
         view = self.views[way]
         return [
             line
@@ -134,7 +134,7 @@ def test_polling_and_offsets_agree_after_a_broker_died(cluster: KafkaCluster, tm
 
 
 def set_config(cluster: KafkaCluster, topic: str, **values: str) -> None:
-    """Set configuration options of a topic; ``_`` in an option's name replaces a dot."""
+    """Set configuration options of a topic; write a dot in an option's name as ``_``."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     entries = [
         ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
@@ -146,7 +146,7 @@ def set_config(cluster: KafkaCluster, topic: str, **values: str) -> None:
 
 
 def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
-    """Move all partitions of a topic to these brokers."""
+    """Move all partitions of a topic to these brokers and wait for the end of the move."""
     partitions = cluster.metadata(topic).topics[topic].partitions
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
@@ -181,7 +181,7 @@ def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
 
 
 def test_unclean_election_of_the_offsets_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Groups continue from the new leader's state, and so do their snapshots."""
+    """Groups continue from the new leader's state, and the snapshots show that state."""
     with observed(cluster, tmp_path) as groups:
         with elected_uncleanly(cluster, OFFSETS_TOPIC):
             groups.join("c")
@@ -191,7 +191,7 @@ def test_unclean_election_of_the_offsets_topic(cluster: KafkaCluster, tmp_path: 
 
 
 def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Events are lost; later events show the current state of the groups."""
+    """Unclean election loses events; later events show the current state of the groups."""
     with observed(cluster, tmp_path) as groups:
         with elected_uncleanly(cluster, *groups.membership):
             groups.join("c")
@@ -201,7 +201,7 @@ def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_pat
 
 
 def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """A history without its write-ahead log, and an older copy of one, get every diff again."""
+    """A history without its write-ahead log, and an older copy of a history, receive every missing diff again."""
     with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
         rounds_made = made(2, 30)
         serve.start_with(rounds_made[:20])
@@ -224,7 +224,7 @@ def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_pa
 
 
 def drained(cluster: KafkaCluster, prefix: str, folder: Path) -> tuple[int, str]:
-    """Return status and output of a stream that processes all available records."""
+    """Run a stream until it has processed all available records; return its exit status and output."""
     place = ("--checkpoint", str(folder / "checkpoint"), "--available-now", "--buckets", "4")
     common = ("--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", prefix)
     log = folder / unique("stream")

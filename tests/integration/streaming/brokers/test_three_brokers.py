@@ -1,4 +1,4 @@
-"""Three brokers with replication factor 3: a monitor while a broker crashes, hangs or is restarted."""
+"""A monitor on three brokers with replication factor 3, while a broker crashes, hangs or is restarted."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def quorum() -> Iterator[KafkaCluster]:
 
 
 def with_consumers(made: KafkaCluster) -> KafkaCluster:
-    """Yield a cluster with a topic and the internal topics of consumers."""
+    """Yield a cluster with a topic for consumers and with the internal topics that consumers need."""
     servers = made.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})  # keep it: responses only arrive while it exists
     admin.create_topics([NewTopic("orders", _PARTITIONS, 3)])["orders"].result()
@@ -137,7 +137,7 @@ def with_consumers(made: KafkaCluster) -> KafkaCluster:
 
 
 def start_all_brokers(cluster: KafkaCluster, *topics: str) -> None:
-    """Start the brokers that are down; wait until all three are back and fully in sync."""
+    """Start the brokers that are down; wait until all three brokers are back and in sync."""
     for node in cluster.nodes.values():
         node.start()
     cluster.wait_for(3)
@@ -146,7 +146,7 @@ def start_all_brokers(cluster: KafkaCluster, *topics: str) -> None:
 
 
 def coordinator_partition(group: str) -> int:
-    """Return ``abs(groupId.hashCode) % partitions``, as the coordinator chooses the partition."""
+    """Return ``abs(groupId.hashCode) % partitions``, the partition that Kafka's coordinator chooses for a group."""
     code = 0
     for letter in group:
         code = (31 * code + ord(letter)) & 0xFFFFFFFF
@@ -154,7 +154,7 @@ def coordinator_partition(group: str) -> int:
 
 
 def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes: str) -> list[str]:
-    """Return one group for each prefix whose coordinator and membership partition are on the same broker."""
+    """Return one group per prefix whose coordinator and membership partition leader are this broker."""
     offsets = cluster.metadata(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
     events = cluster.metadata(membership).topics[membership].partitions
 
@@ -166,7 +166,7 @@ def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes
 
 
 def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
-    """Return the events of the whole cluster, oldest first."""
+    """Return the events about the cluster itself (``cluster.observed``), oldest first."""
     return [
         msgspec.json.decode(message.value(), type=ClusterObserved)
         for message in read(servers, membership)
@@ -175,7 +175,7 @@ def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
 
 
 def away_brokers(servers: str, membership: str) -> dict[str, set[str]]:
-    """Return, for each broker that crashed or hung, the groups that it coordinated."""
+    """Return the groups that were coordinated by each broker that crashed or hung, by broker id."""
     return {
         change.subject: set(change.groups)
         for event in cluster_events(servers, membership)
@@ -191,7 +191,7 @@ def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
 def test_collector_keeps_every_round_when_a_leader_dies(
     cluster: KafkaCluster, tmp_path: Path, record_property: Record
 ) -> None:
-    """The broker that crashes leads the groups' offsets and their events, while both groups rebalance."""
+    """Crash the broker that leads both groups' offsets and events partitions, while both groups rebalance."""
     servers = cluster.bootstrap_servers
     collecting = CollectorProcess(servers, "dies-.*", log=tmp_path / "collect.log")
     ensure_topics(collecting.settings)
@@ -282,7 +282,7 @@ def test_serve_is_not_ready_while_two_of_three_brokers_are_down(quorum: KafkaClu
 def test_monitor_serves_every_round_when_a_broker_dies(
     cluster: KafkaCluster, tmp_path: Path, record_property: Record
 ) -> None:
-    """Collector, stream and serve: every round is served once, and all of them report that they are well."""
+    """Collector, stream and server report no problem, and the server serves every round exactly once."""
     servers, group = cluster.bootstrap_servers, unique("group")
     with running_monitor(cluster, tmp_path, f"{unique('three')}.") as monitor:  # type: ignore[arg-type]
         monitor.serve.start()
@@ -319,7 +319,7 @@ def test_events_flow_again_soon_after_new_leaders(
     with GroupRecords(servers, fault, places) as records, LiveStream(collecting.settings) as view, collecting:
 
         def published(group: str) -> list[int]:
-            """Return generations with members: a new leader has no connected members and empties the group."""
+            """Return generations that have members: a new coordinator empties a group without connected members."""
             views = (event.data for event in view.events if isinstance(event.data, GroupObserved))
             return [view.generation or 0 for view in views if view.group_id == group and view.members]
 

@@ -1,4 +1,4 @@
-"""Reader and replay on a real broker: the pure functions' diffs, written twice and read once."""
+"""The diff reader and `replay` on a real broker, over the diffs of the pure functions, each written twice."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``run`` as users stop it."""
+"""The command ``run``, stopped as users stop it."""
 
 from __future__ import annotations
 

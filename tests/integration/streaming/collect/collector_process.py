@@ -22,7 +22,7 @@ from tests.support.members import Share
 
 
 class CollectorProcess(Running):
-    """A context manager for a collector process, and its published events."""
+    """A context manager for a collector process; it also reads the events that the collector publishes."""
 
     def __init__(self, servers: str, pattern: str, *options: str, log: Path | None = None) -> None:
         self.settings: Settings = load(bootstrap_servers=servers, topic_prefix=f"{unique('collect')}.")
@@ -36,7 +36,7 @@ class CollectorProcess(Running):
         return self.start()
 
     def read(self, topic: str | None = None, **options: Any) -> list[Any]:
-        """Return all messages of a topic, by default of the membership topic."""
+        """Return all messages of a topic, by default those of the membership topic."""
         return read(self.settings.kafka.bootstrap_servers, topic or self.settings.topics.membership, **options)
 
     def events(self, group: str | None = None) -> list[Event]:
@@ -50,7 +50,7 @@ class CollectorProcess(Running):
         return [event.data for event in self.events(group) if isinstance(event.data, GroupObserved)]
 
     def members(self, group: str) -> dict[str | None, Share] | None:
-        """Return client id → partitions in the last snapshot; None before the first."""
+        """Return the partitions of each client id in the last snapshot; None before the first snapshot."""
         views = self.views(group)
         return {m.client_id: owned_by(views[-1], m.client_id) or {} for m in views[-1].members} if views else None
 
@@ -63,13 +63,13 @@ def owned_by(view: GroupObserved, client_id: str | None) -> Share | None:
 
 
 def consecutive(views: list[GroupObserved]) -> list[int]:
-    """Return the generations of the snapshots that have one, in order."""
+    """Return the generations of the snapshots that have a generation, in order."""
     return [view.generation for view in views if view.generation is not None]
 
 
 @contextmanager
 def written_topic(servers: str) -> Iterator[str]:
-    """Create a topic of six partitions with a producer that keeps writing, so that members commit."""
+    """Create a topic of six partitions to which a producer keeps writing, so that members commit offsets."""
     name = unique("topic")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, 6, 1)])[name].result()

@@ -1,4 +1,4 @@
-"""Fixtures of the collector's tests."""
+"""Fixtures of the collector's integration tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collector on a real broker: its events agree with the consumers' own callbacks."""
+"""The collector on a real broker: the published events agree with the consumers' own callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 def in_order(expected: list[Share], reports: list[Share]) -> bool:
-    """Return true if ``reports`` has the expected states in this order, possibly with others in between."""
+    """Return true if ``reports`` contains the expected states in this order, possibly with other states in between."""
     left = iter(reports)
     return all(state in left for state in expected)
 

@@ -1,4 +1,4 @@
-"""The collector's sidecar copies a topic of log lines into the file that `collect --coordinator-log` follows."""
+"""The sidecar copies a topic of log lines into the file that `collect --coordinator-log` follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes of joins and leaves, from a real coordinator's log and from commits."""
+"""Causes of joins and leaves, derived from a real coordinator's log and from offset commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
 
 def await_commit(servers: str, group: str, member: Member) -> None:
-    """Wait until the member has committed newer offsets of all its partitions."""
+    """Wait until the member has committed newer offsets for all partitions that it owns."""
     admin = AdminClient({"bootstrap.servers": servers})
 
     def committed() -> dict[tuple[str, int], int]:
@@ -63,7 +63,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
                 eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
 
     def causes(collecting: CollectorProcess, group: str) -> dict[str, set[str | None]]:
-        """Return, by client id, the kinds of evidence that name it."""
+        """Return the kinds of evidence that name a client, by client id."""
         clients: dict[str, str] = {}
         subscriptions: dict[str, set[str | None]] = {}
         for view in collecting.views(group):

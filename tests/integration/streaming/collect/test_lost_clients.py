@@ -1,4 +1,4 @@
-"""Clients that lost the cluster permanently (librdkafka issue 5301) are replaced; no event is lost or doubled."""
+"""Clients that lost the cluster permanently (librdkafka issue 5301) are replaced without lost or repeated events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The polling collector on a real broker: in a stable group it agrees with the consumers' own callbacks."""
+"""The polling collector on a real broker: for a stable group it agrees with the consumers' own callbacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_members_join_and_leave_and_restart_repeats_no_event(
         return Member(servers, group, name, [topic], **config, instance_id=instance)
 
     def agree(*members: Member) -> None:
-        """Wait until the members' partitions and the published snapshot are the same."""
+        """Wait until the members' partitions equal those in the published snapshot."""
         eventually(lambda: spread([*members], 6))
         eventually(lambda: collecting.members(group) == {member.name: member.owned for member in members})
 

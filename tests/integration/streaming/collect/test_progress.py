@@ -1,4 +1,4 @@
-"""Progress of a group on a real broker: commits and end offsets, through a rebalance until it has caught up."""
+"""Progress of a group on a real broker: commits and end offsets, from a rebalance until the group has no lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebalances in progress on a real broker, with clients at their default settings."""
+"""Reports of rebalances in progress on a real broker, for clients with default settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rebalances(collecting: CollectorProcess, group: str) -> list[GroupRebalancin
 
 
 def _is_over(collecting: CollectorProcess, group: str) -> bool:
-    """Return true if the last rebalance has ended, by a later snapshot or by its own end event."""
+    """Return true if the last rebalance has ended, according to a later snapshot or an end event of the rebalance."""
     events = [event.data for event in collecting.events(group)]
     last = next(event for event in reversed(events) if isinstance(event, GroupObserved | GroupRebalancing))
     return isinstance(last, GroupObserved) or last.ended
@@ -53,7 +53,7 @@ def _is_over(collecting: CollectorProcess, group: str) -> bool:
 
 @pytest.mark.parametrize("by", ["offsets", "log", "polling"])
 def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> None:
-    """A classic group: one member stops polling, another one joins."""
+    """In a classic group one member stops polling and another member joins: the hanging member is awaited."""
     group, servers = unique("group"), broker.bootstrap_servers
     options = ["--by", "polling"] if by == "polling" else []
     if by == "log":
@@ -112,7 +112,7 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
 
 
 def test_a_rebalance_that_ends_without_a_generation(broker: Kafka, topic: str) -> None:
-    """The only member that had joined leaves again: the group is empty, and an event says so."""
+    """The only member that had joined leaves during the rebalance: the group is empty, and an event reports this."""
     group, servers = unique("group"), broker.bootstrap_servers
     with CollectorProcess(servers, group) as collecting:
         with hanging(servers, group, topic) as slow:

@@ -1,4 +1,4 @@
-"""A collector that is killed, replaced, or left without its broker."""
+"""A collector that is killed, replaced by another collector, or left without its broker."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_both_collectors_wait_for_a_restarting_broker() -> None:
         polling = stack.enter_context(CollectorProcess(servers, group, "--by", "polling"))
 
         def see(members: int) -> None:
-            """Return the assignment if both collectors published the same."""
+            """Wait until both collectors have published the same assignment for this many members."""
             eventually(lambda: len(collecting.members(group) or ()) == members)
             eventually(lambda: polling.members(group) == collecting.members(group))
 

@@ -1,4 +1,4 @@
-"""A share group on a real broker: two members with the same partition, and the coordinator's log lines."""
+"""A share group on a real broker: two members share one partition, and the coordinator logs their joins."""
 
 from __future__ import annotations
 

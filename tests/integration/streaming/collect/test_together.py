@@ -1,4 +1,4 @@
-"""The offsets collector and the polling collector follow the same group: both into one topic, and polling alone."""
+"""An offsets collector and a polling collector follow the same group, together in one topic and polling alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ View = dict[str, Share]
 
 
 def view(data: GroupObserved) -> View:
-    """Return the owned partitions by client id."""
+    """Return the partitions that each client owns, by client id."""
     return {
         member.client_id or "": {topic: numbers for topic, numbers in member.assigned.items() if numbers}
         for member in data.members

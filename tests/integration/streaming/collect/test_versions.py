@@ -1,4 +1,4 @@
-"""Both collectors, and the reader of the coordinator's log, on older Kafkas; all other tests run on the newest."""
+"""Both collectors and the coordinator log reader on older Kafka releases; all other tests use the newest release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MCP server as a child process, called by the SDK's own client over stdio."""
+"""The MCP server as a child process, called over stdio by the client of the MCP SDK."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def ask(feed: Running, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Tool], list[CallToolResult]]:
-    """Return the tools and the responses of one session."""
+    """Return the tools and the responses of one MCP session."""
 
     async def session() -> tuple[list[Tool], list[CallToolResult]]:
         arguments = ["-m", "streaming", "mcp", "--url", feed.server.address]

@@ -1,4 +1,4 @@
-"""Episodes as spans, received by the SDK's own in-memory receivers."""
+"""Episodes exported as spans, received by the in-memory receivers of the OpenTelemetry SDK."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MS = 1_000_000
 
 
 class Receiver(InMemorySpanExporter):
-    """A receiver that rejects the first requests, as many as configured."""
+    """A receiver that rejects as many of the first requests as configured."""
 
     refusals = 0
 
@@ -48,7 +48,7 @@ def restart() -> tuple[Episode, list[IdentifiedDiff]]:
 
 
 def points(reader: InMemoryMetricReader) -> dict[tuple[str, str], tuple[int, float]]:
-    """Return count and sum by metric and bound."""
+    """Return the count and sum of the data points, by metric and histogram bound."""
     data = reader.get_metrics_data()
     metrics = [] if data is None else data.resource_metrics[0].scope_metrics[0].metrics
     return {
@@ -107,7 +107,7 @@ GROUP = "messaging.consumer.group.name"
 
 @contextmanager
 def exporting(settings: Settings, receiver: Receiver) -> Iterator[TraceFollower]:
-    """Export episodes until the end of the block."""
+    """Run the export of episodes until the end of the block."""
     stop = threading.Event()
     follower = TraceFollower(settings, EpisodeTraces(receiver, MeterProvider()), stop)
     thread = threading.Thread(target=follower.run)
@@ -120,7 +120,7 @@ def exporting(settings: Settings, receiver: Receiver) -> Iterator[TraceFollower]
 
 
 def rounds_of(receiver: Receiver, group_id: str) -> list[int]:
-    """Return the number of rounds in each span of a group."""
+    """Return the number of rounds in each span of a group, in order."""
     spans = receiver.get_finished_spans()
     return [len(span.events) for span in spans if (span.attributes or {}).get(GROUP) == group_id]
 

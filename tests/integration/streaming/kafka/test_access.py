@@ -1,4 +1,4 @@
-"""The documented permissions are sufficient and minimal: without any of them the component names the missing one."""
+"""Documented permissions are sufficient and minimal: a component names each permission that it lacks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.broker
 
 
 class Cluster(NamedTuple):
-    """A broker, the monitor's topics, and a group with one member."""
+    """A broker, the monitor's topics, and a consumer group with one member."""
 
     secure: Secure
     clear: Settings
@@ -69,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    """Run a collector until it publishes one more event, or ends."""
+    """Run a collector until it has published one more event or has ended."""
     chosen = settings.model_copy(update={"collect": settings.collect.narrowed(include_groups=[cluster.group])})
     stop, published = threading.Event(), len(read(cluster.secure.clear, settings.topics.membership))
 
@@ -219,7 +219,7 @@ def test_by_polling_all_is_enough_and_each_is_needed(cluster: Cluster, consumers
 
 @pytest.mark.parametrize("number", range(3))
 def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, number: int) -> None:
-    """All four topics behave alike: the first one's permissions are used."""
+    """The permissions for the first topic represent those for all four topics, which have the same rules."""
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
     principal, wanted = cluster.secure.principal("monitor"), needs("topics", settings)

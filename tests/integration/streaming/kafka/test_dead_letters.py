@@ -1,4 +1,4 @@
-"""Dead letters are listed with their reasons, and published again unchanged."""
+"""Dead letters are listed with the reason of each, and resubmitted unchanged."""
 
 from __future__ import annotations
 

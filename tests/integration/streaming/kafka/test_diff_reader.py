@@ -20,7 +20,7 @@ HOSTILE = "g\x1b]0;x\x07\nerror: forged"
 
 @pytest.fixture(scope="module")
 def settings(broker: Kafka) -> Settings:
-    """A diff topic of one partition: valid, no JSON, no diff, no value, a repeated id of an invalid diff, valid."""
+    """Return settings with a diff topic of one partition that contains two valid and several invalid records."""
     settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
     settings.topics = settings.topics.model_copy(
         update={"prefix": f"{unique('reader')}.", "partitions": 1, "replication_factor": 1}

@@ -1,4 +1,4 @@
-"""Collector, stream and serve together, each with minimal permissions, under each authentication mechanism."""
+"""Collector, stream and server together, each with minimal permissions, under each authentication mechanism."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 class Pipeline:
-    """The three components as processes, each with its own user and the permissions that it needs."""
+    """The three components as processes; each process has its own user with only the permissions that it needs."""
 
     def __init__(self, secure: Secure, mechanism: str, folder: Path) -> None:
         self.secure, self.mechanism, self.folder = secure, mechanism, folder
@@ -47,7 +47,7 @@ class Pipeline:
         self.page.process = None
 
     def _config(self, name: str) -> Path:
-        """Write its settings file, with copies of its certificate or password file."""
+        """Write the settings file of a component, with copies of the component's certificate or password file."""
         values = self.secure.values(name, self.mechanism)
         for setting in {"ssl_certificate_file", "ssl_key_file"} & values.keys():
             values[setting] = shutil.copy(str(values[setting]), self._own(name, setting))
@@ -87,7 +87,7 @@ class Pipeline:
 
     @contextmanager
     def member(self) -> Iterator[None]:
-        """Start a member, and wait until its round reaches the page."""
+        """Run a member; wait until the round in which it joins has reached the page."""
         before = self.rounds()
         member = Member(self.secure.clear, self.group, unique("member"), [self.topic])
         try:
@@ -97,7 +97,7 @@ class Pipeline:
             member.close()
 
     def renew(self) -> None:
-        """Give every component a new password, or the certificate of a user with all their permissions."""
+        """Give every component a new password, or the certificate of a new user with the component's permissions."""
         for name, component in self.running.items():
             if self.mechanism == "certificate":
                 self._new_certificate(name)
@@ -119,7 +119,7 @@ class Pipeline:
         return "connecting again with them" in component.output()
 
     def forget(self) -> None:
-        """Revoke all permissions of the original users."""
+        """Revoke all permissions of the users with which the components started."""
         for name in self.running:
             for permission in self.permissions(name):
                 forbid(self.secure, self.principal(name), permission)

@@ -1,4 +1,4 @@
-"""Our partitioner agrees with the Java client and librdkafka's murmur2_random on a broker."""
+"""This project's partitioner agrees with the Java client and with librdkafka's murmur2_random on a broker."""
 
 from __future__ import annotations
 

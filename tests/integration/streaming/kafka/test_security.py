@@ -1,4 +1,4 @@
-"""Every component against a broker with SASL_SSL and ACLs: it works, or reports the reason in one line."""
+"""Every component against a broker with SASL_SSL and ACLs: the component works, or reports a problem in one line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 
 @pytest.fixture
 def prefix(secure: Secure) -> str:
-    """Return a prefix of this test whose topics exist."""
+    """Return a topic prefix that belongs to this test and whose topics exist."""
     prefix = f"{unique('secure')}."
     ensure_topics(load(bootstrap_servers=secure.clear, topic_prefix=prefix))
     return prefix
@@ -149,7 +149,7 @@ def test_a_missing_acl_is_named_with_the_command_that_grants_it(
 
 
 def _consumer_offsets(secure: Secure) -> None:
-    """Create the offsets topic with a first group; its coordinator may not be ready yet."""
+    """Create the offsets topic by a first group; retry because the group's coordinator may not be ready yet."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     def answered() -> bool:

@@ -1,4 +1,4 @@
-"""Reading topics on a real broker: to their end, and further after every change of the topic."""
+"""The topic reader on a real broker: it reads to the end of a topic, and continues after every change of the topic."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_silent_cluster_recovers() -> None:
 
 
 def test_recreated_topic_is_read_after_broker_restart() -> None:
-    """The restart raises the leader epochs, which start over in a recreated topic."""
+    """The broker's restart raises the old topic's leader epochs; the recreated topic starts again at epoch 0."""
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         topic = Topic(broker)
         topic.write(0, "before")
@@ -166,7 +166,7 @@ def test_recreated_topic_is_read_after_broker_restart() -> None:
 
 @contextmanager
 def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
-    """Yield a set that contains, after the block, the topics created in it."""
+    """Yield a set to which the end of the block adds the topics created in the block."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     before, names = admin.list_topics(timeout=10).topics.keys(), set[str]()
     yield names

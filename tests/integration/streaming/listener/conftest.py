@@ -1,4 +1,4 @@
-"""Fixtures of the listener's tests."""
+"""Fixtures of the listener's integration tests."""
 
 from __future__ import annotations
 

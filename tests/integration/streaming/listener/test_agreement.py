@@ -1,4 +1,4 @@
-"""Consumers with the listener: their combined reports agree with the coordinator's records, round for round."""
+"""Consumers with the listener: their combined reports agree with the coordinator's records in every round."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def reported_shares(*members: Member) -> dict[str, Share]:
 
 
 def settled(*members: Member) -> bool:
-    """Return true if the members own all six partitions, in one generation or equally many.
+    """Return true if the members own all six partitions and are in one generation, or own equally many partitions.
 
     kafka-python's range serves static members first, so that a dynamic one may get none.
     """
@@ -81,7 +81,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             monitors = (collector, listener)
 
             def at_rest(*members: Member) -> None:
-                """Wait until callbacks, listener and collector agree."""
+                """Wait until the callbacks, the listener's reports and the collector's snapshot agree."""
                 eventually(lambda: settled(*members))
                 eventually(lambda: [monitor.holds(group) for monitor in monitors] == [reported_shares(*members)] * 2)
 
@@ -107,7 +107,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             elif client not in AT_REST:
                 seen = [{diff.generation: held(diff) for diff in monitor.rounds(group)} for monitor in monitors]
                 assert seen[1].items() <= seen[0].items()
-            # If a static member rejoins too late, there are more of them.
+            # If a static member rejoins too late, there are more generations.
             whys = {diff.cause.kind for diff in listener.rounds(group)}
             assert whys >= {"member.joined", "member.fenced", "member.left"}
 
@@ -121,7 +121,7 @@ def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: 
         with LiveStream(collecting.settings) as collector:
 
             def at_rest(*members: Member) -> None:
-                """Wait until callbacks, listener and collector agree."""
+                """Wait until the callbacks, the listener's reports and the collector's snapshot agree."""
                 eventually(lambda: settled(*members))
                 eventually(lambda: collector.holds(group) == reported_shares(*members))
                 eventually(lambda: listener.holds(group) == reported_shares(*members))

@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples" / "listener"
 
 @contextmanager
 def program(*command: str) -> Iterator[Popen[bytes]]:
-    """Run an example and stop it at the end."""
+    """Run an example program; the end of the block stops the program."""
     with Popen(command, stdout=DEVNULL, stderr=DEVNULL) as process:
         try:
             yield process

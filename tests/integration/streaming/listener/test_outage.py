@@ -1,4 +1,4 @@
-"""The monitor's cluster is down and comes back; the application has another cluster."""
+"""An outage of the monitor's cluster, while the application uses another cluster that stays available."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             }
 
         def holding(*consumers: Consumer) -> bool:
-            """Return true if the members own all six partitions, equally many each."""
+            """Return true if the members own all six partitions, each member equally many."""
             counts = [len(share[written]) for share in polled(*consumers).values()]
             return counts == [6 // len(consumers)] * len(consumers)
 

@@ -1,4 +1,4 @@
-"""Notifications from a real topic to a receiver that is down, comes back, and outlives the process."""
+"""Notifications from a real topic: none is lost when the receiver is down or the sender is restarted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def accepted(received: Receiver, *ids: str) -> None:
 
 
 def first_start(settings: Settings, received: Receiver) -> None:
-    """Start without a position, at the ends of the topics; assert that only later incidents are sent."""
+    """Start the sender without a stored position; assert that it begins at the ends of the topics."""
     write(settings, incident("old"))
     with notifying(settings):
         number = 0

@@ -1,4 +1,4 @@
-"""Java consumers, all in one JVM, controlled by lines of text."""
+"""Java consumers in one JVM that is controlled by lines of text."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 
 
 class MemberCallback(NamedTuple):
-    """A rebalance callback of a consumer.
+    """A rebalance callback of a Java consumer.
 
     Attributes:
         at: time, ms since the epoch.
         owned: the consumer's partitions from then on.
-        generation: the consumer's generation or member epoch; below 0: it has none.
-        member: its member id then.
+        generation: the consumer's generation or member epoch; below 0: the consumer is not in the group.
+        member: the consumer's member id at that time.
     """
 
     name: str
@@ -36,7 +36,7 @@ class MemberCallback(NamedTuple):
 
 
 class JavaMembers:
-    """One JVM with any number of Java consumers; a context manager.
+    """A context manager for one JVM with any number of Java consumers.
 
     Args:
         on_change: called with a consumer's partitions whenever they change.
@@ -70,7 +70,7 @@ class JavaMembers:
         self._jvm.stdin.flush()
 
     def start(self, name: str, config: dict[str, Any], topics: list[str], *, marks: Path | None = None) -> None:
-        """Start a consumer with the Java client's own settings; ``marks``: the file for its times of consumption."""
+        """Start a consumer with these settings; ``marks``: the file for the times at which it consumes records."""
         self.owned[name] = {}
         written = {} if marks is None else {"marks": str(marks)}
         self._command(do="start", name=name, config=config, topics=topics, **written)
@@ -79,7 +79,7 @@ class JavaMembers:
         self._command(do="subscribe", name=name, topics=topics)
 
     def stall(self, name: str, ms: int) -> None:
-        """Keep the consumer from polling for this long."""
+        """Stop the consumer from polling for this long."""
         self._command(do="stall", name=name, ms=ms)
 
     def rejoin(self, name: str, reason: str) -> None:
@@ -100,10 +100,10 @@ class JavaMembers:
         self._jvm.kill()
 
     def end(self) -> None:
-        """End the JVM; its consumers leave no group."""
+        """End the JVM; the consumers that still run send no LeaveGroup."""
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
-        self._jvm.stdin.close()  # the JVM exits at the end of its input
+        self._jvm.stdin.close()  # the JVM exits when its standard input ends
         self._jvm.wait(timeout=30)
         self._reader.join(timeout=10)
         self._jvm.stdout.close()

@@ -1,4 +1,4 @@
-"""Random scenarios for real groups: the seed decides the clients, the protocol and the events."""
+"""Random scenarios for real groups: the seed determines the clients, the protocol and the events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = (
 
 
 def case(seed: int) -> tuple[Group, dict[str, Any]]:
-    """Return the group and the scenario of a seed; every twelve seeds cover all kinds."""
+    """Return the group and the scenario of a seed; any twelve consecutive seeds cover all kinds of groups."""
     protocol, assignor, static, client = KINDS[seed % len(KINDS)]
     random = Random(seed)
     both = protocol == "both"
@@ -99,7 +99,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
 
 
 def _at_first(topics: dict[str, int], events: list[dict[str, Any]]) -> dict[str, int]:
-    """Return partition counts before any event increased them."""
+    """Return the partition counts of the topics before any event increased them."""
     first = dict(topics)
     for name in topics:
         grown = [event["partitions"][name] for event in events if name in event.get("partitions", {})]

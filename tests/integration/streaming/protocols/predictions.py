@@ -1,4 +1,4 @@
-"""Predictions of ``what-if`` for the next event of a scenario on real groups."""
+"""Compares predictions of ``what-if`` with the results of a scenario's events on real groups."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.support.wait import eventually
 
 
 class Predictions:
-    """Predicts events of a scenario from the collector's events of its group.
+    """Predicts the result of each event of a scenario from the events that a collector published for the group.
 
     Attributes:
-        kept: how many predictions came true.
-        open: how many could not be made, or were marked as uncertain.
+        kept: number of predictions that came true.
+        open: number of events without a prediction, or with a prediction that is marked as uncertain.
     """
 
     def __init__(self, collector: CollectorProcess, play: Play) -> None:
@@ -26,7 +26,7 @@ class Predictions:
         self.kept = self.open = 0
 
     def before(self, event: ScenarioEvent) -> None:
-        """Predict the result of the event if ``what-if`` supports such a change."""
+        """Predict the result of the event if ``what-if`` supports this kind of change."""
         self._wanted = None
         changes = self._changes(event)
         if changes is None:
@@ -52,7 +52,7 @@ class Predictions:
         }
 
     def after(self, event: ScenarioEvent) -> None:
-        """Compare the prediction once the group has settled."""
+        """Assert that the prediction equals the group's assignment; the group has settled after the event."""
         if self._wanted is not None:
             assert self._play.log.newest == self._wanted, f"{event} of {self._play.group}"
             self.kept += 1
@@ -73,7 +73,7 @@ class Predictions:
                 return None
 
     def _group(self) -> LiveGroup | None:
-        """Return the group once the collector has read as much of the log as the test."""
+        """Return the group once the collector has read as many of the group's records as the test has."""
         log = MembershipLog(self._play.group_id)
         events = self._collector.events(self._play.group_id)
         for event in events:

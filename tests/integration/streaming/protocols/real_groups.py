@@ -1,6 +1,6 @@
-"""Plays a scenario with real consumers on a real broker, and reads the rounds from ``__consumer_offsets``.
+"""Runs a scenario with real consumers on a real broker, and reads the rounds from ``__consumer_offsets``.
 
-One event at a time: the next one waits until the group has settled, so that rounds do not depend on timing.
+Events are applied one at a time, each after the group has settled, so that rounds do not depend on timing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tests.support.wait import eventually
 
 #: ``(generation or epoch, {name: assignment})``.
 Rounds = list[tuple[int, dict[str, Share]]]
-#: Long enough for a member on a busy machine.
+#: Session timeout that a member on a busy machine does not exceed.
 SESSION_MS = 6000
 QUIET_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Group:
-    """Members of a group with their clients, and the group's assignor."""
+    """The clients of a group's members, the group's protocol, and the group's assignor."""
 
     protocol: str  # eager, cooperative, consumer
     assignor: str
@@ -42,7 +42,7 @@ class Group:
 
 
 class Watcher(Protocol):
-    """Observer of a group that goes through a scenario."""
+    """An observer that is called before and after each event of a scenario."""
 
     def before(self, event: ScenarioEvent) -> None:
         """Called before an event, while the group is stable."""
@@ -52,7 +52,7 @@ class Watcher(Protocol):
 
 
 class Play:
-    """A scenario on the broker."""
+    """One scenario that runs on the broker."""
 
     def __init__(self, kafka: Kafka, java: JavaMembers, group: Group, document: dict[str, Any]) -> None:
         self.kafka, self.java, self.group = kafka, java, group
@@ -102,7 +102,7 @@ class Play:
         return Log(self.group_id, consumer, self.topic_names)
 
     def _count(self) -> int:
-        """Return the partition count of the offsets topic, which the first group lookup in a cluster creates."""
+        """Return the partition count of the offsets topic; the first group lookup in a cluster creates this topic."""
         first = self._reader(**({"group.protocol": "consumer"} if self.group.protocol == "consumer" else {}))
 
         def count() -> int:
@@ -117,10 +117,10 @@ class Play:
         finally:
             first.close()
 
-    # Events.
+    # Methods that apply an event.
 
     def run(self, *watchers: Watcher) -> None:
-        """Run every event, each after the group has settled."""
+        """Apply every event of the scenario, each after the group has settled."""
         for happening in self.scenario.events:
             for watcher in watchers:
                 watcher.before(happening)
@@ -207,10 +207,10 @@ class Play:
             self.admin.create_partitions([NewPartitions(name, count)])[name].result(30)
             self.counts[name] = count
 
-    # Results.
+    # Methods that return a result.
 
     def settle(self, what: str) -> None:
-        """Wait until all members have joined, every partition has one consumer, and nothing changes any more."""
+        """Wait until all members have joined, every partition has one consumer, and the assignment is stable."""
         try:
             eventually(self._settled, timeout=120, every=0.05)
         except AssertionError as error:
@@ -241,7 +241,7 @@ class Play:
         )
 
     def owned(self) -> dict[str, Share]:
-        """Return the clients' partitions by their callbacks."""
+        """Return the partitions of each client, according to the client's callbacks."""
         owned = {name: self.java.owned.get(name) for name in self.live if name not in self.python}
         owned |= {name: member.owned for name, member in self.python.items()}
         return {name: dict(sorted(share.items())) for name, share in owned.items() if share}
@@ -253,7 +253,7 @@ class Play:
         )
 
     def close(self) -> None:
-        """End all running clients."""
+        """Close all running clients."""
         for name in list(self.python):
             self.python.pop(name).crash()
         for name in self.live:
@@ -262,11 +262,11 @@ class Play:
         self.log.consumer.close()
 
     def real(self) -> Rounds:
-        """Return every generation, or target epoch, with members."""
+        """Return every generation, or target epoch, that has members."""
         return [(number, shares) for number, shares in sorted(self.log.generations.items()) if shares]
 
     def machine(self) -> Rounds:
-        """Return the machine's generations, or target epochs, with the same member ids and topic ids."""
+        """Return the machine's generations, or target epochs, computed with the real member ids and topic ids."""
 
         def member_id(name: str, incarnation: int) -> str:
             return self.log.ids[name][incarnation - 1]

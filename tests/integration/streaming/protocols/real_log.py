@@ -1,4 +1,4 @@
-"""A coordinator's records of one group in ``__consumer_offsets``, folded as the collector does."""
+"""Reads one group's records in ``__consumer_offsets`` and folds them as the collector does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.wait import eventually
 
 
 def topic_ids(kafka: Kafka, names: Collection[str]) -> dict[str, str]:
-    """Return the topic ids as a coordinator's records have them, base64url without padding; wait for new topics."""
+    """Return topic ids by name in the offsets topic's format (base64url without padding); wait for new topics."""
     settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
 
     def identified() -> dict[str, str]:
@@ -35,14 +35,14 @@ def topic_ids(kafka: Kafka, names: Collection[str]) -> dict[str, str]:
 
 @dataclass
 class Log:
-    """Records of the group in the offsets topic; members are named by their client ids.
+    """The group's records in the offsets topic; members are named by their client ids.
 
     Attributes:
         generations: assignments by generation or target epoch.
-        subscriptions: of each current member.
+        subscriptions: the subscription of each current member.
         ids: the member ids that each client had, in order.
         seen: the current state of the group.
-        last: the time of its last record.
+        last: the time of the group's last record.
     """
 
     group_id: str
@@ -57,7 +57,7 @@ class Log:
     _epochs: set[int] = field(default_factory=set)
 
     def read(self) -> None:
-        """Read all available records."""
+        """Read all records that are available now."""
         while messages := self.consumer.consume(500, 0.05):
             for message in messages:
                 assert message.error() is None, message.error()
@@ -84,7 +84,7 @@ class Log:
             self.complete()
 
     def complete(self) -> None:
-        """Complete the newest target: its records may come before or after the epoch's."""
+        """Complete the newest target assignment: its records may come before or after the record of the epoch."""
         group = self._group.modern
         if self.seen is not None and group is not None and group.target_epoch:
             self._epochs.add(group.target_epoch)

@@ -1,4 +1,4 @@
-"""Leaders with custom assignors, such as one named ``range`` that assigns in another order."""
+"""Groups whose leader has a custom assignor, such as one named ``range`` that uses another member order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTITIONS = 4
 
 
 class ReversedRange(RangePartitionAssignor):
-    """Assigns like ``range``, with the members in the opposite order."""
+    """A custom assignor named ``range`` that assigns to the members in the opposite order."""
 
     name = "range"
 
@@ -37,14 +37,14 @@ class ReversedRange(RangePartitionAssignor):
 
 
 class Mine(ReversedRange):
-    """The same assignor under its own name."""
+    """The same custom assignor under a name that Kafka does not use."""
 
     name = "mine"
 
 
 @contextmanager
 def consuming(servers: str, group: str, name: str, assignor: type[RangePartitionAssignor]) -> Iterator[None]:
-    """Run a kafka-python consumer that polls in a thread."""
+    """Run a kafka-python consumer that polls in a thread until the end of the block."""
 
     def run(stop: threading.Event) -> None:
         consumer = KafkaConsumer(
@@ -64,7 +64,7 @@ def consuming(servers: str, group: str, name: str, assignor: type[RangePartition
 
 
 def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
-    """Return the diff of the round in which the group has two members; its leader uses this assignor."""
+    """Return the diff of the round in which the group has two members and its leader uses this assignor."""
     group = unique(f"led-{assignor.name}")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(group, PARTITIONS, 1)])[group].result(30)

@@ -3,7 +3,7 @@
 The monitor, fed by a collector, reports each round with the expected assignment, and ``what-if`` predicts the result
 of each event.
 
-Four in the suite; ``PLAYS=50`` for the full comparison, ``PLAYS_FROM=1000`` for other seeds.
+The suite runs four scenarios; ``PLAYS=50`` runs the full comparison, and ``PLAYS_FROM=1000`` uses other seeds.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def collector(broker: Kafka) -> Iterator[CollectorProcess]:
 
 @pytest.mark.parametrize("seed", _seeds())
 def test_play(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int) -> None:
-    """On a busy machine, a rebalance may begin before all SyncGroup requests of the previous one have arrived.
+    """Run a random scenario again if its cooperative rebalance needed an additional round because of timing.
 
-    Then a cooperative member gives up one round later, which is one round more: such a play is played again.
+    On a busy machine, a rebalance may begin before all SyncGroup requests of the previous rebalance have arrived. A
+    cooperative member then revokes partitions one round later, which adds a round.
     """
     for last in (False, False, True):
         if played(broker, java, collector, seed, last=last):
@@ -61,7 +62,7 @@ def test_play(broker: Kafka, java: JavaMembers, collector: CollectorProcess, see
 
 
 def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int, *, last: bool) -> bool:
-    """Play the case; return false if a SyncGroup was overtaken, and this is not the ``last`` attempt."""
+    """Run a seed's scenario; return false if a late SyncGroup added a round and this is not the ``last`` attempt."""
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:
@@ -93,7 +94,7 @@ def rounds(collector: CollectorProcess, group_id: str, number: int) -> list[Expe
 
 
 def possible_verdicts(group: Group) -> set[str]:
-    """Return the possible verdicts for a group whose leader is one of these clients."""
+    """Return the verdicts that are possible for a group whose leader is one of the group's clients."""
     if group.protocol == "consumer":
         return {"equal", "unknown"}  # a round that begins before the previous target is reached
     return {"equal"} if set(group.clients.values()) == {"java"} else {"equal", "tie"}

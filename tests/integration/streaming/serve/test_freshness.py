@@ -1,4 +1,4 @@
-"""Every interface reports within half a minute that a component has stopped, and nothing while all run."""
+"""Every interface reports a stopped component within half a minute, and reports nothing while all components run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUIET_SECONDS = 22.0
 
 
 class Cluster:
-    """A server, a terminal, and two collectors."""
+    """A feed server, a terminal client, and two collectors."""
 
     def __init__(self, servers: str, folder: Path) -> None:
         self.serve = Serve(servers, f"{unique('fresh')}.", folder)
@@ -58,7 +58,7 @@ class Cluster:
         return {part["id"].removeprefix(self.prefix): part["state"] for part in parts}
 
     def await_status(self, group: str, kind: str | None) -> None:
-        """Wait until all interfaces show this status; a stopped component within the promised time."""
+        """Wait until all interfaces show this status; for a stopped component within the documented time."""
         wanted = dict.fromkeys(("ready", "groups", "group", "metrics"), kind)
         eventually(lambda: self.statuses(group) == wanted, timeout=REPORT_SECONDS if kind else PATIENCE)
 
@@ -103,7 +103,7 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
 
     cluster.serve.stop()
     cluster.serve.start()
-    cluster.await_status("orders", "collector-stopped")  # including a client that connects later
+    cluster.await_status("orders", "collector-stopped")  # also for a client that connects later
     forgotten(cluster)
     cluster.await_status("orders", None)
     eventually(lambda: cluster.states() == {offsets: "alive"})
@@ -113,7 +113,7 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
 
 
 def forgotten(cluster: Cluster) -> None:
-    """Delete the topic, which removes all components' heartbeats; the next heartbeat creates it again."""
+    """Delete the heartbeat topic with all components' heartbeats; the next heartbeat creates the topic again."""
     kafka = cluster.serve.settings.kafka
     topic = cluster.serve.settings.topics.signs
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})  # keep it: responses need it

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.broker
 
 
 def test_many_clients_get_every_diff_once_across_a_restart(broker: Kafka, tmp_path: Path) -> None:
-    """The full size (200 clients, 50 diffs a second, 30 s) is `make bench-feed`."""
+    """Load test at a reduced size; `make bench-feed` runs the full size (200 clients, 50 diffs a second, 30 s)."""
     with Serve(broker.bootstrap_servers, f"{unique('load')}.", tmp_path) as serve:
         Publisher(serve)
         serve.start().await_status("/ready", 200)

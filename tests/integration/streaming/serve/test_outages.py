@@ -21,7 +21,7 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    """A broker that a test may stop, as no other test uses it."""
+    """Yield a broker that only this test uses and may therefore stop."""
     with EmbeddedBroker(data_dir=tmp_path_factory.mktemp("broker"), properties=PROPERTIES) as broker:
         yield broker
 

@@ -1,4 +1,4 @@
-"""Real groups of six Java members, restarted one after the other, each compared with its forecast.
+"""Restarts the members of real groups of six Java consumers one by one, and compares each restart with its forecast.
 
 The forecast starts from the group's records in ``__consumer_offsets`` before the restart, without later ones.
 """
@@ -36,9 +36,9 @@ _QUIET_SECONDS = 6
 
 @dataclass
 class Restart:
-    """One group, and how its members are restarted."""
+    """One group, and the schedule for the restarts of its members."""
 
-    kind: str  # protocol: eager, cooperative, static, consumer
+    kind: str  # eager, cooperative, static, consumer
     down_ms: int
     between_ms: int
     restarted: int = MEMBERS
@@ -47,18 +47,18 @@ class Restart:
 
     @property
     def names(self) -> list[str]:
-        """Return the members' client ids."""
+        """Return the client ids of the group's members."""
         return [f"{self.group}-m{number}" for number in range(1, MEMBERS + 1)]
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """Return the events in a scenario's format."""
+        """Return the restarts as events in a scenario's format."""
         return rolling_restart(
             self.names[: self.restarted], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
         )
 
     def config(self, servers: str, name: str) -> dict[str, object]:
-        """Return the settings of a member."""
+        """Return the consumer settings of a member."""
         config: dict[str, object] = {
             "bootstrap.servers": servers,
             "group.id": self.group,
@@ -80,11 +80,11 @@ class Restart:
 
 @dataclass
 class Outcome:
-    """Result of a restart, measured or forecast; ``total_ms``: downtime of all partitions together.
+    """Measured or forecast result of a restart; ``total_ms``: downtime in ms, summed over all partitions.
 
     ``undelivered_rounds``: generations that a member took part in and never received. In a cooperative group another
     member may have rejoined before its SyncGroup arrived: its revocation waits for the next round, and the rebalance
-    takes one round more. A forecast can't predict which request is faster.
+    takes one round more. A forecast can't predict which of the two requests arrives first.
     """
 
     rounds: int
@@ -95,7 +95,7 @@ class Outcome:
 
 
 def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
-    """Play every restart, all at the same time; return forecasts and outcomes."""
+    """Run all restarts at the same time; return the forecast and the measured outcome of each."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.create_topics([NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]).values():
         future.result(30)
@@ -127,7 +127,7 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
 
 
 def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
-    """Wait until every group consumes all of its topic, and has had no new record for a while."""
+    """Wait until every group consumes all partitions of its topic and has had no new record for a while."""
 
     def spread(restart: Restart) -> bool:
         owned = [java.owned[name] or {} for name in restart.names]
@@ -148,7 +148,7 @@ def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
 
 
 def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
-    """Return the group's records of the offsets topic up to now."""
+    """Return the group's records in the offsets topic up to now."""
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -175,7 +175,7 @@ def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
 
 
 def _forecast(restart: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
-    """Return the forecast of the group's own protocol."""
+    """Return the forecast of the restart under the group's own protocol."""
     assert log.seen is not None
     membership = MembershipLog(restart.group)
     metadata = TopicMetadata(partitions=PARTITIONS, topic_id=ids[restart.group])
@@ -198,7 +198,7 @@ def _forecast(restart: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
 
 
 def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> None:
-    """Stop and start members, each at its time."""
+    """Stop and start members, each at its scheduled time."""
     actions = sorted(
         (event["at"] - BEGIN_MS + later, number, event["bounce"], what)
         for number, restart in enumerate(restarts)
@@ -217,9 +217,10 @@ def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> No
 
 
 def _rounds(before: Log, after: Log, callbacks: Sequence[MemberCallback]) -> tuple[int, int]:
-    """Return rounds since then, and those that a member never received.
+    """Return the number of rounds during the restart, and the number of those that a member never received.
 
-    A generation is a round; an epoch's target is two where a member gives up what another gets.
+    A generation counts as one round. The target of an epoch counts as two rounds if a partition moves between two
+    members.
     """
     numbers = sorted(after.generations)
     last = max(before.generations)
@@ -255,7 +256,7 @@ def _outcome_of(
     rounds: int,
     undelivered_rounds: int,
 ) -> Outcome:
-    """Return the outcome by the members' callbacks."""
+    """Return the outcome of the restart according to the members' callbacks."""
     shares = {name: set(starts[name].get(restart.group, [])) for name in restart.names}
     last = {partition: name for name, share in shares.items() for partition in share}
     stopped: dict[int, int] = {}

@@ -1,6 +1,6 @@
-"""A rolling restart of a real group matches its forecast: rounds and moves exactly, downtime closely.
+"""A rolling restart of a real group matches its forecast: exactly in rounds and moves, approximately in downtime.
 
-Two members of each kind in the suite; ``RESTARTS=20`` for twenty groups of which all six restart.
+The suite restarts two members of a group of each kind; ``RESTARTS=20`` restarts all six members of twenty groups.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def near(forecast: Outcome, happened: Outcome) -> bool:
 
 
 def total_error(forecast: Outcome, happened: Outcome) -> float:
-    """Return the relative error of the forecast downtime of all partitions together."""
+    """Return the relative error of the forecast total downtime (the sum over all partitions)."""
     return happened.total_ms / forecast.total_ms - 1
 
 
@@ -43,7 +43,7 @@ def matches_forecast(forecast: Outcome, happened: Outcome) -> bool:
 
 
 def batches() -> list[list[Restart]]:
-    """Return groups that restart at the same time: two members of each kind, or all six of ``RESTARTS`` groups."""
+    """Return batches of groups that restart at the same time: with ``RESTARTS`` all six members, else two."""
     runs = int(os.environ.get("RESTARTS") or 0)
     if not runs:
         return [[Restart(kind, 4000, 7000, restarted=2, heartbeat_ms=1000) for kind in KINDS]]
@@ -57,7 +57,7 @@ def batches() -> list[list[Restart]]:
 
 @pytest.mark.timeout(1800)
 def test_rolling_restarts_are_as_forecast(broker: Kafka, java: JavaMembers) -> None:
-    """One in ten may differ more: a forecast does not include heartbeats that a busy machine delays."""
+    """One restart in ten may differ more: a forecast does not include heartbeats that a busy machine delays."""
     outcomes: list[tuple[Restart, Outcome, Outcome]] = []
     for restarts in batches():
         for restart, (forecast, happened) in zip(restarts, play(broker, java, restarts), strict=True):

@@ -34,7 +34,7 @@ LOG = as_topic(membership_log(200, 11, seed=3), 4)
 
 @pytest.fixture(scope="module")
 def done(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """Return a job, started in its folder with relative paths, that has processed some events and has more to read."""
+    """Return a job with relative paths that has processed some events and has further events to read."""
     job = Job(broker, tmp_path_factory.mktemp("job"))
     job.feed([rows[:30] for rows in LOG])
     ended = subprocess.run(
@@ -52,7 +52,7 @@ def done(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 
 def of(job: Job, folder: Path) -> Path:
-    """Copy the job's checkpoint, and let the job use the copy from now on."""
+    """Copy the job's checkpoint and let the job use the copy from now on."""
     job.checkpoint = Path(shutil.copytree(job.folder / "checkpoint", folder / "checkpoint"))
     return job.checkpoint
 

@@ -1,6 +1,6 @@
-"""The pip-installed job on a standalone cluster writes the same bytes as in local mode, whichever process is killed.
+"""The job on a standalone Spark cluster writes the same bytes as in local mode, whichever process is killed.
 
-``make test-long`` alone: it starts seven JVMs.
+Only ``make test-long`` runs this test, because it starts seven JVMs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KILLS = 5
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the commands that pip installed."""
+    """Return the folder with the commands that pip installed."""
     folder = tmp_path_factory.mktemp("installed")
     return install(build(folder / "dist", "wheel"), folder / "environment")
 
@@ -63,7 +63,7 @@ def test_the_bytes_are_those_of_local_mode(broker: Kafka, commands: Path, cluste
     assert remote.rows(topics.diffs) == local.rows(local_topics.diffs) == wanted[topics.diffs]
     latest = compacted(remote.rows(topics.assignments))
     assert latest == compacted(local.rows(local_topics.assignments)) == compacted(wanted[topics.assignments])
-    # Records name their topic, and the two jobs have topics of their own.
+    # Records contain the topic's name, and the two jobs have different topics.
     assert remote.rows(topics.dead_letters) == wanted[topics.dead_letters]
     assert local.rows(local_topics.dead_letters) == expected(local, log)[local_topics.dead_letters]
     logger.info("%d diffs", remote.count(topics.diffs))
@@ -103,7 +103,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     rng, calm, written = random.Random(34), threading.Event(), 0
 
     def await_progress_of_job(driver: subprocess.Popen[str]) -> None:
-        """Wait until the job writes, or has nothing left to write."""
+        """Wait until the job writes output or has processed all records."""
         before = written
         eventually(
             lambda: (
@@ -113,7 +113,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
             every=0.2,
         )
         assert driver.poll() is None, (tmp_path / "driver.log").read_text()
-        calm.wait(rng.uniform(0, 2))  # the moment is random
+        calm.wait(rng.uniform(0, 2))  # kills at a random moment
 
     load = threading.Thread(target=write_in_pieces, args=(job, log, calm))
     load.start()

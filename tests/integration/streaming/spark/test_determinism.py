@@ -1,4 +1,4 @@
-"""Diffs are a function of the log: other batches, buckets and partitions of the job change no byte.
+"""Diffs depend on the log alone: other batches, buckets and shuffle partitions of the job change no byte.
 
 ``make test-long`` runs the full size (``STREAM_EVENTS=100000``).
 """
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 EVENTS = int(os.environ.get("STREAM_EVENTS", "1500"))
 GROUPS = max(11, EVENTS // 200)
 FULL = EVENTS >= 100_000
-#: Batches in proportion for a log shorter than the full one; None: no bound.
+#: Batch size limits, in proportion for a log shorter than the full one; None: no limit.
 BOUNDS = (1000, 7777, None) if FULL else (EVENTS // 5, EVENTS // 3, None)
 #: (most events a batch, buckets, shuffle partitions): each value differs.
 VARIANTS = [(BOUNDS[0], 1, 1), (BOUNDS[2], 16, 2)]

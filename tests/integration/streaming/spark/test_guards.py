@@ -27,7 +27,7 @@ def job(broker: Kafka, tmp_path: Path) -> Job:
 
 
 def up_to(job: Job) -> Iterator[int]:
-    """Return the time (ms) up to which the stream has applied all events, from its heartbeats."""
+    """Return the time (ms) up to which the stream has applied all events, from the stream's component heartbeats."""
     with TopicReader(job.settings.kafka, [job.settings.topics.signs], from_beginning=False) as reader:
         while True:
             for message in reader.poll(1.0):

@@ -1,4 +1,4 @@
-"""Records lost before they were read are reported before Spark starts, with the user's options."""
+"""Records that were lost before the job read them are reported before Spark starts, with the user's options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG = as_topic(membership_log(200, 11, seed=3), 4)
 
 @pytest.fixture
 def job(broker: Kafka, tmp_path: Path) -> Job:
-    """Run a job over twenty events of each partition, then let retention delete five unread ones of the first."""
+    """Return a job that has read twenty events per partition and has lost the next five of the first partition."""
     job = Job(broker, tmp_path)
     job.feed([rows[:20] for rows in LOG])
     job.drain()

@@ -1,6 +1,7 @@
-"""Operation: an unavailable broker, a burst, a topic that grows.
+"""The job in operation: with an unavailable broker, under a burst of events, and on a topic that grows.
 
-``make test-long`` runs the full sizes (``STREAM_OUTAGE=120 STREAM_BURST=200000``), and one that grows meanwhile.
+``make test-long`` runs the full sizes (``STREAM_OUTAGE=120 STREAM_BURST=200000``) and the test of a topic that grows
+under load.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_MB = 2500
 
 
 class Memory(threading.Thread):
-    """Samples the maximum memory of a job's processes together, MB."""
+    """Samples the memory of all processes of a job together, and keeps the maximum in MB."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)

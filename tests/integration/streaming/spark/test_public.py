@@ -1,6 +1,6 @@
-"""The query on PySpark gives the same bytes as the pure functions.
+"""The query on PySpark writes the same bytes as the pure functions.
 
-Over files, without a broker: so it runs with every PySpark (``make test-spark``).
+The test reads files and needs no broker, so it runs with every PySpark release (``make test-spark``).
 """
 
 from __future__ import annotations

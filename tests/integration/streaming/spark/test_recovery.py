@@ -1,4 +1,4 @@
-"""Whichever process is killed at whatever time, no diff is missing, and none has two contents.
+"""Whichever process is killed at whatever time, no diff is missing, and no diff id has two contents.
 
 ``make test-long`` runs the full size (``STREAM_KILLS=20 STREAM_EVENTS=100000``) and shows figures.
 """

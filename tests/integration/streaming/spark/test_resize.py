@@ -1,6 +1,6 @@
-"""Resizing a checkpoint in the middle of a log keeps all diffs, each once, wherever the resize is killed.
+"""Resizing a checkpoint in the middle of a log keeps every diff exactly once, even if the resize is killed.
 
-``make test-long`` alone; the small one is in ``test_checkpoint.py``.
+Only ``make test-long`` runs these tests; ``test_checkpoint.py`` has a smaller test.
 """
 
 from __future__ import annotations

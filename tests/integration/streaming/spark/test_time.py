@@ -1,4 +1,4 @@
-"""Session timeouts: detected by the clock, written to the log, applied when read; a replay needs no timer."""
+"""Session timeouts are detected by the clock and written to the log; a replay of the log therefore needs no timer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 @contextmanager
 def reporting(job: Job, member_id: str) -> Iterator[Callable[[], None]]:
-    """Run a member that reports itself three times a second until it stops without a leave."""
+    """Run a member that reports its heartbeat three times a second until it stops without a LeaveGroup."""
     killed = threading.Event()
 
     def run() -> None:

@@ -24,7 +24,7 @@ TOLD_SECONDS = 15.0
 
 @pytest.fixture(scope="module")
 def foreign() -> Iterator[Kafka]:
-    """A broker with default settings: it creates each topic that a client requests."""
+    """Yield a broker with default settings, which creates each topic that a client requests."""
     with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
         yield Embedded(broker)
 

@@ -1,4 +1,4 @@
-"""Real Java applications, Connect workers and Kafka Streams, as processes that can be killed."""
+"""Runs real Java applications (Connect workers and Kafka Streams) as processes that can be killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.sl
 
 
 class JavaProcess:
-    """A context manager for a JVM with Kafka's applications on its class path."""
+    """A context manager for a JVM that has Kafka's applications on its class path."""
 
     def __init__(self, main: str, *arguments: str, log: Path) -> None:
         jars = os.pathsep.join(map(str, fetch(_JARS)))
@@ -46,7 +46,7 @@ class JavaProcess:
             self.read_line(line)
 
     def read_line(self, line: bytes) -> None:
-        """Handle a line of its standard output."""
+        """Handle one line of the process's standard output."""
 
     def kill(self) -> None:
         """Kill the process, as a crash would."""
@@ -54,7 +54,7 @@ class JavaProcess:
         self._ended()
 
     def close(self, seconds: float = PATIENCE) -> None:
-        """Close the application and wait for its end."""
+        """Close the application and wait until its process has ended."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(seconds)
@@ -78,7 +78,7 @@ class JavaProcess:
 
 
 class Application(JavaProcess):
-    """A Kafka Streams application; ``report`` is its latest report of its tasks."""
+    """A Kafka Streams application; ``report`` is the application's latest report of its tasks."""
 
     def __init__(self, topic: str, config: dict[str, Any], log: Path) -> None:
         self.report: dict[str, Any] = {}
@@ -90,7 +90,7 @@ class Application(JavaProcess):
 
 
 class ConnectWorker(JavaProcess):
-    """A distributed worker; its configuration and its log are in ``folder``."""
+    """A distributed Connect worker; ``folder`` contains the worker's configuration and log."""
 
     def __init__(self, name: str, servers: str, group: str, folder: Path, **config: Any) -> None:
         self.port = free_ports(1)[0]
@@ -116,7 +116,7 @@ class ConnectWorker(JavaProcess):
         super().__init__("org.apache.kafka.connect.cli.ConnectDistributed", str(file), log=folder / f"{name}.log")
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
-        """Return the response of the REST interface; None while there is none."""
+        """Return the REST interface's response to a request; None while there is no response."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method)
         try:
@@ -126,7 +126,7 @@ class ConnectWorker(JavaProcess):
             return None
 
     def owned(self) -> dict[str, dict[str, list[int]]] | None:
-        """Return each worker's tasks by status, ``{worker id: {connector: tasks}}``; None unless all run."""
+        """Return each worker's tasks by status, ``{worker id: {connector: tasks}}``; None unless all tasks run."""
         statuses = self.ask("/connectors?expand=status")
         owned: dict[str, dict[str, list[int]]] = {}
         for name, connector in sorted((statuses or {}).items()):
@@ -138,7 +138,7 @@ class ConnectWorker(JavaProcess):
         return {worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in owned.items()}
 
     def close(self, seconds: float = PATIENCE) -> None:
-        """Send SIGTERM: the worker leaves its group."""
+        """Send SIGTERM, upon which the worker leaves its group."""
         self.process.terminate()
         self.process.wait(seconds)
         self._ended()

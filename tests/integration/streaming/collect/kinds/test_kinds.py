@@ -1,4 +1,4 @@
-"""Connect and Kafka Streams as real Java applications: diffs agree with the applications' own reports."""
+"""Connect and Kafka Streams as real Java applications: their own reports agree with the diffs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write_records(broker: EmbeddedBroker, file: Path) -> None:
 
 @pytest.fixture
 def topic(cluster: EmbeddedBroker) -> str:
-    """Return a topic of four partitions with records in each."""
+    """Return a topic of four partitions, each with records."""
     name = unique("kinds")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([NewTopic(name, 4, 1)])[name].result()
@@ -87,7 +87,7 @@ class Group:
         return views[-1] if views else None
 
     def names(self, name: Callable[[Any], str | None]) -> dict[str, str | None]:
-        """Return the result of ``name`` for each member id that ever joined."""
+        """Return ``name(member)`` for each member id that ever joined."""
         return {
             member.member_id: name(member) for view in self.collecting.views(self.group_id) for member in view.members
         }
@@ -102,7 +102,7 @@ class Group:
         }
 
     def standby(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
-        """Return each member's standby tasks from the latest assignment."""
+        """Return each member's standby tasks in the latest assignment."""
         latest = assignments(play(self.collecting.events(self.group_id))[1])[-1].assignment
         assert latest is not None
         assert latest.standby is not UNSET
@@ -119,7 +119,7 @@ def client_id(member: Any) -> str | None:
 
 
 class Cluster:
-    """A Connect cluster: its workers, its connectors, and the assignment once all sources agree."""
+    """A Connect cluster: its workers, its connectors, and the assignment on which all sources agree."""
 
     def __init__(self, group: Group, servers: str, folder: Path) -> None:
         self.group, self.servers, self.folder = group, servers, folder
@@ -129,7 +129,7 @@ class Cluster:
         return ConnectWorker(name, self.servers, self.group.group_id, self.folder, **delay)
 
     def configure(self, worker: ConnectWorker, topic: str) -> int:
-        """Configure three file connectors; return the number of tasks, connectors included."""
+        """Configure three file connectors; return the number of tasks, including one for each connector."""
         source = self.folder / "source"
         source.write_text("a line\n")
         sink = {"connector.class": "FileStreamSink", "topics": topic, "file": str(self.folder / "sink")}
@@ -230,7 +230,7 @@ def test_streams_applications_with_standby_tasks(
         group = Group(collecting, group_id)
 
         def at_rest(*applications: Application) -> None:
-            """Wait until all tasks are assigned and all sources agree, including standby tasks."""
+            """Wait until all tasks, including standby tasks, are assigned and all sources agree."""
 
             def agreed() -> bool:
                 reports = {name: report for app in applications for name, report in app.report.items()}
