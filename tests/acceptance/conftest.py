@@ -10,6 +10,6 @@ from tests.support.browser import chromium
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for the tests of one module; while it runs, no test changes the network."""
+    """Run a browser for the tests of one module; while the browser runs, no other test changes the network."""
     with chromium() as browser:
         yield browser

@@ -1,4 +1,4 @@
-"""``rebalance-monitor demo`` as users run it: real broker, consumers, collector, Spark job."""
+"""``rebalance-monitor demo`` as users run it: with a real broker, consumers, collector and Spark job."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def as_sets(share: dict[str, list[int]]) -> set[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def performance(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], Path]:
-    """Run the demo until both groups have had a crash; return its diffs and the folder of the consumers' reports."""
+    """Run the demo until both groups have had a crash; return the diffs and the folder of the consumers' reports."""
     folder = tmp_path_factory.mktemp("demo")
     answer = subprocess.run(
         [sys.executable, "-m", "streaming", "demo", "--duration", "36", "--json", "--keep", str(folder)],
@@ -70,7 +70,7 @@ def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
 
 
 def test_consumer_callbacks_agree_at_every_generation(performance) -> None:
-    """The last report of a (member, generation) equals the diff, independently of the demo's own comparison."""
+    """Each last report of a (member, generation) equals the diff; this check does not use the demo's own comparison."""
     diffs, folder = performance
     held: dict[tuple[str, int], set] = {}
     for path in folder.glob("*.jsonl"):
@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
 
 
 def processes_with(marker: str) -> list[str]:
-    """Return command lines of the processes that inherited the marker in their environment."""
+    """Return the command lines of all processes whose environment contains the marker."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

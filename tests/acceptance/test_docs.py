@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def script(page: Path) -> str:
-    """Return the commands (``$ …``) of all ``console`` blocks in order, with continuation lines (``> …``)."""
+    """Return the commands (``$ …``) of all ``console`` blocks in order, including continuation lines (``> …``)."""
     lines = []
     for block in BLOCK.findall(page.read_text()):
         for line in block.splitlines():

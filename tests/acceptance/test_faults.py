@@ -1,7 +1,7 @@
-"""Regression tests of a running monitor under faults: its status is right at every moment, and no diff is lost.
+"""Regression tests of a running monitor under faults: its status is always right, and no diff is lost.
 
-One broker as most are set up (it makes each topic that a client asks for); ``collect``, ``stream`` and ``serve`` as
-a person starts them; the page in a browser.
+One broker with the usual settings (it creates each topic that a client requests); ``collect``, ``stream`` and ``serve``
+as users start them; the page in a browser.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FOREIGN = {*map(diff_id, ANCIENT), "far-away"}
 
 
 def age(history: Path) -> None:
-    """Backdate old rounds a minute beyond the retention time; another one is due every 30 s."""
+    """Backdate the rounds: the first exceeded the retention time a minute ago, and one more exceeds it every 30 s."""
     begin = int(time.time()) - KEEP_HOURS * 3600 - 60
     with closing(sqlite3.connect(history)) as file, file:
         for number, diff in enumerate(ANCIENT):
@@ -74,7 +74,7 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
 
 
 def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
-    """Return exit status and the only log line of a second server on the same history."""
+    """Return the exit status and the only log line of a second server that uses the same history."""
     common = monitor.common
     done = run("serve", *common, "--port", str(free_ports(1)[0]), "--database", str(database))
     (line,) = done.stderr.splitlines()
@@ -109,7 +109,7 @@ def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
 
 
 def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topic: str) -> None:
-    """Fill the disk while a client writes an assignment that no other client can read."""
+    """Fill the disk until retention reports it, while a client writes an assignment that the collector can't read."""
     settings = monitor.serve.settings
     assert monitor.serve.stop() == 0
     age(monitor.history)

@@ -1,4 +1,4 @@
-"""The page over a real broker, Spark job and consumers, as users see it."""
+"""The page over a real broker, Spark job and consumers, as users see the page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def first_round(watched: Watched, generation: int | None) -> str:
 
 
 def seconds_until_shown(stage: Stage, watched: Watched) -> float:
-    """Crash a consumer: return seconds from its diff to the page with the round, its cause and lost partitions."""
+    """Crash a consumer; return the seconds from its diff until the page shows the round and its cause."""
     arrived, diff = crash(stage, next(iter(stage.consumers)))
     text = first_round(watched, diff.generation)
     taken = round(time.monotonic() - arrived, 3)
@@ -123,7 +123,7 @@ class WatchedGroup:
     taken: dict[str, float]
 
     def first(self, sort: type[_Story], which: Callable[[_Story], bool]) -> tuple[float, _Story]:
-        """Return the first matching episode or incident, with the time when it was readable in its topic."""
+        """Return the first matching episode or incident, with the time when it became readable in its topic."""
 
         def first_match() -> tuple[float, _Story] | None:
             self.stage.children.check()
@@ -138,7 +138,7 @@ class WatchedGroup:
         return seen
 
     def shown(self, sort: type[_Story], name: str, which: Callable[[_Story], bool], *pages: Page) -> _Story:
-        """Return the first matching episode or incident once all pages show it; record the seconds until then."""
+        """Return the first matching episode or incident once all pages show it; record the seconds that this took."""
         arrived, record = self.first(sort, which)
         for page in pages:
             page.wait_for_function("story => window.told[story]", arg=record.story)
@@ -148,7 +148,7 @@ class WatchedGroup:
         return record
 
     def ends(self) -> None:
-        """Wait until the episode has ended and no incident is open."""
+        """Wait until the group's episode has ended and no incident of the group is open."""
         self.first(Episode, lambda episode: episode.closed_at is not None)
         expect(self.page.locator(".band").first).to_have_attribute("data-status", "settled")
         expect(self.page.locator(".badge")).to_have_text(re.compile("^(Stable|Empty)"))
@@ -158,7 +158,7 @@ class WatchedGroup:
 
 @contextmanager
 def watched_group(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[WatchedGroup]:
-    """Open the overview and the group's page; assert that the block's changes appear on them within the bound."""
+    """Open the overview and the group's page; assert that both show the block's changes within the bound."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
         watched = [open_page(browser, f"{stage.serve.url}{path}") for path in ("/", f"/groups/{group}")]
@@ -168,7 +168,7 @@ def watched_group(stage: Stage, group: str, record_property: Callable[[str, obje
         watched_page = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.story_arrivals.seen), {})
         yield watched_page
         record_property("seconds_until_shown", watched_page.taken)
-        assert min(watched_page.taken.values()) < BOUND, watched_page.taken  # of several attempts, as above
+        assert min(watched_page.taken.values()) < BOUND, watched_page.taken  # the shortest of several attempts
         assert [view.errors for view in watched] == [[], []]
 
 
@@ -276,7 +276,7 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
 
 
 def hanging(stage: Stage, group: str, name: str) -> Consumer:
-    """Start a member of the classic protocol that polls only on request."""
+    """Start a member of the classic protocol that polls only when the test requests it."""
     servers = stage.serve.settings.kafka.bootstrap_servers
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": name, "log_level": 2})
     consumer.subscribe([stage.topic])
@@ -323,7 +323,7 @@ def test_a_hanging_member_is_awaited_on_every_surface(
 
 
 def neighbours(stage: Stage) -> None:
-    """Start groups of other protocols, each with a member that leaves."""
+    """Start groups of other protocols; in each of them one member leaves."""
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
         group = f"{NEIGHBOURS}-{number}"
         pair = [stage.neighbours.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
@@ -375,7 +375,7 @@ SILENCE_MS = 30_000
 
 
 def test_stopped_component_is_reported_within_half_a_minute(stage: Stage) -> None:
-    """This test is the last of this file, as collector and job are stopped afterwards."""
+    """Stop collector and job; this test is the last of this file because the other tests need both."""
     eventually(lambda: parts(stage) == {"collector": "alive", "stream": "alive"})
     with chromium() as browser:
         watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}")

@@ -1,4 +1,4 @@
-"""The page for a group of thousands of members shows the first of them and finds all others."""
+"""The page for a group of thousands of members shows the first members and finds all others by search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = 200
 
 
 def group(source: MemorySource, rounds: int) -> None:
-    """Return a group whose last member takes a partition from the previous one and returns it."""
+    """Return a group whose last member takes a partition from the previous member and gives it back."""
     share = {f"c{number}": {"t": [2 * number, 2 * number + 1]} for number in range(MEMBERS)}
     first = {
         member_id: change(assigned=held, client_id=member_id, client_host="/h") for member_id, held in share.items()

@@ -1,4 +1,4 @@
-"""The page's incidents, bands of episodes and waits, over generated groups."""
+"""The page's incidents, episode bands and waiting groups, over generated groups."""
 
 from __future__ import annotations
 
@@ -475,7 +475,7 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
 
 
 def busy(shown: Shown) -> None:
-    """Fill the page with everything: incidents, a stuck group, a quiet one, bands, members."""
+    """Fill the page with incidents, a stuck group, a quiet group, episode bands and members."""
     builder = checkout("shop")
     shown.add(builder)
     newest = updated(builder)[-1]

@@ -1,4 +1,4 @@
-"""Use of the page: filters, sorting, zoom, keys, links, the token; over generated groups, without a broker."""
+"""Use of the page (filters, sorting, zoom, keys, links, the token) over generated groups, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of docs/how-to/read-the-feed.md, run as printed there."""
+"""The programs of docs/how-to/read-the-feed.md, run exactly as printed there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-the-feed.md"
 
 
 def program(language: str, mark: str) -> str:
-    """Return the only code block of this language that contains ``mark``."""
+    """Return the only code block in this language that contains the text ``mark``."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (block_text,) = [block for block in blocks if mark in block]
     return block_text
@@ -39,14 +39,14 @@ def program(language: str, mark: str) -> str:
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[EmbeddedBroker]:
-    """A separate cluster, as the recipes name the topic without a prefix."""
+    """Yield a separate cluster, because the recipes use the diff topic's name without a prefix."""
     with EmbeddedBroker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def written(own_broker: EmbeddedBroker) -> dict[str, int]:
-    """Write two groups' diffs twice each, as after a retried batch; return group → moved."""
+    """Write the diffs of two groups twice, as after a retried batch; return the number of moved partitions by group."""
     from confluent_kafka import Producer
 
     settings = load(bootstrap_servers=own_broker.bootstrap_servers)

@@ -1,7 +1,7 @@
-"""A membership log written by another program, with kafka-python and plain JSON; all output matches the contract.
+"""Processes a membership log that another program wrote with kafka-python and JSON, and checks all output.
 
-No code of this project produces or partitions here; the topics are made with the broker's own defaults. What comes
-out is compared with values worked out by hand, then with what ``replay`` and ``watch`` for the same topics.
+No code of this project writes the log or chooses its partitions; the topics have the broker's defaults. The output is
+compared with hand-computed values, and then with the output of ``replay`` and ``watch`` for the same topics.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Value = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """A record as readers receive it."""
+    """A record as the readers of a topic receive it."""
 
     partition: int
     key: bytes | None
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 class Outside:
-    """Another program, which writes and reads the contract's topics as JSON."""
+    """A program outside this project that writes and reads the contract's topics as JSON."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -201,7 +201,7 @@ POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
 
 @pytest.fixture(scope="module")
 def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
-    """Write the log twice (the same ids), with unusable records between, and process it."""
+    """Write the log twice with the same ids, with unusable records in between, and process it."""
     program = Outside(broker.bootstrap_servers)
     write_log(program)
     for _, key, kind, value in POISON:
@@ -216,7 +216,7 @@ def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
 
 
 def placed(row: Row, name: str) -> bool:
-    """Return true if a record is in the partition that kafka-python's murmur2 chooses for its key."""
+    """Return true if the record is in the partition that kafka-python's murmur2 chooses for the record's key."""
     return row.key is None or row.partition == (murmur2(row.key) & 0x7FFFFFFF) % PARTITIONS[name]
 
 

@@ -1,4 +1,4 @@
-"""One fault: inject it, wait for its report, heal it, and check the data afterwards."""
+"""One fault: inject it, wait for the report, undo the fault, and check the data afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.faults.site import Report, Site
 
-#: Injects the fault on entering, yields the expected report, heals the fault on leaving.
+#: A context manager that injects a fault, yields the expected report, and undoes the fault at the end.
 Strike = Callable[[Site], AbstractContextManager[list[Report]]]
 
 
@@ -20,9 +20,9 @@ class Case:
 
     Attributes:
         where: the affected component.
-        fault: its name in the table.
-        strike: injects the fault.
-        during: whether groups can change while it lasts.
+        fault: the fault's name in the table.
+        strike: context manager that injects the fault, yields the expected report and undoes the fault.
+        during: whether groups can change while the fault lasts.
     """
 
     where: str
@@ -31,7 +31,7 @@ class Case:
     during: bool = True
 
     def fault_of(self, report: Report) -> str:
-        """Return the fault's name in the table, in the row of the component that reports it."""
+        """Return the fault's name in the table's row for the component that reports the fault."""
         if report.fault:
             return report.fault
         return self.fault if report.component == self.where else f"the {self.where}: {self.fault}"
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def run(site: Site, case: Case) -> list[Outcome]:
-    """Inject the fault, wait for the report, heal it, and wait until all diffs are complete."""
+    """Inject the fault, wait for the report, undo the fault, and wait until all diffs are complete."""
     site.stand()
     site.settle()
     with case.strike(site) as reports:

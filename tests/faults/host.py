@@ -1,4 +1,4 @@
-"""Simulated host of one component: its clock can be set and its disk slowed down while it runs (`host.c`)."""
+"""The simulated host of one component: its clock and the speed of its disk can be changed at run time (`host.c`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOURCE = Path(__file__).with_name("host.c")
 
 
 def library(folder: Path) -> Path | None:
-    """Compile the library into a folder; None if there is no C compiler."""
+    """Compile the library from `host.c` into a folder; None if there is no C compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None
@@ -24,11 +24,11 @@ def library(folder: Path) -> Path | None:
 
 
 class Host:
-    """The simulated host of a component: its environment, and its faults.
+    """The simulated host of a component: environment variables for the component, and functions that cause faults.
 
     Args:
-        built: of :func:`library`.
-        control: a new file that the part reads its host's state from.
+        built: the path that :func:`library` returned.
+        control: a new file from which the component reads the state of its host.
     """
 
     def __init__(self, built: Path, control: Path) -> None:
@@ -37,12 +37,12 @@ class Host:
         self._control.write_bytes(bytes(16))
 
     def set_clock(self, seconds: int) -> None:
-        """Shift the clock by this much."""
+        """Shift the host's clock by this much."""
         self._put(0, seconds)
 
     @contextmanager
     def slow_disk(self, milliseconds: int) -> Iterator[None]:
-        """Delay each write to a file and each flush by this much."""
+        """Delay each write and each flush to a file by this much."""
         self._put(8, milliseconds)
         try:
             yield

@@ -1,4 +1,4 @@
-"""The monitor under faults, the reports of them, and the check of diff ids."""
+"""The monitor under faults, its expected reports, and the check that no diff id is lost or repeated."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SAID = subscription([TOPIC])
 
 @dataclass(frozen=True)
 class Report:
-    """The expected report of a fault: its component, its words, and a function that waits for it.
+    """The expected report of a fault: the reporting component, the words, and a function that detects the report.
 
     Attributes:
-        seen: waits for the report; None if no report is expected.
-        within: its time limit in seconds.
-        fault: its name in the table, if it differs from the case's.
+        seen: returns true once the fault has been reported; None if no report is expected.
+        within: time limit of the report in seconds.
+        fault: the fault's name in the table, if it differs from the case's name.
         took: seconds until the report, if it has already arrived.
     """
 
@@ -51,12 +51,12 @@ class Site(Monitor):
     """A running monitor with the data that faults and checks need.
 
     Attributes:
-        ports: component → where its metrics are.
-        past: events of deleted membership topics.
-        written: ids in diff topics that were deleted.
+        ports: component → port of the component's metrics.
+        past: events in membership topics that were deleted.
+        written: diff ids in diff topics that were deleted.
         confirmed: group and generation of each assignment that the coordinator has confirmed.
         ended: groups whose last member's leave the coordinator has confirmed.
-        hosts: each part's own, where they can be had.
+        hosts: the simulated host of each component, if the host library could be compiled.
     """
 
     ports: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Site(Monitor):
         return {"collect": self.collect, "stream": self.stream, "serve": self.serve}
 
     def pids(self, name: str) -> list[int]:
-        """Return all processes of a component, or the broker's."""
+        """Return the process ids of a component or of the broker; a Spark job has several."""
         if name == "broker":
             assert self.broker.pid is not None
             return [self.broker.pid]
@@ -80,7 +80,7 @@ class Site(Monitor):
         return [self.parts[name].pid]
 
     def begin(self, name: str) -> None:
-        """Start a component, or the broker; wait until `serve` responds."""
+        """Start a component or the broker; after the start of `serve`, wait until it responds."""
         if name == "broker":
             self.broker.start()
         elif name == "serve":
@@ -90,7 +90,7 @@ class Site(Monitor):
             self.parts[name].start()
 
     def begin_with_options(self, name: str, *options: str) -> None:
-        """Start a component with options that later starts don't have."""
+        """Start a component with additional options that later starts don't have."""
         part = self.parts[name]
         usual = part.command
         part.command = [*usual, *options]
@@ -102,13 +102,13 @@ class Site(Monitor):
         assert self.parts[name].stop(seconds=PATIENCE) == 0, self.parts[name].output()[-3000:]
 
     def host(self, name: str) -> Host:
-        """Return the host of a component, or the broker's."""
+        """Return the simulated host of a component or of the broker."""
         if not self.hosts:
             pytest.skip("there is no C compiler: apt-get install gcc libc6-dev")
         return self.hosts[name]
 
     def prepare(self) -> None:
-        """Start all components again, each on its host and with its metrics."""
+        """Restart all components, each on its simulated host and with a metrics port."""
         for name, part in self.parts.items():
             part.kill()
             if self.hosts:
@@ -120,7 +120,7 @@ class Site(Monitor):
         self.ports["serve"] = self.serve.port
 
     def is_scraped(self, name: str) -> bool:
-        """Return true if Prometheus could read the component's metrics."""
+        """Return true if Prometheus can read the component's metrics."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name]}/metrics", timeout=2) as answer:
                 return bool(answer.status == 200)
@@ -128,7 +128,7 @@ class Site(Monitor):
             return False
 
     def stand(self) -> None:
-        """Start everything that a failed case left stopped."""
+        """Start every component that a failed case left stopped."""
         self.broker.start()
         for part in self.parts.values():
             if part.process is None or part.process.poll() is not None:
@@ -136,7 +136,7 @@ class Site(Monitor):
         self.serve.await_status("/health", 200, PATIENCE)
 
     def change(self) -> None:
-        """Change a group; retry while the coordinator is not available yet."""
+        """Change a group; retry while the group's coordinator is not available yet."""
 
         def changed() -> bool:
             try:
@@ -148,7 +148,7 @@ class Site(Monitor):
         eventually(changed, timeout=PATIENCE, every=0.2)
 
     def change_once(self) -> None:
-        """Create a group, move its partitions and delete it: three generations."""
+        """Create a group, move its partitions and delete the group, which gives three generations."""
         with RawLeader(self.servers, unique("group"), 300_000) as leader:
             for numbers in ([0, 1, 2], [0, 2]):
                 number = leader.generation(_SAID, assignment({TOPIC: numbers}))
@@ -157,7 +157,7 @@ class Site(Monitor):
         self.ended.add(leader.group)
 
     def settle(self) -> None:
-        """Change a group and wait until all diffs are complete, and every component is well."""
+        """Change a group; wait until all diffs are complete and every component reports no problem."""
 
         def over() -> bool:
             last = {
@@ -174,30 +174,30 @@ class Site(Monitor):
         self.await_status(None)
 
     def expected(self) -> list[str]:
-        """Return the expected diffs, those of deleted membership topics included."""
+        """Return the ids of the expected diffs, including those of deleted membership topics."""
         return sorted({diff_id for log in (*self.past, self.log()) for diff_id in diff_ids(log)})
 
     def topic_ids(self) -> list[str]:
-        """Return the ids in the diff topic, repeats included."""
+        """Return the diff ids in the diff topic, including repeats."""
         return [
             ce_attributes(message.headers()).get("id", "")
             for message in read(self.servers, self.diffs, isolation="read_uncommitted")
         ]
 
     def account(self) -> tuple[int, int]:
-        """Return how many diffs are lost, at the server or in the topic, and how many doubled at the server."""
+        """Return the number of diffs lost (at the server or in the topic), and the number of repeats at the server."""
         expected = {*self.expected()}  # read first: more may arrive meanwhile
         served = self.ids()
         lost = (expected - {*served}) | (expected - {*self.topic_ids()} - self.written)
         return len(lost), len(served) - len({*served})
 
     def server_reports(self, kind: str, within: float = 15.0) -> Report:
-        """Expect that ``/ready`` and the metrics of the server report this status."""
+        """Return the report that ``/ready`` and the metrics of the server show this status."""
         wanted = {"ready": kind, "metrics": kind}
         return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.statuses() == wanted, within)
 
     def log_contains(self, name: str, *words: str, within: float = 15.0) -> Report:
-        """Expect these words in a component's log, from now on."""
+        """Return the report that these words are logged by a component from now on."""
         part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
             name, f"log: “{self._shown(words)}”", lambda: all(word in part.output()[mark:] for word in words), within
@@ -208,7 +208,7 @@ class Site(Monitor):
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:
-        """Expect that a component ends with one line that contains these words."""
+        """Return the report that a component exits with one error line that contains these words."""
         part, mark = self.parts[name], len(self.parts[name].output())
 
         def ended() -> bool:
@@ -224,16 +224,16 @@ class Site(Monitor):
         return Report(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
 
     def metrics_unavailable(self, name: str, within: float = 15.0) -> Report:
-        """Expect that its metrics are unavailable: Prometheus' ``up`` is 0, for which there is an alert."""
+        """Return the report that a component's metrics are unavailable: Prometheus' ``up`` is 0, which has an alert."""
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
         return Report(name, words, lambda: not self.is_scraped(name), within)
 
     def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Report:
-        """Expect no report."""
+        """Return a report that expects no sign of the fault from this component."""
         return Report(name, f"nothing: {why}", None, fault=fault)
 
     def silence(self) -> list[Report]:
-        """Expect the reports of all three components that the broker does not respond."""
+        """Return the reports of all three components that the broker does not respond."""
         return [
             self._waits("collect", "no contact with Kafka", "is the cluster up?"),
             self._waits("stream", "no contact with Kafka", "no broker answers"),
@@ -241,25 +241,25 @@ class Site(Monitor):
         ]
 
     def _waits(self, name: str, *either: str) -> Report:
-        """Return a report in a component's log with one of these texts, depending on its activity."""
+        """Return the report that a component logs one of these texts; which one depends on the component's activity."""
         part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{phrase}”" for phrase in either)
         return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in either), 60)
 
     def seen(self, report: Report, fault: str = "") -> Report:
-        """Wait for the reports.
+        """Wait for the report and return it with the seconds that it took.
 
         Raises:
-            AssertionError: it does not come in its time.
+            AssertionError: the report does not arrive within its time limit.
         """
         (took,) = self.await_all([report])
         return replace(report, fault=fault, took=took)
 
     def await_all(self, reports: Sequence[Report]) -> list[float | None]:
-        """Return the seconds after which each has reported; None for those without a report.
+        """Return the seconds until each report; None for those where no report is expected.
 
         Raises:
-            AssertionError: one does not in its time.
+            AssertionError: a report does not arrive within its time limit.
         """
         begin = time.monotonic()
         took = {

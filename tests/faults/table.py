@@ -1,4 +1,4 @@
-"""The table of faults and outcomes in the docs, from one complete run."""
+"""Writes the documentation's table of faults and outcomes from one complete run."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _HEADER = ("part", "fault", "reported", "within s", "took s", "all there again a
 
 
 class _Share(NamedTuple):
-    """Results of one process that began at a time (seconds since the epoch)."""
+    """Results of one process that began at this time (seconds since the epoch)."""
 
     began: float
     outcomes: dict[str, list[Outcome]]
 
 
 def add(folder: Path, began: float, outcomes: Mapping[str, list[Outcome]], cases: Iterable[str]) -> None:
-    """Add the results of a process; the process that completes the run writes the table.
+    """Store the results of a process; the process that completes the run writes the table.
 
     Args:
-        folder: of the run, for all its processes.
-        began: when this process did (seconds since the epoch).
-        outcomes: by case.
-        cases: all of a whole run.
+        folder: folder that all processes of the run share.
+        began: start time of this process (seconds since the epoch).
+        outcomes: outcomes by case.
+        cases: all cases of a complete run.
     """
     with (folder / "outcomes").open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Every part of a running monitor under every fault: each is reported in time, and no id is lost or doubled.
+"""Every component of a running monitor under every fault: the fault is reported in time; no id is lost or repeated.
 
 `make test-faults` (and `make test-long`) runs it; with `ARGS="-k serve-"` only the faults of one part. Each run ends
 with a comparison of the membership log with that of an undisturbed collector. With `WRITE_TRUST` set, a run in which
@@ -69,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, outcomes: dict[str, list[Outc
 
 
 def _hosts(folder: Path) -> dict[str, Host]:
-    """Return a host for each component and the broker."""
+    """Return a simulated host for each component and for the broker."""
     built = library(folder)
     names = ("collect", "stream", "serve", "broker")
     return {} if built is None else {name: Host(built, folder / f"{name}.host") for name in names}
@@ -86,7 +86,7 @@ def test_fault_is_reported_in_time_and_no_diff_lost_or_doubled(
 
 
 def compare(site: Site) -> None:
-    """Compare the snapshots of all groups, deleted ones included, with those of an undisturbed collector."""
+    """Compare the snapshots of all groups, including deleted groups, with those of an undisturbed collector."""
     site.stand()
     site.change()
     site.complete()

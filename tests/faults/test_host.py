@@ -1,4 +1,4 @@
-"""The simulated host works: otherwise faults that use it would show nothing."""
+"""Checks the simulated host, because faults on a host without effect would prove nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.faults.host import Host, library
 
 PATIENCE = 60.0
-#: Program that reports its clock, and how long waits, as of threads and librdkafka, and writes take.
+#: Program that reports its clock, the duration of waits (of threads and of librdkafka), and the duration of writes.
 PROGRAM = """
 import json, os, sys, threading, time
 from confluent_kafka import Consumer
@@ -39,7 +39,7 @@ for _ in sys.stdin:
 
 
 class Answer(NamedTuple):
-    """Result of a program in seconds."""
+    """The result of a program: its clock and durations, in seconds."""
 
     clock: float
     waits: list[float]
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Program:
-    """A program on its own simulated host."""
+    """A program that runs on its own simulated host."""
 
     def __init__(self, host: Host, process: subprocess.Popen[str]) -> None:
         self.host = host

@@ -1,4 +1,4 @@
-"""Comparison of ids at a soak's end: expected, present, missing and doubled ones."""
+"""Compares the diff ids at the end of a soak: expected, present, missing and repeated ones."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Account:
     """Results of a soak; ``wrong`` lists the violations.
 
     Attributes:
-        events: in the membership log.
-        diffs: how often each id follows from it.
-        again: records that the diff topic holds twice.
-        rounds: that the server stored.
-        kept: of these in its history.
-        groups: that have a state.
-        state: bytes of all groups' state, compressed, as Spark's files of them are.
-        most_state: the same, once each group remembers as many events as it ever does: nothing compresses these.
+        events: number of events in the membership log.
+        diffs: number of times that each diff id follows from the membership log.
+        again: number of records that the diff topic contains twice.
+        rounds: number of rounds that the server stored.
+        kept: number of those rounds that are still in the history.
+        groups: number of groups with a state.
+        state: bytes of all groups' state, compressed as in Spark's files.
+        most_state: bytes of the state once each group remembers its maximum number of events, which do not compress.
     """
 
     events: int = 0
@@ -66,14 +66,14 @@ class Account:
         self.most_state += self.state
 
     def same(self, where: str, seen: set[Any], wanted: set[Any]) -> None:
-        """Compare ids."""
+        """Compare the present ids with the expected ids, and add a line to ``wrong`` for each difference."""
         for what, ids in (("missing", wanted - seen), ("too many", seen - wanted)):
             if ids:
                 self.wrong.append(f"{where}: {len(ids)} {what}, as {sorted(map(str, ids))[:3]}")
 
 
 def account(run: Soak) -> Account:
-    """Wait for pending diffs, and compare ids."""
+    """Wait for pending diffs, then compare the ids in the topic, in the history and at the clients."""
     result = Account()
     run.say("waiting for the membership log")
     result.replay(_whole_log(run, result))
@@ -110,7 +110,7 @@ def account(run: Soak) -> Account:
 
 
 def _whole_log(run: Soak, account: Account) -> list[Event]:
-    """Return the membership log once it has all confirmed changes, compared with another collector's."""
+    """Return the membership log once it contains all confirmed changes and equals the log of another collector."""
     servers, name = run.monitor.servers, run.monitor.membership
     confirmed = {*run.traffic.acknowledged}
     log: list[Event] = []

@@ -1,4 +1,4 @@
-"""Controls the process of feed clients (:mod:`tests.soak.crowd`)."""
+"""Controls the process of the feed clients (:mod:`tests.soak.crowd`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Crowd(threading.Thread):
-    """A context manager for the clients' process, and its last report."""
+    """A context manager for the process of the feed clients; it keeps the process's last report."""
 
     def __init__(self, port: int, clients: int) -> None:
         super().__init__(daemon=True)
@@ -32,7 +32,7 @@ class Crowd(threading.Thread):
         return self.reports[-1] if self.reports else {"fewest": 0, "newest": 0, "worst": 0.0, "twice": 0, "ids": 0}
 
     def end(self) -> dict[str, Any]:
-        """Return the final report with the ids."""
+        """End the process and return its final report, which contains the ids."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
         self._process.wait(60)

@@ -1,6 +1,7 @@
-"""Clients of the feed in a process of their own: ``python -m tests.soak.crowd PORT CLIENTS``.
+"""Runs clients of the feed in a process: ``python -m tests.soak.crowd PORT CLIENTS``.
 
-Prints a line of JSON a second until its standard input ends, and then one with all ids that were given.
+Prints one JSON line per second until standard input ends, and then one JSON line with all ids that the clients
+received.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.support.load import FeedClient
 
 
 class _Crowd:
-    """All clients; ids are stored as numbers, so that many clients share them."""
+    """All clients of the process; ids are stored as numbers, so that many clients share them."""
 
     def __init__(self, port: int, count: int) -> None:
         self._numbers: dict[bytes, int] = {}
@@ -60,7 +61,7 @@ class _Crowd:
         }
 
     def ids(self) -> list[str]:
-        """Return every id that any client received."""
+        """Return every id that at least one client received."""
         return [number.decode() for number in self._numbers]
 
 

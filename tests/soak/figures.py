@@ -1,4 +1,4 @@
-"""Samples of memory and bytes over time, and their growth with its confidence interval."""
+"""Samples of memory and file sizes over time, and their growth with its confidence interval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def student_95(degrees: int) -> float:
 
 @dataclass(frozen=True)
 class Slope:
-    """A least-squares line: growth an hour with its 95 % interval; unknown with fewer than seven points."""
+    """A least-squares line: growth per hour with its 95 % interval; unknown with fewer than seven points."""
 
     mean: float
     per_hour: float = math.nan
@@ -43,7 +43,7 @@ class Slope:
 
 
 def slope(samples: Sequence[tuple[float, float]]) -> Slope:
-    """Return how fast a quantity grows, from ``(seconds, value)``."""
+    """Return how fast a quantity grows, from samples ``(seconds, value)``."""
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for at, value in samples:
         blocks[int(at // _BLOCK_SECONDS)].append((at, value))
@@ -61,7 +61,7 @@ def slope(samples: Sequence[tuple[float, float]]) -> Slope:
 
 
 def tree_bytes(folder: Path, pattern: str = "*") -> int:
-    """Return the bytes of the files below a folder; a file that is deleted meanwhile counts 0."""
+    """Return the bytes of all files below a folder; a file that is deleted during the count has 0 bytes."""
     total = 0
     for path in folder.rglob(pattern):
         try:
@@ -75,8 +75,8 @@ class Recorder(threading.Thread):
     """A context manager that samples processes and folders every two seconds.
 
     Args:
-        processes: name → pids now, of which the memory is added up.
-        sizes: name → bytes now.
+        processes: name → function that returns the current process ids, whose memory is added up.
+        sizes: name → function that returns the current number of bytes.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Recorder(threading.Thread):
                 self.samples[name].append((now, size() / 2**20))
 
     def since(self, name: str, begin: float) -> list[tuple[float, float]]:
-        """Return the samples from this time on."""
+        """Return the samples that were taken from this time on."""
         return [sample for sample in self.samples[name] if sample[0] >= begin]
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Groups whose members join and leave at a rate, through the broker's own group coordinator.
+"""Groups whose members join and leave at a constant rate, through the broker's own group coordinator.
 
 The groups have no real clients: the requests of each group are sent as bytes over a few connections, so that
 thousands of groups cost little. The coordinator handles them as any client's: each change is a generation, with
@@ -33,7 +33,7 @@ _HALVES = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (
 
 @dataclass(slots=True)
 class _Group:
-    """A group with a permanent member and, at times, a visitor; the id of an absent member is empty."""
+    """A group with a permanent member and, at times, a visiting member; the id of an absent member is empty."""
 
     name: str
     resident: str = ""
@@ -44,18 +44,18 @@ class _Group:
 
 @dataclass
 class Traffic:
-    """A context manager that changes memberships, spread evenly over groups and time.
+    """A context manager that changes memberships at a constant rate, evenly spread over the groups.
 
     Args:
-        servers: the broker.
-        count: groups.
-        rate: changes a second.
-        workers: how many groups change at the same time.
+        servers: address of the broker.
+        count: number of groups.
+        rate: number of changes per second.
+        workers: number of groups that change at the same time.
 
     Attributes:
         acknowledged: ``(group, generation)`` of every assignment that the coordinator has confirmed.
-        failures: requests without a good answer, tried again.
-        born: released by each worker once all its groups have their first members.
+        failures: number of requests that failed and were repeated.
+        born: semaphore that each worker releases once all its groups have their first members.
     """
 
     servers: str
@@ -78,7 +78,7 @@ class Traffic:
         return self
 
     def await_first_members(self, seconds: float) -> bool:
-        """Return true if each group has its first member within this time."""
+        """Return true if each group has got its first member within this time."""
         return all(self.born.acquire(timeout=seconds) for _ in self._threads)
 
     def __exit__(self, *_: object) -> None:
@@ -88,7 +88,7 @@ class Traffic:
 
 
 class _Worker(threading.Thread):
-    """Changes its groups in turn, over two connections, as a member's join waits for the other member's."""
+    """Changes its groups in turn over two connections, because a member's join waits for the other member's join."""
 
     def __init__(self, traffic: Traffic, groups: list[_Group], rate: float, seed: int) -> None:
         super().__init__(daemon=True)
@@ -114,7 +114,7 @@ class _Worker(threading.Thread):
         self._close()
 
     def _retry_until_applied(self, group: _Group) -> None:
-        """Apply one change; retry while the cluster is unavailable."""
+        """Apply one change to a group; retry while the cluster is unavailable."""
         while not self._traffic.ending.is_set():
             try:
                 self._change(group)
@@ -143,7 +143,7 @@ class _Worker(threading.Thread):
         self._assign(first, group, {group.resident: _WHOLE})
 
     def _visitor_joins(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
-        """Let a visitor join; the permanent member learns of it by its heartbeat and rejoins."""
+        """Let a visiting member join; the permanent member is notified by a heartbeat response and rejoins."""
         self._join(second, group, "")
         self._await_rebalance(group, first)
         self._join(first, group, group.resident)

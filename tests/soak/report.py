@@ -1,4 +1,4 @@
-"""Report of a soak."""
+"""Writes the report of a soak."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.soak.run import KEEP_MIB, REST, Soak
 
 
 def report(run: Soak, account: Account, load: dict[str, float]) -> str:
-    """Return the tables."""
+    """Return the report's tables."""
     options = run.options
     lines = [
         "### Soak",
@@ -61,7 +61,7 @@ def report(run: Soak, account: Account, load: dict[str, float]) -> str:
 
 
 def _bound(run: Soak, account: Account) -> str:
-    """Return the checkpoint's bound: the bytes that its groups remember."""
+    """Return the upper bound of the checkpoint's size: the bytes of what its groups remember."""
     at_the_end = run.recorder.samples["checkpoint"][-1][1]
     return (
         f"The state of all groups takes {account.state / 2**20:.1f} MB at the end, compressed, "
@@ -72,7 +72,7 @@ def _bound(run: Soak, account: Account) -> str:
 
 
 def slopes(run: Soak) -> dict[str, Slope]:
-    """Return the growth of each process's memory without faults."""
+    """Return the growth of each process's memory, measured without faults, by process name."""
     return {
         name: slope(run.recorder.since(name, run.rest))
         for name in run.recorder.samples
@@ -81,7 +81,7 @@ def slopes(run: Soak) -> dict[str, Slope]:
 
 
 def sizes(run: Soak, name: str) -> list[str]:
-    """Return sizes in MB: at each quarter of the time, and the maximum."""
+    """Return a table of sizes in MB: at each quarter of the time, and the maximum."""
     samples = run.recorder.samples[name]
     whole = samples[-1][0] - run.begin
     quarters = [run.begin + share * whole for share in (0.25, 0.5, 0.75, 1)]

@@ -1,4 +1,4 @@
-"""One soak: the running components, and their faults over time."""
+"""Runs one soak: starts the components, and injects faults over time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PREFIX = "soak."
 
 @dataclass
 class Recovery:
-    """Seconds from a fault's end until clients received new rounds, and until they were as fast as before."""
+    """Seconds from the end of a fault until clients received new rounds, and until delays were as short as before."""
 
     fault: str
     new: float | None = None
@@ -50,7 +50,7 @@ class Recovery:
 
 @dataclass
 class Soak:
-    """One soak; ``wrong`` lists the violations."""
+    """The state of one soak; ``wrong`` lists the violations."""
 
     options: argparse.Namespace
     monitor: Monitor
@@ -81,7 +81,7 @@ class Soak:
             time.sleep(min(left, 15))
 
     def disturb(self) -> None:
-        """Inject all faults, one after the other."""
+        """Inject all faults one after the other."""
         faults: dict[str, tuple[str, Callable[[], None]]] = {
             "collect": ("SIGKILL of collect", lambda: restart(self.monitor.collect)),
             "stream": ("SIGKILL of stream", lambda: restart(self.monitor.stream)),
@@ -108,7 +108,7 @@ class Soak:
             time.sleep(_FULL_SECONDS)
 
     def _recovered(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
-        """Wait for new rounds, and until ``by`` for them to arrive within ``usual`` ms again."""
+        """Wait for new rounds, and then until they arrive within ``usual`` ms again, at the latest at ``by``."""
         recovery = Recovery(fault)
 
         def new() -> bool:
@@ -130,7 +130,7 @@ class Soak:
 
 
 def restart(part: Running) -> None:
-    """Send SIGKILL, and start again at once."""
+    """Send SIGKILL to a process and start it again at once."""
     part.kill()
     part.start()
 
@@ -147,7 +147,7 @@ def void(_: object) -> None:
 
 @contextmanager
 def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
-    """Run all components."""
+    """Run all components under load and faults, and yield the soak."""
     with ExitStack() as stack:
         disk = stack.enter_context(small_disk(folder / "disk", 8 * KEEP_MIB))
         broker = stack.enter_context(

@@ -30,7 +30,7 @@ BASE_IMAGE = "debian:13.1-slim"
 
 
 class Compose:
-    """A compose project; ``env`` holds the variables that docker-compose.yml reads."""
+    """The compose project; ``env`` holds the environment variables that docker-compose.yml reads."""
 
     def __init__(self, command: list[str], env: Mapping[str, str]) -> None:
         self.name = f"rebalance-monitor-test-{uuid.uuid4().hex[:8]}"
@@ -54,7 +54,7 @@ class Compose:
         return done.stdout
 
     def left(self) -> dict[str, list[str]]:
-        """Return the names of everything in the engine that belongs to the project."""
+        """Return the names of all containers, volumes and networks in Docker that belong to the project."""
         client = docker_client()
         mine = {"label": f"com.docker.compose.project={self.name}"}
         return {
@@ -64,7 +64,7 @@ class Compose:
         }
 
     def states(self) -> dict[str, tuple[str, int]]:
-        """Return each service's health (or its state, without a health check) and its restarts."""
+        """Return the health of each service (the state if it has no health check) and the number of its restarts."""
         states = {}
         for container in docker_client().containers.list(
             all=True, filters={"label": f"com.docker.compose.project={self.name}"}
@@ -86,7 +86,7 @@ def _command() -> list[str]:
 
 @contextmanager
 def compose_project() -> Iterator[Compose]:
-    """Return the project before its start; remove everything of it afterwards."""
+    """Yield the project before its start; afterwards, remove all of its containers, volumes and networks."""
     docker_client()
     command = _command()
     kafka, serve = free_ports(2)
@@ -94,7 +94,7 @@ def compose_project() -> Iterator[Compose]:
         "BASE_IMAGE": image_or_skip(os.environ.get("BASE_IMAGE", BASE_IMAGE)),
         "KAFKA_IMAGE": image_or_skip(os.environ.get("KAFKA_IMAGE", DEFAULT_IMAGE)),
         "MONITOR_TAG": "test",
-        "NATIVE": os.environ.get("NATIVE", ""),  # Rust and its packages take most of the build
+        "NATIVE": os.environ.get("NATIVE", ""),  # without native code the build is much shorter
         "KAFKA_PORT": str(kafka),
         "SERVE_PORT": str(serve),
         "DOCKER_BUILDKIT": os.environ.get("DOCKER_BUILDKIT", "0"),  # the plugin that BuildKit needs may be missing
@@ -119,7 +119,7 @@ def project() -> Iterator[Compose]:
 
 
 def groups(project: Compose) -> dict[str, int]:
-    """Return the rounds of each group, as a feed client first receives them."""
+    """Return the rounds of each group in the order in which a feed client first receives them."""
     try:
         with urlopen(f"http://127.0.0.1:{project.env['SERVE_PORT']}/api/v1/stream", timeout=30) as feed:
             for line in feed:

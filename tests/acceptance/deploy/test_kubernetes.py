@@ -1,4 +1,4 @@
-"""Chart and manifests match the schemas of Kubernetes and the operators, without a cluster."""
+"""Checks chart and manifests against the schemas of Kubernetes and the operators, without a cluster."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from streaming.settings.config import Settings
 from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
 from tests.support.requirements import missing
 
-#: 108 MB, so no dependency of the project: uv runs it from its cache.
+#: Not a dependency of the project because of its size (108 MB): uv runs it from its cache.
 VALIDATOR = ("tool", "run", "--quiet", "--from", "kubernetes-validate==1.37.0", "kubernetes-validate")
 
-# Fields of the operators' resources that we use: a typo or a wrong type is refused. Sources: the types of
+# Fields of the operators' resources that the manifests use: a typo or a wrong type is rejected. Sources: the types of
 # kubeflow/spark-operator (v1beta2), apache/spark-kubernetes-operator (v1), prometheus-operator (v1) and Strimzi (v1).
 Labels = dict[str, str]
 Anything = dict[str, Any]
 
 
 def shape(kind: str, /, **fields: Any) -> type[Struct]:
-    """Return a type with exactly these fields; a field given as ``(type, default)`` may be omitted."""
+    """Return a type with exactly these fields; a field given as ``(type, default)`` is optional."""
     listed = [(field, *what) if isinstance(what, tuple) else (field, what) for field, what in fields.items()]
     return defstruct(kind, listed, forbid_unknown_fields=True, rename="camel", kw_only=True)
 
@@ -149,7 +149,7 @@ def validate() -> Callable[..., str]:
 
 
 def require_schemas(validate: Callable[..., str], files: Iterable[Path]) -> None:
-    """Check the operators' resources against their types, and all others against Kubernetes' schemas."""
+    """Check the operators' resources against the types in this module, and all others against Kubernetes' schemas."""
     files, others = list(files), 0
     for document in (document for file in files for document in yaml.safe_load_all(file.read_text())):
         expected = SHAPES.get((document["apiVersion"], document["kind"]))
@@ -234,7 +234,7 @@ def test_kustomizations_name_existing_files() -> None:
 
 
 def go_tool(name: str) -> str:
-    """Return the path of helm or kustomize; skip if it is missing, as building it takes minutes (``make helm``)."""
+    """Return the path of helm or kustomize; skip the test without it, as a build takes minutes (``make helm``)."""
     done = subprocess.run(
         ["sh", "scripts/go_tool.sh", name, "--cached"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Prometheus loads our rules and configuration, and the rules fire exactly when they should."""
+"""Prometheus accepts the project's rules and configuration, and each rule fires exactly under its condition."""
 
 from __future__ import annotations
 

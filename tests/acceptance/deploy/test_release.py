@@ -1,4 +1,4 @@
-"""`make release` up to the upload; the compose test builds the image."""
+"""All steps of `make release` before the upload; the compose test builds the image."""
 
 from __future__ import annotations
 

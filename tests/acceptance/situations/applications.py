@@ -1,4 +1,4 @@
-"""Groups of Java applications: Connect, Kafka Streams."""
+"""Groups whose members are Java applications: Connect workers and Kafka Streams threads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _P = TypeVar("_P", bound=JavaProcess)
 
 
 class _Processes(RealGroup, Generic[_P]):
-    """A group whose members are processes."""
+    """A group whose members run in processes of their own."""
 
     def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
@@ -53,11 +53,11 @@ class Streams(_Processes[Application]):
     def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
         if member_kind.protocol == "streams":
-            del self.views[POLLING]  # its clients use consumer groups
+            del self.views[POLLING]  # polling does not read Streams groups of KIP-1071
 
     @staticmethod
     def thread(name: str) -> str:
-        """Return the client id of a member."""
+        """Return the client id of a member's thread."""
         return name + _THREAD
 
     def _start(self, name: str, member_kind: MemberKind) -> None:
@@ -81,13 +81,13 @@ class Streams(_Processes[Application]):
         self._runs(name, Application(next(iter(self.topics)), config, log))
 
     def owned(self) -> dict[str, Share]:
-        """Return the partitions that each thread reports; with KIP-1071, its tasks."""
+        """Return the partitions, or with KIP-1071 the tasks, that each thread reports."""
         held = "partitions" if self.member_kind.protocol == "classic" else "active"
         reports = {name: share for member in self._members.values() for name, share in {**member.report}.items()}
         return {name: report[held] for name, report in reports.items() if report[held]}
 
     def whole(self) -> None:
-        """Wait until the applications run and process all partitions, each of them some."""
+        """Wait until the applications run and together process all partitions, each application at least one."""
         count = next(iter(self.topics.values()))
 
         def done() -> bool:
@@ -103,7 +103,7 @@ class Streams(_Processes[Application]):
 
 
 class Connect(_Processes[ConnectWorker]):
-    """A cluster of Connect workers, whose assignment consists of tasks."""
+    """A cluster of Connect workers; each worker's assignment consists of connectors and tasks."""
 
     def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
@@ -136,7 +136,7 @@ class Connect(_Processes[ConnectWorker]):
         self._ask(f"/connectors/{connector}", "DELETE")
 
     def owned(self) -> dict[str, Share]:
-        """Return the tasks that each worker runs, by its statuses."""
+        """Return the tasks that each worker runs, according to Connect's REST statuses."""
         if not self._members:
             return {}
         names = {worker.worker_id: name for name, worker in self._members.items()}

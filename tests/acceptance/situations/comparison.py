@@ -1,4 +1,4 @@
-"""Compares reported downtime of partitions with measured downtime."""
+"""Compares the reported downtime of partitions with the measured downtime."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tests.support.pure_stream import SINKS
 
 
 class Bounds(NamedTuple):
-    """Bounds of a downtime in ms; ``upper`` None: unbounded."""
+    """Bounds of a downtime in ms; ``upper`` is None if there is no upper bound."""
 
     lower: int
     upper: int | None
 
 
 class ComparedDowntime(NamedTuple):
-    """Reported bounds and measured downtime of one partition after one change.
+    """Reported bounds and measured downtime of one partition after one change of its group.
 
     Attributes:
-        reported: the reported bounds; None: no downtime.
-        pause: the longest time (ms) between two records with one holder after this change.
+        reported: the reported bounds; None if no downtime was reported.
+        pause: the longest time (ms) between two consecutive records of a partition with one holder after this change.
     """
 
     change: int
@@ -46,11 +46,11 @@ class ComparedDowntime(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Return true if the bounds hold; a gap begins up to one record's interval after the last record before it."""
+        """Return true if the bounds hold, where each gap may begin up to one record interval after its last record."""
         return self.within(RECORD_MS)
 
     def within(self, interval: int) -> bool:
-        """Return true if the bounds hold for a gap that begins up to ``interval`` ms after its last record."""
+        """Return true if the bounds hold, where each gap may begin up to ``interval`` ms after its last record."""
         if self.reported is None:
             return not self.gaps
         lower, upper = self.reported
@@ -66,7 +66,7 @@ class ComparedDowntime(NamedTuple):
 
     @property
     def beyond(self) -> int:
-        """Return by how much (ms) the bounds exceed 1.5 times the measurement plus a commit interval."""
+        """Return by how much (ms) the bounds' width exceeds 1.5 times the measurement plus a commit interval."""
         return (self.width or 0) - round(1.5 * self.measured) - COMMIT_MS
 
 
@@ -87,7 +87,7 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 
 
 def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[ComparedDowntime]:
-    """Return each partition with measured or reported downtime after each change."""
+    """Return the comparison for each partition with measured or reported downtime after a change."""
     gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_last_change(played, gap.end), gap.partition].append(gap)
@@ -107,7 +107,7 @@ def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUI
 
 
 def _pauses(played: PlayedChanges) -> dict[int, int]:
-    """Return, by change, the longest time that a partition's holder took from one record to the next."""
+    """Return the longest time (ms) between two consecutive records of a partition with one holder, by change."""
     pauses: dict[int, int] = {}
     for mark, later in pairwise(played.marks()):
         if mark.partition == later.partition and mark.holder == later.holder:
@@ -117,12 +117,12 @@ def _pauses(played: PlayedChanges) -> dict[int, int]:
 
 
 def _last_change(played: PlayedChanges, at: int) -> int:
-    """Return the last change that had begun by this time; −1: none."""
+    """Return the index of the last change that had begun by this time (ms); −1 before the first change."""
     return sum(change.at <= at for change in played.changes) - 1
 
 
 def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
-    """Return the reported bounds by the change in which the episode began and by partition."""
+    """Return the reported bounds by (change in which the episode began, partition)."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     bounds: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
     for offset, event in enumerate(events):
@@ -145,13 +145,13 @@ def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: i
 
 
 class Line(NamedTuple):
-    """A line of the table; times in ms, medians over partitions with downtime.
+    """A line of the table; times are in ms and are medians over the partitions with downtime.
 
     Attributes:
         inside: rounds whose bounds contain the measurement.
-        possible: the same, if a member's last record before a gap may be as old as its longest pause after the same
-            change: a busy machine delays consumption.
-        stops, bounded: partitions with downtime, and those of them with an upper bound.
+        possible: rounds whose bounds contain the measurement if the start of a gap is uncertain by the longest pause
+            between two records, because a busy machine delays consumption.
+        stops, bounded: number of partitions with reported downtime, and of those with an upper bound.
         beyond: see :attr:`ComparedDowntime.beyond`.
     """
 
@@ -176,7 +176,7 @@ class Line(NamedTuple):
 
 
 def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDowntime]) -> Line:
-    """Return the table's line of one group and kind of evidence."""
+    """Return the table's line for one group and one kind of evidence."""
     wrong = {downtime.change for downtime in downtimes if not downtime.inside}
     impossible = {downtime.change for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))}
     stops = [downtime for downtime in downtimes if downtime.reported is not None]
@@ -191,7 +191,7 @@ def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDow
 
 
 def table(lines: Iterable[Line]) -> str:
-    """Return the lines as Markdown."""
+    """Return the lines as a Markdown table."""
     lines = list(lines)
     rounds = sum({line.group: line.rounds for line in lines}.values())
     head = (

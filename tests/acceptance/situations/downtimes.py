@@ -1,4 +1,4 @@
-"""Downtime of groups of Java consumers: the monitor's bounds compared with the measured downtime."""
+"""Compares the monitor's bounds for the downtime of groups of Java consumers with the measured downtime."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _STARVED_MS = 2000
 
 
 def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
-    """Return each partition with measured or reported downtime in a step of the group, for one view.
+    """Return the comparison of reported and measured downtime for each partition and step of the group, for one view.
 
-    A partition that nobody consumed again has no measured end: after a shutdown, or of a deleted topic.
+    Partitions that no member consumed again (after a shutdown, or of a deleted topic) are omitted, because their
+    downtime has no measured end.
     """
     played = PlayedChanges(group.group_id, group.marks, [AppliedChange(step.kind, step.at) for step in group.steps])
     if not group.marks:
@@ -39,7 +40,7 @@ def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
 
 
 def is_inside(downtime: ComparedDowntime) -> bool:
-    """Return true if the bounds hold; a consumed partition only shows when its next record arrives."""
+    """Return true if the bounds contain the measurement; consumption of a partition shows only at its next record."""
     return downtime.within(max(RECORD_MS, downtime.pause))
 
 

@@ -1,4 +1,4 @@
-"""Groups of real consumers under steady traffic, changes to them, and the times when each partition was consumed."""
+"""Groups of real consumers under steady traffic, changes of these groups, and the times of consumption."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Place = tuple[str, int]
 
 
 class Mark(NamedTuple):
-    """A record of a partition was consumed at a time (ms); each assignment of the partition is a new ``holder``."""
+    """A record of a partition was consumed at this time (ms); each assignment of the partition has a new ``holder``."""
 
     partition: Place
     at: int
@@ -48,7 +48,7 @@ class Mark(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A partition had no consumer between two times (ms), and then another holder."""
+    """A period (ms) in which a partition had no consumer, between two holders of the partition."""
 
     partition: Place
     start: int
@@ -56,7 +56,7 @@ class Gap(NamedTuple):
 
 
 class AppliedChange(NamedTuple):
-    """A change of a group, and its start time (ms)."""
+    """A change that was applied to a group, and the start time of the change (ms)."""
 
     kind: str
     at: int
@@ -64,7 +64,7 @@ class AppliedChange(NamedTuple):
 
 @contextmanager
 def traffic(servers: str) -> Iterator[str]:
-    """Write to a topic: one record for each partition every :data:`RECORD_MS`."""
+    """Write one record to each partition of a topic every :data:`RECORD_MS` ms."""
     name = unique("steady")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
@@ -82,7 +82,7 @@ def traffic(servers: str) -> Iterator[str]:
 
 
 class Members(ABC):
-    """The members of one group, by name; a context manager that ends them all.
+    """The members of one group by name; the context manager ends all of them.
 
     Attributes:
         held: the partitions of each running member, by its callbacks.
@@ -108,7 +108,7 @@ class Members(ABC):
     def close(self) -> None: ...
 
     def _file(self, name: str) -> Path:
-        """Return a file for the marks of a consumer that starts."""
+        """Return a new file for the marks of a consumer that is about to start."""
         self.files.append(self._folder / f"{self.group}-{name}-{len(self.files)}")
         return self.files[-1]
 
@@ -128,7 +128,7 @@ class Members(ABC):
 
 
 class JavaGroup(Members):
-    """Java consumers, each in its own JVM; ``static``: eager, with instance ids."""
+    """Java consumers, each in its own JVM; ``static`` members are eager and have instance ids."""
 
     def __init__(self, protocol: str, servers: str, topic: str, folder: Path) -> None:
         super().__init__(unique(f"java-{protocol}"), folder)
@@ -173,7 +173,7 @@ class JavaGroup(Members):
 
 
 class PythonGroup(Members):
-    """confluent-kafka or kafka-python consumers with the listener, each in its own process."""
+    """confluent-kafka or kafka-python consumers with the listener, each consumer in its own process."""
 
     def __init__(self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str) -> None:
         super().__init__(unique(f"{client}-{protocol}"), folder)
@@ -250,14 +250,14 @@ def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
 
 @dataclass
 class PlayedChanges:
-    """The changes of a group, and the files in which its consumers record what they consume."""
+    """The changes of a group, and the files in which the group's consumers record their consumption."""
 
     group: str
     files: list[Path]
     changes: list[AppliedChange] = field(default_factory=list)
 
     def marks(self) -> list[Mark]:
-        """Return when partitions were consumed, each in order of time."""
+        """Return the marks of all consumers; the marks of each partition are in order of time."""
         marks = [
             Mark((topic, int(partition)), int(at), (str(number), times))
             for number, file in enumerate(self.files)
@@ -267,7 +267,7 @@ class PlayedChanges:
         return sorted(marks, key=lambda mark: (mark.partition, mark.at))
 
     def gaps(self) -> list[Gap]:
-        """Return, for each partition, the times between two holders."""
+        """Return the gaps of each partition: the periods between two of its holders."""
         return [
             Gap(before.partition, before.at, after.at)
             for before, after in pairwise(self.marks())
@@ -276,7 +276,7 @@ class PlayedChanges:
 
 
 def play(members: Members, rounds: int) -> PlayedChanges:
-    """Apply the changes of ``CHANGES`` in turn to a group of two members, each after the group has settled."""
+    """Start a group of two members and apply each change of ``CHANGES`` after the group has settled."""
     played = PlayedChanges(members.group, members.files)
     members.start("a")
     members.start("b")
@@ -313,7 +313,7 @@ def _settle(members: Members) -> None:
 
 
 def together(groups: list[Members], rounds: int) -> list[PlayedChanges]:
-    """Play all groups at the same time."""
+    """Apply the changes to all groups at the same time."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(groups)))
         for members in groups:

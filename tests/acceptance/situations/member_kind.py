@@ -1,11 +1,11 @@
-"""Kinds of members: their clients, protocols and settings."""
+"""Kinds of group members: client library, protocol and settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Long enough for a member on a busy machine.
+#: Session timeout that a member on a busy machine does not exceed.
 SESSION_MS: Final = 6000
 #: max.poll.interval.ms of a member that is going to exceed it.
 POLL_MS: Final = 6000
@@ -19,11 +19,11 @@ _ASSIGNORS: Final = {
 
 @dataclass(frozen=True)
 class MemberKind:
-    """Kind of a member: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
+    """A kind of member: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative or consumer.
 
-    ``assignors``: of the classic protocol, by preference. ``static``: each has an instance id.
+    ``assignors``: assignors of the classic protocol by preference. ``static``: each member has an instance id.
     ``listened``: members report themselves (Python clients). ``placed``: each process has a host of its own
-    (kafka-python). ``racks``: of members by name (confluent).
+    (kafka-python). ``racks``: the rack of each member by name (confluent).
     """
 
     client: str

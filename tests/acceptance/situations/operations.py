@@ -1,4 +1,4 @@
-"""Operations, deployments and failures of groups: steps that several scenarios share."""
+"""Operations, deployments and failures of groups, as steps that several scenarios share."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tests.acceptance.situations.stage import POLLING
 from tests.support.wait import eventually
 
 TWENTY = tuple(f"m{number}" for number in range(20))
-#: Pods of one Deployment, by their ReplicaSets before and after a rollout.
+#: Names of one Deployment's pods: those of the old ReplicaSet, and those of the new ReplicaSet after a rollout.
 PODS = tuple(f"shop-7d9f8b6c5-{suffix}" for suffix in ("r2x2z", "q8r7t", "k4w9m"))
 NEW_PODS = tuple(f"shop-5c6b9d7f4-{suffix}" for suffix in ("x7k2p", "b9v4d", "z5n8c"))
 
 
 def end(group: RealGroup) -> None:
-    """Let all members leave."""
+    """Let all members of the group leave."""
     gone = tuple(group.subscribed)
     with group.step("shutdown", left=gone):
         group.leave(*gone)
 
 
 def begin(group: RealGroup, *names: str) -> None:
-    """Start the group."""
+    """Start the members of the group."""
     with group.step("first-start", joined=names):
         group.start(*names)
 
@@ -46,7 +46,7 @@ def rollout_of_twenty(group: RealGroup) -> None:
 
 
 def shared_instance(group: RealGroup) -> None:
-    """Run two processes with the same instance id, each restarted when the other has it fenced."""
+    """Run two processes with the same instance id; each is restarted after the other process has caused its fencing."""
     begin(group, "a", "b")
     group.alarms = ("duplicate-instance-id",)
     with group.step("duplicate-instance-id", rejoined=("b",)):
@@ -83,7 +83,7 @@ def join_during_first_rebalance(group: RealGroup) -> None:
 
 
 def short_visits(group: RealGroup) -> None:
-    """Let three members join and leave again at once."""
+    """Let three members join and leave again immediately."""
     begin(group, "a", "b")
     with group.step("unknown"):
         group.start("c", "d", "e")
@@ -93,8 +93,8 @@ def short_visits(group: RealGroup) -> None:
 
 
 def start_and_leave(group: RealGroup) -> None:
-    """Let three members join an empty group, and leave at once."""
-    del group.views[POLLING]  # a snapshot may come too late to see them
+    """Let three members join an empty group and leave immediately."""
+    del group.views[POLLING]  # a poll may come too late to see these members
     with group.step("first-start", joined=("a", "b", "c"), second_kind="shutdown"):
         group.start("a", "b", "c")
         group.whole()
@@ -102,9 +102,7 @@ def start_and_leave(group: RealGroup) -> None:
 
 
 def kill_all(group: RealGroup) -> None:
-    """Kill all members and restart them within the quiet time on one host; this may also be an outage of the
-    coordinator.
-    """
+    """Kill all members and restart them on one host within the quiet time, which may also be a coordinator outage."""
     begin(group, "a", "b")
     with group.step("crash", rejoined=("a", "b"), unsure_kinds=("crash", "restart"), provable=False):
         group.crash("a", "b")
@@ -122,7 +120,7 @@ def recreated(group: RealGroup) -> None:
 
 
 def recreated_elsewhere(group: RealGroup) -> None:
-    """Replace all members by new ones on other hosts: new pods of a Deployment with the Recreate strategy."""
+    """Replace all members by new members on other hosts, as a Deployment with the Recreate strategy does."""
     begin(group, *PODS)
     with group.step("recreate", rejoined=NEW_PODS, unsure_kinds=("restart", "recreate"), provable=False):
         group.leave(*PODS)
@@ -131,7 +129,7 @@ def recreated_elsewhere(group: RealGroup) -> None:
 
 
 def surge(group: RealGroup) -> None:
-    """Run a rollout of a Deployment with maxSurge: each new pod starts before an old one ends."""
+    """Run a rollout of a Deployment with maxSurge: each new pod starts before an old pod ends."""
     begin(group, *PODS)
     with group.step("surge", rejoined=NEW_PODS, unsure_kinds=("rolling-restart", "restart", "surge")):
         for old, new in zip(PODS, NEW_PODS, strict=True):
@@ -173,7 +171,7 @@ def topic_added(group: RealGroup) -> None:
 
 
 def topic_matches(group: RealGroup) -> None:
-    """Create a topic that matches the members' pattern: clients send the matching names."""
+    """Create a topic that matches the members' pattern: the clients then subscribe to the matching names."""
     begin(group, "a", "b")
     with group.step("subscription-change"):
         group.topic(4, prefix=group.group_id)
@@ -195,7 +193,7 @@ def offsets_reset(group: RealGroup) -> None:
 
 
 def exceed_poll_interval(group: RealGroup) -> None:
-    """Let a librdkafka member stop polling: it leaves without a reason, and rejoins when it polls."""
+    """Let a librdkafka member stop polling: the member leaves without a reason, and rejoins when it polls again."""
     begin(group, "a", "b")
     with group.step("poll-timeout", rejoined=("b",), unsure_kinds=("restart", "crash"), provable=False):
         group.stall("b")
@@ -203,7 +201,7 @@ def exceed_poll_interval(group: RealGroup) -> None:
 
 
 def deleted_topic(group: RealGroup) -> None:
-    """Delete one of two subscribed topics."""
+    """Delete one of two topics to which the members subscribe."""
     gone = group.topic(4)
     begin(group, "a", "b")
     group.alarms = ("topic-gone",)
@@ -223,7 +221,7 @@ def console(group: RealGroup) -> None:
 
 
 def worker_restart(group: RealGroup) -> None:
-    """Restart a Connect worker within the scheduled delay."""
+    """Restart a Connect worker within scheduled.rebalance.max.delay.ms."""
     assert isinstance(group, Connect)
     begin(group, "w1", "w2")
     with group.step("connector-change"):

@@ -1,4 +1,4 @@
-"""A confluent-kafka consumer in a thread of this process, which can stop polling while librdkafka goes on."""
+"""A confluent-kafka consumer in a thread; it can stop polling while librdkafka continues to send heartbeats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.wait import PATIENCE
 
 
 class Poller:
-    """An eager consumer; ``lines`` has its callbacks as :class:`~tests.support.members.Member` has them."""
+    """An eager consumer; ``lines`` holds its callbacks in the format of :class:`~tests.support.members.Member`."""
 
     def __init__(self, servers: str, group: str, name: str, topics: Sequence[str], poll_ms: int) -> None:
         self.name = name
@@ -65,14 +65,14 @@ class Poller:
         return self.lines[-1]["owned"] if self.lines else {}
 
     def stall(self, ms: int) -> None:
-        """Stop polling for this long, and wait until it resumes."""
+        """Stop polling for this long, and wait until the consumer polls again."""
         self._pause_s = ms / 1000
         self._stop.wait(ms / 1000 + 0.5)
 
     def close(self) -> None:
-        """Leave the group and end."""
+        """Leave the group and end the thread."""
         self._stop.set()
         self._thread.join(PATIENCE)
 
-    #: A thread can't be killed alone.
+    #: Closing replaces a crash, because a thread can't be killed alone.
     crash = close

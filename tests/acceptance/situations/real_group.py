@@ -1,4 +1,4 @@
-"""Changes of one group, step by step, and the result of each step in every view."""
+"""Applies changes to one group step by step, and records the result of each step in every view."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ _PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUM
 
 @dataclass
 class Step:
-    """One step: its kind, and its episodes in each view.
+    """One step of a group: the expected kind, and the reported episodes in each view.
 
     Attributes:
-        kind: the expected kind of its episode.
+        kind: the expected kind of the step's episode.
         at: start time, ms.
-        joined, left, rejoined: client ids that joined, that left or crashed, and that did so and joined again.
+        joined, left, rejoined: client ids that joined, client ids that left or crashed, and client ids that left or
+        crashed and then joined again.
         unsure_kinds: kinds, besides ``unknown``, that a view without the coordinator's log may report as not sure.
-        second_kind: the kind of a second episode, without a quiet time between.
-        provable: whether the coordinator's log proves the kind; if not, ``unsure_kinds`` applies to its view as well.
-        is_measured: whether all members recorded what they consumed, up to its end.
+        second_kind: the expected kind of a second episode that follows without a quiet time.
+        provable: whether the coordinator's log proves the kind; if not, ``unsure_kinds`` also applies to the view with
+            the log.
+        is_measured: whether all members recorded their consumption until the end of the step.
         episodes: reported episodes by view.
     """
 
@@ -55,7 +57,7 @@ class Step:
 
 
 class RealGroup:
-    """A group of real members; each :meth:`step` is one episode."""
+    """A group of real members; each :meth:`step` corresponds to one episode."""
 
     def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         self.stage, self.member_kind = stage, member_kind
@@ -67,7 +69,7 @@ class RealGroup:
         self.processes: list[Member | Poller] = []
         #: File in which Java consumers record what they consume.
         self.marks: list[Path] = []
-        #: Expected kinds of incidents, beside storms of killed members.
+        #: Expected kinds of incidents, in addition to storms of killed members.
         self.alarms: tuple[str, ...] = ()
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
@@ -78,10 +80,10 @@ class RealGroup:
         self._fenced: set[str] = set()
         self.views = {name: view for name, view in stage.views.items() if name != LISTENER or member_kind.listened}
 
-    # Changes of the group.
+    # Methods that change the group.
 
     def start(self, *names: str, member_kind: MemberKind | None = None) -> None:
-        """Start members, all at once."""
+        """Start all these members at once."""
         for name in names:
             self._start(name, member_kind or self.member_kind)
             self._new.add(name)
@@ -129,7 +131,7 @@ class RealGroup:
         self._end(names, "LEAVE_GROUP")
 
     def stop(self, *names: str) -> None:
-        """Stop these members as their clients do by default: static members send no LeaveGroup."""
+        """Stop these members as their clients do by default; a static member then sends no LeaveGroup."""
         self._end(names, "DEFAULT")
 
     def crash(self, *names: str) -> None:
@@ -175,7 +177,7 @@ class RealGroup:
         self.whole()
 
     def share(self, name: str) -> None:
-        """Start another process with the same instance id; the coordinator fences the first one."""
+        """Start another process with the same instance id, upon which the coordinator fences the first process."""
         fenced = self.java[name]
         seen = {view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS)}
         self._start(name, self.member_kind)
@@ -191,34 +193,34 @@ class RealGroup:
         )
 
     def reset(self) -> None:
-        """Reset the offsets of the group, which has no members, to the beginning."""
+        """Reset the offsets of the group to the beginning; the group must have no members."""
         topic, partitions = next(iter(self.topics.items()))
         self.stage.reset(self.group_id, topic, partitions)
 
     def delete(self, topic: str) -> None:
-        """Delete a topic that members subscribe to."""
+        """Delete a topic to which members subscribe."""
         self.topics[topic] = 0
         self.stage.delete(topic)
 
     def subscribe(self, name: str, *topics: str) -> None:
-        """Let a member subscribe to these topics from now on."""
+        """Let a member subscribe to these topics instead of its earlier ones."""
         self.subscribed[name] = topics
         self.stage.java.subscribe(self.java[name], list(topics))
 
     def topic(self, partitions: int, prefix: str = "topic") -> str:
-        """Create one more topic, for members that subscribe to it."""
+        """Create one more topic for members that are going to subscribe to it."""
         name = self.stage.topic(partitions, prefix)
         self.topics[name] = partitions
         return name
 
     def awaited_topic(self) -> str:
-        """Return the name of a topic that all members subscribe to, and that does not exist yet."""
+        """Return the name of a topic to which all members subscribe and which does not exist yet."""
         name = f"{self.group_id}-later"
         self.topics[name] = 0
         return name
 
     def create(self, name: str, partitions: int) -> None:
-        """Create a topic that members already subscribe to."""
+        """Create a topic to which members already subscribe."""
         self.stage.create(name, partitions)
         self.topics[name] = partitions
 
@@ -229,7 +231,7 @@ class RealGroup:
         self.topics[name] = partitions
 
     def roll(self, *names: str, member_kind: MemberKind | None = None) -> None:
-        """Restart the members one after the other, each after the group has rebalanced without it."""
+        """Restart the members one by one, each after the group has rebalanced without the previous member."""
         for name in names:
             self.stop(name)
             if not self.member_kind.static:
@@ -237,16 +239,16 @@ class RealGroup:
             self.start(name, member_kind=member_kind)
             self.whole()
 
-    # Results.
+    # Methods that return a result.
 
     @property
     def failures(self) -> list[str]:
-        """Return errors that ended Java consumers, except those fenced by a process with the same instance id."""
+        """Return errors that ended Java consumers, except fencing by a process with the same instance id."""
         failures = [failure for failure in self.stage.java.failures if failure.startswith(f"{self.group_id}/")]
         return [failure for failure in failures if failure.partition(":")[0] not in self._fenced]
 
     def removed(self, since_ms: int) -> frozenset[str]:
-        """Return Java consumers with a new member id, which the coordinator had removed."""
+        """Return Java consumers that got a new member id because the coordinator had removed them."""
         ids: dict[str, list[set[str]]] = defaultdict(lambda: [set(), set()])
         for callback in self.stage.java.callbacks:
             group, _, rest = callback.name.partition("/")
@@ -255,7 +257,7 @@ class RealGroup:
         return frozenset(name for name, (before, after) in ids.items() if after - before)
 
     def callbacks(self) -> dict[str, list[Share]]:
-        """Return the changed assignments of consumers after each callback, by name."""
+        """Return the assignments of each consumer after its callbacks, without repeats, by name."""
         owned_at: dict[str, list[tuple[int, Share]]] = defaultdict(list)
         for callback in self.stage.java.callbacks:
             group, _, rest = callback.name.partition("/")
@@ -270,13 +272,13 @@ class RealGroup:
         }
 
     def owned(self) -> dict[str, Share]:
-        """Return each member's partitions as its callbacks report them, by name."""
+        """Return each member's partitions according to its callbacks, by name."""
         shares = {name: self.stage.java.owned[puppet] or {} for name, puppet in self.java.items()}
         shares |= {name: member.owned for name, member in self.python.items()}
         return {name: dict(sorted(share.items())) for name, share in shares.items() if share}
 
     def whole(self) -> None:
-        """Wait until the members consume all subscribed partitions, each partition once, and each member some."""
+        """Wait until each subscribed partition has exactly one consumer and each member owns at least one partition."""
 
         def done() -> bool:
             assert not self.failures, self.failures
@@ -293,7 +295,7 @@ class RealGroup:
             raise AssertionError(f"{self.group_id}: {self.subscribed} own {self.owned()}") from error
 
     def _shows_all_members(self, view: LiveStream, before: dict[str, str]) -> bool:
-        """Return true if a view shows all members with their partitions, and waits for nothing."""
+        """Return true if a view shows all members with their partitions and shows no rebalance in progress."""
         episodes, ids = view.episodes(self.group_id), view.ids(self.group_id)
         shares = {name: share for name, share in view.shares(self.group_id).items() if share}
         return (
@@ -302,7 +304,7 @@ class RealGroup:
             and episodes[-1].status not in ("rebalancing", "catching-up")
             and shares == self.owned()
             and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
-            and (view is self.views.get(POLLING) or self._has_newest(view))  # polling has its own generation count
+            and (view is self.views.get(POLLING) or self._has_newest(view))  # polling counts generations by itself
             and self._has_no_pending_round(view)
         )
 
@@ -312,7 +314,7 @@ class RealGroup:
         return seen is None or seen >= received
 
     def _generations(self, view: LiveStream) -> tuple[int | None, int]:
-        """Return the newest generation or epoch of a view, and that of Java consumers."""
+        """Return the newest generation or epoch in a view, and the newest one that Java consumers received."""
         received = [
             callback.generation
             for callback in self.stage.java.callbacks
@@ -323,17 +325,17 @@ class RealGroup:
         return max((number for number in seen if number is not None), default=None), max(received, default=-1)
 
     def _has_no_pending_round(self, view: LiveStream) -> bool:
-        """Return true if no member will request another round by itself."""
+        """Return true if no member is going to request another round without a further change."""
         if self.member_kind.client != "kafka-python":
             return True
         return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _AFTERTHOUGHT_MS
 
     def _rests(self, view: LiveStream, before: dict[str, str]) -> bool:
-        """Return true if a view shows all members, and its quiet time has passed since."""
+        """Return true if a view shows all members and the quiet time has passed since the last change."""
         return self._shows_all_members(view, before) and view.rest(self.group_id)
 
     def settle(self, before: dict[str, dict[str, str]]) -> None:
-        """Wait until the group is complete and quiet in every view; ``before``: the earlier member ids."""
+        """Wait until the group is complete and quiet in every view; ``before``: the member ids before the change."""
         self.whole()
         for name, view in self.views.items():
             try:
@@ -358,7 +360,7 @@ class RealGroup:
         provable: bool = True,
         second_kind: str = "",
     ) -> Iterator[None]:
-        """Record the block's changes as one episode of this kind; it ends once the group is quiet."""
+        """Record the block's changes as one episode of this kind; the step ends when the group is quiet."""
         at = time.time_ns() // 1_000_000
         before = {name: len(view.episodes(self.group_id)) for name, view in self.views.items()}
         ids = {name: view.ids(self.group_id) for name, view in self.views.items()}
@@ -384,7 +386,7 @@ class RealGroup:
         return self.views[view].incidents(self.group_id)
 
     def close(self) -> None:
-        """End all running members."""
+        """Stop all running members."""
         for member in self.python.values():
             member.crash()
         for puppet in self.java.values():

@@ -1,4 +1,4 @@
-"""Scenarios of the suite: the changes of each group, and the expected kind of each episode."""
+"""The scenarios of the suite: the changes of each group, with the expected kind of each episode."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _crash(group: RealGroup) -> None:
 
 
 def _apply_all_changes(group: RealGroup) -> None:
-    """Apply every change that a group of Java consumers supports under its protocol."""
+    """Apply every change that a group of Java consumers supports under the group's protocol."""
     _beginning(group)
     with group.step("subscription-change"):
         first, more = next(iter(group.topics)), group.topic(4)
@@ -56,7 +56,7 @@ def _apply_all_changes(group: RealGroup) -> None:
 
 
 def _apply_usual_changes(group: RealGroup) -> None:
-    """Apply the changes that every group supports."""
+    """Apply the changes that all groups support."""
     _beginning(group)
     with group.step("rolling-restart", rejoined=("a", "b"), unsure_kinds=("restart",)):
         group.roll("a", "b")
@@ -67,7 +67,7 @@ def _apply_usual_changes(group: RealGroup) -> None:
 
 
 def new_assignor(group: RealGroup) -> None:
-    """Replace members by ones that prefer another assignor; the group uses it once most of them do."""
+    """Replace members by ones that prefer another assignor, which the group uses once most members prefer it."""
     _beginning(group)
     reversed_kind = replace(group.member_kind, assignors=tuple(reversed(group.member_kind.assignors)))
     with group.step("assignor-change", rejoined=("a", "b", "c")):
@@ -84,7 +84,7 @@ def migration(group: RealGroup) -> None:
 
 
 def static(group: RealGroup) -> None:
-    """Restart members with instance ids: if they rejoin in time, no partition moves."""
+    """Restart members with instance ids; no partition moves if they rejoin within the session timeout."""
     _beginning(group)
     with group.step("static-bounce", rejoined=("b",)):
         group.roll("b")
@@ -114,7 +114,7 @@ def ten(group: RealGroup) -> None:
 
 
 def scales_twice(group: RealGroup) -> None:
-    """Scale a healthy group out and in."""
+    """Scale a healthy group out and then in."""
     with group.step("first-start", joined=("a", "b")):
         group.start("a", "b")
     with group.step("scale-out", joined=("c", "d")):
@@ -125,7 +125,7 @@ def scales_twice(group: RealGroup) -> None:
 
 
 def one_join(group: RealGroup) -> None:
-    """Let one member join another."""
+    """Let one member join a group of one other member."""
     with group.step("first-start", joined=("a",)):
         group.start("a")
     with group.step("scale-out", joined=("b",)):

@@ -1,7 +1,7 @@
-"""Environment of the groups: one broker, three collectors with listeners, and topics with traffic.
+"""The environment of the groups: one broker, three collectors, listeners, and topics with traffic.
 
-Each monitor is a *view* of the same groups with other evidence: the offsets topic with the coordinator's log, the
-offsets topic alone, polling, and the reports of listeners in consumers.
+Each monitor provides a *view* of the same groups that is based on different evidence: the offsets topic with the
+coordinator's log, the offsets topic alone, polling, and the reports of listeners in consumers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OTHERS: Final = {
 
 @dataclass
 class Stage:
-    """The broker, the monitors that follow it, and the JVM with Java consumers."""
+    """The broker, the monitors that follow the broker, and the JVM with Java consumers."""
 
     broker: EmbeddedBroker
     folder: Path
@@ -69,19 +69,19 @@ class Stage:
         return self.broker.bootstrap_servers
 
     def topic(self, partitions: int, prefix: str = "topic") -> str:
-        """Create a topic with traffic from now on."""
+        """Create a topic that receives traffic from now on, and return its name."""
         name = unique(prefix)
         self.create(name, partitions)
         return name
 
     def create(self, name: str, partitions: int) -> None:
-        """Create a topic of this name with traffic from now on."""
+        """Create a topic of this name that receives traffic from now on."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
         self.written.append((name, partitions))
 
     def reset(self, group: str, topic: str, partitions: int) -> None:
-        """Reset a group's offsets of a topic to 0, as ``kafka-consumer-groups --reset-offsets`` does."""
+        """Reset a group's offsets of a topic to 0, as ``kafka-consumer-groups --reset-offsets --to-earliest`` does."""
         places = [TopicPartition(topic, number, 0) for number in range(partitions)]
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(PATIENCE)
@@ -100,7 +100,7 @@ class Stage:
 
 @contextmanager
 def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
-    """Run a stage with its own broker, as its log is read."""
+    """Run a stage with its own broker, because the broker's log is read."""
     with ExitStack() as stack:
         broker_properties = PROPERTIES | NEVER_FENCED | _OTHERS | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=broker_properties))
@@ -126,7 +126,7 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
 
 @contextmanager
 def _written(stage: Stage) -> Iterator[None]:
-    """Write to all partitions of all topics, so that members commit."""
+    """Write to all partitions of all topics, so that members commit offsets."""
 
     def write(producer: Producer, stop: threading.Event) -> None:
         for number in count():

@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/episodes.md and trust.md: the kind that each view reports for every step."""
+"""Writes the tables of docs/explanation/episodes.md and trust.md: the kind that each view reports for each step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL: Final = TRUST.with_name("situations.csv")
 
 
 def write(groups: Mapping[str, RealGroup]) -> None:
-    """Put the reported kinds of these steps into the documents, and all data into the CSV file."""
+    """Write the reported kinds of these steps into the documents, and all data into the CSV file."""
     steps = [step for group in groups.values() for step in group.steps]
     amount = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
     note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {amount}: {machine()}."
@@ -31,7 +31,7 @@ def write(groups: Mapping[str, RealGroup]) -> None:
 
 
 def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
-    """Write a line for each group, step and view."""
+    """Write the complete data to the CSV file: a line for each group, step and view."""
     header = (
         "situation",
         "happened",
@@ -57,7 +57,7 @@ def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
 
 
 def verdict(step: Step, view: str) -> str:
-    """Return right, unknown or wrong."""
+    """Return the verdict on a view's report of a step: ``right``, ``unknown`` or ``wrong``."""
     if wrong(step, view):
         return "wrong"
     is_unknown = step.kind != "unknown" and any(episode.kind == "unknown" for episode in step.episodes[view])
@@ -65,7 +65,7 @@ def verdict(step: Step, view: str) -> str:
 
 
 def summary(groups: Iterable[RealGroup]) -> str:
-    """Return a row for each view."""
+    """Return a Markdown table with a row for each view: counts of verdicts, wrong incidents and downtimes."""
     rows = []
     for view in VIEWS:
         seen = [group for group in groups if view in group.views]
@@ -84,7 +84,7 @@ def summary(groups: Iterable[RealGroup]) -> str:
 
 
 def kinds(steps: Iterable[Step]) -> str:
-    """Return a row for each kind with a column for each view: the counts of reported kinds."""
+    """Return a Markdown table of reported kinds: a row for each expected kind, a column for each view."""
     called: dict[str, dict[str, Counter[str]]] = {}
     for step in steps:
         row = called.setdefault(step.kind, {view: Counter() for view in VIEWS})
@@ -100,13 +100,13 @@ def _markdown(lines: Iterable[Iterable[str]]) -> str:
 
 
 def answer(episode: Episode, kind: str, yes: str = "yes") -> str:
-    """Return the reported kind: ``yes`` if right, else the kind, with ``?`` if it is not sure."""
+    """Return ``yes`` if the episode has the expected kind, otherwise its kind; ``?`` is appended if it is not sure."""
     reported = yes if episode.kind == kind else episode.kind
     return reported if episode.sure or reported == "unknown" else f"{reported}?"
 
 
 def cell(kinds_reported: Counter[str]) -> str:
-    """Return the reported kinds, the most frequent first; with counts only if there are several."""
+    """Return a table cell with the reported kinds, most frequent first; counts are added if there are several kinds."""
     if not kinds_reported:
         return "–"
     if len(kinds_reported) == 1:

@@ -1,4 +1,4 @@
-"""Restart of a broker that is the coordinator of groups, during and between rebalances."""
+"""Restarts of the broker that coordinates the groups, during a rebalance and between rebalances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 #: Longer than a broker takes to start on a busy machine.
 SESSION_MS = 30_000
-#: Time for which a member delays the end of a rebalance; longer than that start.
+#: Time for which a member delays the end of a rebalance; longer than a broker takes to start.
 STALL_MS = 20_000
 
 
@@ -35,7 +35,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
                 group.start("a", "b")
 
         def begin_to_join(group: RealGroup) -> None:
-            """Start a member that joins, waits for a member that does not poll, and ends."""
+            """Start a member that joins, waits for another member that does not poll, and ends."""
             made.java.stall(group.java["b"], STALL_MS)
             group.start("c")
             preparing = re.compile(rf"Preparing to rebalance group {group.group_id} .*Adding new member c-")

@@ -1,4 +1,4 @@
-"""Reported bounds of downtime contain the downtime measured from the times of consumed records.
+"""Reported bounds of downtime contain the downtime that is measured from the times of consumed records.
 
 ``DOWNTIME_ROUNDS=15`` for the full comparison, 135 rounds of nine groups; with ``WRITE_DOWNTIME=1`` its table goes
 into ``docs/explanation/downtime.md``.
@@ -46,7 +46,7 @@ def cluster() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def lines() -> Iterator[dict[str, list[Line]]]:
-    """Return the lines by client; write them at the end."""
+    """Yield a dict that collects the table's lines by client; the lines are written at the end."""
     lines_by_client: dict[str, list[Line]] = {}
     yield lines_by_client
     if os.environ.get("WRITE_DOWNTIME") and lines_by_client.keys() == CLIENTS.keys():

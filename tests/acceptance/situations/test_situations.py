@@ -1,4 +1,4 @@
-"""Real situations of real groups: kinds, members, callbacks, downtime and incidents compared with measurements.
+"""Compares the reports about real groups with measurements: kinds, members, callbacks, downtime and incidents.
 
 ``make test-situations`` runs all of them and writes the tables of docs/explanation.
 """
@@ -20,12 +20,12 @@ from tests.acceptance.situations.stage import LOG, OFFSETS, stage
 from tests.acceptance.situations.verdicts import faults
 from tests.support.processes import process_lock
 
-# Dozens of members run at once: beside other tests their sessions would time out.
+# Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
 
-#: With more members at once they starve each other, and sessions time out.
+#: With more members at once, members get too little processor time and their sessions time out.
 AT_ONCE = 4 * (os.cpu_count() or 1)
-#: From this many partitions on, the share of true bounds is meaningful.
+#: Least number of partitions for which the share of correct bounds is meaningful.
 ENOUGH = 100
 
 
@@ -89,5 +89,5 @@ def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[RealG
 
 
 def _is_proved(group: RealGroup, view: str) -> bool:
-    """Return true if a log or KIP-848 records bound the downtime from below."""
+    """Return true if the coordinator's log or KIP-848 records give a lower bound for the downtime."""
     return group.member_kind.protocol == "consumer" or (view == LOG and group.member_kind.protocol == "eager")

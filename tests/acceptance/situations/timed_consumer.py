@@ -1,11 +1,11 @@
-"""A consumer that writes down the time of every record (``python -m tests.acceptance.situations.timed_consumer``).
+"""A consumer that records the time of every record: ``python -m tests.acceptance.situations.timed_consumer``.
 
 Its argument is JSON: ``client`` (confluent, kafka-python), ``config`` of that client, ``topic``, ``marks`` (a
 file), ``listener`` (bootstrap servers and topic prefix of a monitor), ``cooperative`` (kafka-python's assignor) and
 ``incremental`` (callbacks name what is added). After each rebalance callback it writes the numbers of the
-partitions that it has as a line on standard output, and for each record that it consumed a line into ``marks``: the
-time (ms), the topic, the partition, and the number of assignments of this partition so far. SIGTERM
-has it leave its group.
+partitions that it owns as a line on standard output, and for each record that it consumed a line into ``marks``: the
+time (ms), the topic, the partition, and the number of assignments of this partition so far. Upon SIGTERM the consumer
+leaves its group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Wrap = Callable[[type[Any]], type[Any]]
 
 
 class Marks:
-    """Writes the member's partitions after each callback, and each record that it consumed."""
+    """Writes the member's partitions after each callback, and a mark for each record that the member consumed."""
 
     def __init__(self, path: str, *, incremental: bool) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -46,7 +46,7 @@ class Marks:
         self._write_partitions()
 
     def consumed(self, topic: str, partition: int) -> None:
-        """Write unbuffered, so that a killed process has written every consumed record."""
+        """Write one mark per consumed record, unbuffered, so that no mark is lost if the process is killed."""
         line = f"{time.time_ns() // 1_000_000} {topic} {partition} {self._times[partition]}\n"
         os.write(self._file, line.encode())
 

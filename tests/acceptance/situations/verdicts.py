@@ -1,4 +1,4 @@
-"""Compares the episodes and incidents of a view with the changes of a group."""
+"""Compares the episodes and incidents in a view with the changes of a group."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.support.callbacks import missing_callbacks
 
 
 def faults(group: RealGroup) -> list[str]:
-    """Return a line for each wrong report."""
+    """Return a line for each wrong report of the view."""
     lines = [fault for step in group.steps for view in group.views for fault in wrong(step, view)]
     lines += [fault for view in group.views for fault in wrong_incidents(group, view)]
     return lines + [fault for view in (LOG, OFFSETS) for fault in missing_assignments(group, view)]
 
 
 def named(episode: Episode) -> dict[str, set[str]]:
-    """Return the client ids of members that joined, left and rejoined."""
+    """Return the client ids of members that joined, of members that left, and of members that rejoined."""
     members = episode.members
 
     def names(ids: list[str]) -> set[str]:
@@ -34,7 +34,7 @@ def named(episode: Episode) -> dict[str, set[str]]:
 
 
 def wrong(step: Step, view: str) -> list[str]:
-    """Return the wrong reports of a view about a step."""
+    """Return a line for each wrong report of a view about one step."""
     episodes = step.episodes[view]
     if view == POLLING and not episodes and not step.joined | step.left | step.rejoined:
         return []  # joined and left between two polls, and nothing else changed
@@ -63,13 +63,13 @@ def wrong(step: Step, view: str) -> list[str]:
 
 
 def missing_assignments(group: RealGroup, view: str) -> list[str]:
-    """Return members whose callbacks do not all appear in the diffs, in order."""
+    """Return a line for each member with an assignment, seen in its callbacks, that is missing from the diffs."""
     missing = missing_callbacks(group.views[view].rounds(group.group_id), group.views[view].names, group.callbacks())
     return [f"{view}: {callback}" for callback in missing]
 
 
 def wrong_incidents(group: RealGroup, view: str) -> list[str]:
-    """Return the wrong incidents of a view: each storm is closed, and only expected incidents are open."""
+    """Return the wrong incidents of a view: each storm must be closed, and only expected incidents may be open."""
     if not group.kills:
         kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.alarms]
         # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.

@@ -1,4 +1,4 @@
-"""The checkpoint files of `stream`: single files of each kind, and all of them, lost and damaged."""
+"""Lost and damaged checkpoint files of `stream`: single files of each kind, and all files together."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from tests.faults.cases.disks import flip_bits
 from tests.faults.site import SPARK_SECONDS, Report, Site
 
-#: Kinds of files; the newest file of each is used.
+#: Kinds of checkpoint files; a case damages the newest file of a kind.
 OFFSETS, COMMITS, SOURCE, METADATA = "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0", "metadata"
 CARD, STATE = "rebalance-monitor.json", "state/0/0/*.delta"
 SCHEMA, OPERATOR = "state/0/0/_metadata/schema", "state/0/_metadata/metadata"
 
 
 class LoggedReport(NamedTuple):
-    """Words of the reported line, and the exit status."""
+    """The expected report of a checkpoint fault: words of the logged line, and the exit status."""
 
     words: str
     status: int = 3
@@ -33,7 +33,7 @@ LOST: Mapping[str, LoggedReport] = {
 #: Files that Spark writes again: the last batch's commit, as the batch is repeated; the start offsets of a source that
 #: has been read since; the query's id; the state's schema.
 NOT_NEEDED = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
-#: Reports of damaged files: Spark's own words, and the remedy.
+#: Reports of damaged files: Spark's own message, and the remedy.
 DAMAGED: Mapping[str, LoggedReport] = {
     **dict.fromkeys((OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), LoggedReport("Restore the folder")),
     CARD: LoggedReport(f"{CARD} is damaged"),
@@ -46,7 +46,7 @@ def _newest(folder: Path, kind: str) -> Path:
 
 
 def _shown(kind: str) -> str:
-    """Return the name of a kind of files in the table."""
+    """Return the table's name for a kind of checkpoint files."""
     return kind.replace("[0-9]*", "N").replace("*", "N")
 
 
@@ -54,7 +54,7 @@ def _shown(kind: str) -> str:
 def files(
     site: Site, fault: str, spoil: Callable[[Path], object], reports: Mapping[str, LoggedReport]
 ) -> Iterator[list[Report]]:
-    """Damage one file after the other while the job is stopped; each time the folder is restored from a copy."""
+    """Damage the files one by one while the job is stopped; each time the checkpoint is restored from a copy."""
     site.end("stream")
     kept = site.folder / "checkpoint.copy"
     shutil.copytree(site.checkpoint, kept)
@@ -84,7 +84,7 @@ def _restore(site: Site, kept: Path) -> None:
 
 @contextmanager
 def recreatable_files_lost(site: Site) -> Iterator[list[Report]]:
-    """Delete all files that Spark writes again, at once, while the job is stopped."""
+    """Delete all files that Spark creates again, together, while the job is stopped."""
     site.end("stream")
     for kind in NOT_NEEDED:
         _newest(site.checkpoint, kind).unlink()
@@ -95,7 +95,7 @@ def recreatable_files_lost(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def folder_lost_while_running(site: Site) -> Iterator[list[Report]]:
-    """Delete the whole folder while the job runs."""
+    """Delete the whole checkpoint folder while the job runs."""
     report = site.ends("stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS)
     shutil.rmtree(site.checkpoint, ignore_errors=True)  # the job may write meanwhile
     yield [report]
@@ -105,7 +105,7 @@ def folder_lost_while_running(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def folder_lost_while_stopped(site: Site) -> Iterator[list[Report]]:
-    """Delete the whole folder while the job is stopped."""
+    """Delete the whole checkpoint folder while the job is stopped."""
     site.end("stream")
     shutil.rmtree(site.checkpoint)
     site.begin("stream")
@@ -114,7 +114,7 @@ def folder_lost_while_stopped(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def all_damaged(site: Site) -> Iterator[list[Report]]:
-    """Damage every file while the job is stopped, then move the folder away, as the message advises."""
+    """Damage every file of the checkpoint while the job is stopped; then remove the folder, as the message advises."""
     site.end("stream")
     report = site.ends("stream", str(site.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS)
     for file in site.checkpoint.rglob("*"):

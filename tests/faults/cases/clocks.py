@@ -1,4 +1,4 @@
-"""Host clocks that are changed while programs run."""
+"""Host clocks that are changed while the monitor's programs run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HOUR, _DAY = 3600, 24 * 3600
 
 @contextmanager
 def stepped(site: Site, name: str) -> Iterator[list[Report]]:
-    """Set the clock an hour ahead and, later, an hour back."""
+    """Set a host's clock an hour ahead and, later, an hour back."""
     host = site.host(name)
     for seconds in (_HOUR, 0):
         host.set_clock(seconds)
@@ -22,7 +22,7 @@ def stepped(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def clock_a_day_ahead(site: Site, name: str) -> Iterator[list[Report]]:
-    """Kafka rejects records more than an hour ahead of its own clock, and accepts them once the clock is right."""
+    """Set a clock a day ahead: Kafka rejects the records until the clock is at most an hour ahead again."""
     host = site.host(name)
     host.set_clock(_DAY)
     if name == "collect":

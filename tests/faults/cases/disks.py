@@ -1,4 +1,4 @@
-"""Disks that are full, read-only or slow, and the files of all components except `stream`."""
+"""Full, read-only and slow disks, and lost or damaged files of all components except `stream`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.support.kafka import eventually
 from tests.support.monitor import PATIENCE
 from tests.support.raw_leader import Refused
 
-#: A function that damages a disk and undoes it.
+#: A context manager that breaks a disk and repairs it at the end.
 DamageDisk = Callable[[Path], AbstractContextManager[None]]
 _SLOW_MS = 20
 
 
 def flip_bits(file: Path) -> None:
-    """Flip every bit of the file's content."""
+    """Flip every bit of a file's content."""
     file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
 
 
 def _disk(site: Site, name: str) -> Path:
-    """Return the file system that a component writes to."""
+    """Return the file system to which a component writes."""
     folder = {"serve": site.history.parent, "stream": site.checkpoint.parent, "broker": site.broker.data_dir.parent}[
         name
     ]
@@ -38,7 +38,7 @@ def _disk(site: Site, name: str) -> Path:
 
 @contextmanager
 def serve_full(site: Site) -> Iterator[list[Report]]:
-    """Fill the history's disk; the history continues once there is space again."""
+    """Fill the disk of the history; `serve` continues to write the history once there is space again."""
     with full(_disk(site, "serve")):
         site.change()
         yield [site.server_reports("history-blocked")]
@@ -46,7 +46,7 @@ def serve_full(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def disk(site: Site, name: str, spoil: DamageDisk, words: str) -> Iterator[list[Report]]:
-    """Break the disk of a component that ends with a message when it can't write."""
+    """Break the disk of a component that exits with a message when it can't write."""
     within = SPARK_SECONDS if name == "stream" else 15.0
     place = site.checkpoint if name == "stream" else site.history
     report = site.ends(name, str(place), words, within=within)
@@ -58,7 +58,7 @@ def disk(site: Site, name: str, spoil: DamageDisk, words: str) -> Iterator[list[
 
 @contextmanager
 def broker_disk(site: Site, spoil: DamageDisk) -> Iterator[list[Report]]:
-    """Break Kafka's disk; Kafka ends when it can't write, so the report is that the broker is unavailable."""
+    """Break the broker's disk: the broker exits, so the expected report is that the broker is unavailable."""
     report = site.silence()
     with spoil(_disk(site, "broker")):
         _write_until_broker_fails(site)
@@ -68,7 +68,7 @@ def broker_disk(site: Site, spoil: DamageDisk) -> Iterator[list[Report]]:
 
 
 def _write_until_broker_fails(site: Site) -> None:
-    """Write to the broker until it has ended."""
+    """Write records to the broker until the broker has exited."""
 
     def failed() -> bool:
         with suppress(OSError, Refused):
@@ -80,7 +80,7 @@ def _write_until_broker_fails(site: Site) -> None:
 
 @contextmanager
 def slow(site: Site, name: str) -> Iterator[list[Report]]:
-    """Delay each write to a file and each flush by 20 ms."""
+    """Delay each write and each flush to a file by 20 ms."""
     with site.host(name).slow_disk(_SLOW_MS):
         site.settle()
         yield [site.nothing(name)]
@@ -88,7 +88,7 @@ def slow(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def history_lost(site: Site) -> Iterator[list[Report]]:
-    """Delete the history while it is in use."""
+    """Delete the history while `serve` uses it."""
     report = site.ends("serve", str(site.history), "was removed or replaced while in use")
     site.history.unlink()
     yield [report]
@@ -97,7 +97,7 @@ def history_lost(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def history_damaged(site: Site) -> Iterator[list[Report]]:
-    """Overwrite the history while it is not in use; the remedy is the one in the message."""
+    """Overwrite the history while `serve` is stopped; the remedy is the one in the message."""
     site.end("serve")
     report = site.ends("serve", str(site.history), "is damaged", "remove it to build it again")
     site.history.write_bytes(site.history.read_bytes()[:100] + os.urandom(site.history.stat().st_size - 100))
@@ -109,7 +109,7 @@ def history_damaged(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def no_files_to_lose(site: Site) -> Iterator[list[Report]]:
-    """Record that the collector has no files to lose: its position is in the cluster."""
+    """Record in the table that the collector has no files to lose: its position is stored in the cluster."""
     log = site.collect.log
     descriptors = Path(f"/proc/{site.collect.pid}/fd").iterdir()
     written = {descriptor.readlink() for descriptor in descriptors if _is_written(descriptor)}
@@ -126,7 +126,7 @@ def _is_written(descriptor: Path) -> bool:
 
 @contextmanager
 def offsets_lost(site: Site) -> Iterator[list[Report]]:
-    """Delete the collector's offsets, as their retention would: the collector reads everything again."""
+    """Delete the collector's offsets, as offsets.retention.minutes would: the collector then reads everything again."""
     site.end("collect")
     admin = AdminClient({"bootstrap.servers": site.servers})
     group = site.serve.settings.topics.prefix + site.serve.settings.collect.group_id
@@ -146,7 +146,7 @@ def _damage_topic_files(site: Site, topic: str, spoil: Callable[[Path], object])
 
 @contextmanager
 def diffs_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
-    """Damage the diff topic's log files, so that its records are lost."""
+    """Damage the diff topic's log files so that the topic's records are lost."""
     site.written |= {*site.topic_ids()}
     report = site.log_contains("serve", "ends at", "before", "read again", within=40.0)
     _damage_topic_files(site, site.diffs, spoil)
@@ -156,7 +156,7 @@ def diffs_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[
 
 @contextmanager
 def membership_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
-    """Lose records that `stream` had already read, then start it with an option that the message names."""
+    """Lose records that `stream` had already read, then start `stream` with the option that the message names."""
     site.past.append(site.log())
     report = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)
     _damage_topic_files(site, site.membership, spoil)

@@ -1,4 +1,4 @@
-"""Every case of the table, in an order in which each finds the state that it needs."""
+"""Every case of the table, ordered so that each case starts from the state that it needs."""
 
 from __future__ import annotations
 

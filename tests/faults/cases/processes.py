@@ -13,7 +13,7 @@ from tests.support.stream_job import processes_of
 
 @contextmanager
 def killed(site: Site, name: str) -> Iterator[list[Report]]:
-    """Send SIGKILL to the component and its children."""
+    """Send SIGKILL to the component's process and its children."""
     site.parts[name].kill()
     yield [site.metrics_unavailable(name)]
     site.begin(name)
@@ -45,7 +45,7 @@ def stopped(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def broker_killed(site: Site) -> Iterator[list[Report]]:
-    """Send SIGKILL to the broker, which stays down until that is reported."""
+    """Send SIGKILL to the broker; the broker is restarted after its outage has been reported."""
     report = site.silence()
     site.broker.kill()
     yield report

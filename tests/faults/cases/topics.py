@@ -12,7 +12,7 @@ from streaming.kafka.topics import ensure_topics
 from tests.faults.site import Report, Site
 from tests.support.kafka import eventually
 
-#: Seconds that a busy machine may take to end a job that has noticed.
+#: Seconds that a busy machine may take to end a job after it has noticed the fault.
 _GONE_SECONDS = 30.0
 
 
@@ -25,7 +25,7 @@ def _delete(site: Site, topic: str) -> None:
 
 @contextmanager
 def diffs_deleted(site: Site) -> Iterator[list[Report]]:
-    """Delete the topic after a broker restart, which raises the leader epochs that a new topic starts without."""
+    """Delete the diff topic after a broker restart, which raises the leader epochs; a new topic starts at epoch 0."""
     site.broker.restart()
     site.settle()
     site.written |= {*site.topic_ids()}
@@ -40,7 +40,7 @@ def diffs_deleted(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def diffs_made_again(site: Site) -> Iterator[list[Report]]:
-    """Create the topic again at once, with the command for topics."""
+    """Delete the diff topic and create it again at once with the `topics` command."""
     site.written |= {*site.topic_ids()}
     reports = [
         site.ends("stream", f"topic {site.diffs} was deleted", within=_GONE_SECONDS),
@@ -54,7 +54,7 @@ def diffs_made_again(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def membership_deleted(site: Site) -> Iterator[list[Report]]:
-    """Change groups meanwhile; then create the topic again, and start `stream` with the option in the message."""
+    """Delete the membership topic and change groups; create it, and start `stream` with the option in the message."""
     site.past.append(site.log())
     reports = [
         site.ends("stream", f"topic {site.membership} was deleted", within=_GONE_SECONDS),
