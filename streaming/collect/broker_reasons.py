@@ -1,4 +1,4 @@
-"""Adds the reasons in brokers' logs to events, before evidence from offset commits."""
+"""Adds the rebalance reasons from brokers' logs to membership events, ahead of evidence from offset commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streaming.collect.partition_owners import COOPERATIVE
 from streaming.records.events import Event, GroupObserved, PartitionsStopped
 
 _log = logging.getLogger(__name__)
-#: The most that is read of an existing log at the start, and in one call.
+#: The most bytes that are read from an existing log at the start, and from any log in one call.
 BACKLOG_BYTES: Final = 64 * 2**20
 _CHUNK_BYTES: Final = 2**20
 
@@ -30,7 +30,7 @@ class LogUnreadable(OutsideFailure):
 
 
 class LogTail:
-    """Reads what is appended to a log file, which may appear later.
+    """Reads the bytes that are appended to a log file; the file may be created later.
 
     ``within_line``: reading began in the middle of the file, most likely within a line.
     """
@@ -44,7 +44,7 @@ class LogTail:
         self._open()
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield what was appended since the last call, at most 64 MiB."""
+        """Yield the bytes that were appended to the file since the last call, at most 64 MiB."""
         yield from self._read()
         if self._is_replaced():
             had_file = self._file is not None
@@ -55,7 +55,7 @@ class LogTail:
             yield from self._read()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the log file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -97,7 +97,7 @@ class LogTail:
 
 
 def add_reasons(event: Event, reasons: GroupReasons, after: int | None = None) -> Event:
-    """Return the event with the logged reasons of its generation or epoch; all steps of an epoch have the same.
+    """Return the event with the logged reasons of its generation or epoch; events of one epoch get the same reasons.
 
     ``after``: the generation, or epoch, of the previous snapshot. Reasons of incomplete generations in between led to
     this generation too.
@@ -113,7 +113,7 @@ def add_reasons(event: Event, reasons: GroupReasons, after: int | None = None) -
 
 
 def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
-    """Return the event of when an eager group's members stopped for a generation; None: not logged."""
+    """Return the event with the times at which an eager group's members stopped; None if the log does not have them."""
     data = event.data
     if not isinstance(data, GroupObserved) or data.counts_epochs or data.protocol == COOPERATIVE:
         return None
@@ -128,7 +128,7 @@ def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
 
 
 class BrokerReasons:
-    """Follows brokers' logs."""
+    """Follows brokers' logs and collects the reasons of rebalances from them."""
 
     def __init__(self, logs: Iterable[Path]) -> None:
         tails = [(path, LogTail(path)) for path in dict.fromkeys(logs)]
@@ -137,7 +137,7 @@ class BrokerReasons:
         self.reasons = GroupReasons()
 
     def read(self, each: Callable[[CoordinatorEvent], None] = lambda _: None) -> LogCounts:
-        """Read the new lines of all logs, calling ``each`` with their events; return the counts since the start."""
+        """Read the new lines of all logs, call ``each`` with every event, and return the line counts since start."""
         total = LogCounts()
         for path, tail, log in self._logs:
             for chunk in tail.chunks():
@@ -154,6 +154,6 @@ class BrokerReasons:
         return total
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the log files."""
         for _, tail, _ in self._logs:
             tail.close()

@@ -1,4 +1,4 @@
-"""The cluster's topics, and its bounds of session timeouts."""
+"""Requests the cluster's topics and the brokers' limits for session timeouts."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
-#: For the list of topics: whoever waits for it publishes nothing meanwhile.
+#: Timeout of the request for the list of topics: the collector publishes nothing while it waits for the list.
 _LIST_SECONDS = 3.0
-#: Tries of ``_TIMEOUT`` seconds each.
+#: The number of attempts to list the topics, each with a timeout of ``_TIMEOUT`` seconds.
 _PATIENCE = 6
-#: Tries to read every broker's settings.
+#: The number of attempts to read the settings of all brokers.
 _BROKER_TRIES = 3
-#: The error of a topic that does not exist, in place of one that this user may not see.
+#: The error code of a topic that does not exist; a topic that this user may not see has another code.
 _UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
-#: A topic that does not exist.
+#: The metadata of a topic that does not exist.
 _NO_TOPIC = TopicMetadata(partitions=0)
-#: Topics asked about in one request.
+#: The most topics in one DescribeTopics request.
 _BATCH = 500
-#: The brokers' bounds of what a group may choose.
+#: The broker settings that limit the timeouts of groups.
 _LEAST_SESSION = "group.consumer.min.session.timeout.ms"
 _LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
 
 
 def surely_alive_ms(kafka: KafkaSettings) -> int | None:
-    """Return the time after a commit in which no KIP-848 session can expire; None: the cluster does not answer.
+    """Return how long after a commit (ms) a KIP-848 session can't expire; None if the cluster does not answer.
 
-    A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.evidence`.
+    The settings of every group lie within the brokers' limits: see :mod:`streaming.collect.evidence`.
     """
     admin = kafka_admin.AdminClient(confluent_config(kafka))
     for left in reversed(range(_BROKER_TRIES)):
@@ -62,7 +62,7 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
 
 
 def _broker_configs(admin: kafka_admin.AdminClient) -> list[Mapping[str, Any]]:
-    """Return the settings of every broker; librdkafka takes one broker in a request."""
+    """Return the settings of every broker, with one request per broker as librdkafka requires."""
     numbers = admin.list_topics(timeout=_TIMEOUT).brokers
     brokers = [ConfigResource(ResourceType.BROKER, str(number)) for number in numbers]
     requests = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
@@ -70,7 +70,7 @@ def _broker_configs(admin: kafka_admin.AdminClient) -> list[Mapping[str, Any]]:
 
 
 class ClusterTopics:
-    """The cluster's topics, requested when needed."""
+    """The cluster's topics, requested from the cluster when a caller needs them."""
 
     def __init__(self, kafka: KafkaSettings, stop: threading.Event) -> None:
         self._kafka, self._stop = kafka, stop
@@ -80,18 +80,18 @@ class ClusterTopics:
         self._names: dict[str, str] = {}
         self._unknown: set[str] = set()
         self._complete = False
-        #: The cluster at the last request; None: it did not answer.
+        #: The cluster's metadata at the last request; None if the cluster did not answer.
         self.snapshot: ClusterSnapshot | None = None
 
     def fetched(self, past: bool) -> None:
-        """Note that records were fetched: they may name topics that are newer than the last request.
+        """Record that the collector fetched records, which may name topics created after the last topic request.
 
-        ``past``: all of them were in the log before this object was made; one request is enough for them.
+        ``past``: all fetched records were in the log before this object was created, so one topic request covers them.
         """
         self._complete = self._complete and past
 
     def name(self, topic_id: str) -> str:
-        """Return the topic's name; the id itself if the cluster no longer has the topic."""
+        """Return the name of the topic with this id, or the id itself if the cluster no longer has the topic."""
         if topic_id not in self._names and topic_id not in self._unknown:
             if not self._complete:
                 self._request_all()
@@ -114,7 +114,7 @@ class ClusterTopics:
         self._complete = True
 
     def refresh(self, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
-        """Request the topics again; return those of ``wanted`` (None: all) that exist or do not exist for certain.
+        """Request the topics again; return those of ``wanted`` (None: all) that certainly exist or certainly don't.
 
         The list of all topics with their counts is one cheap request; ids and racks are requested only for topics
         that are new or have another count. A topic that does not exist has 0 partitions; a topic that this user may
@@ -169,7 +169,7 @@ def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> Cluste
 
 
 def _described(admin: kafka_admin.AdminClient, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the description of each topic, or its error."""
+    """Yield each topic's name with its description, or with the error that the cluster returned for it."""
     ordered = sorted(names)
     for start in range(0, len(ordered), _BATCH):
         batch = TopicCollection(ordered[start : start + _BATCH])

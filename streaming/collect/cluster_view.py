@@ -1,8 +1,8 @@
-"""Changes that concern many groups at once, as ``cluster.observed`` events. No client, no clock.
+"""Detects cluster changes that concern many groups, as ``cluster.observed`` events; uses no client and no clock.
 
-From inside the groups a broker that goes away, a coordinator that moves, a deleted topic and a host whose members
-are gone look like many unrelated rebalances. The collector sees all groups, so it publishes each such change once,
-with the groups that it concerns; :mod:`streaming.monitor.cluster` makes incidents of the cluster of them.
+Seen from a single group, a stopped broker, a moved coordinator, a deleted topic and a stopped host look like many
+unrelated rebalances. The collector sees all groups, so it publishes each such change once, with the groups that it
+concerns. :mod:`streaming.monitor.cluster` turns the changes into incidents of the cluster.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final, NamedTuple
 from assignors.java import string_hash
 from streaming.records.events import CLUSTER, MAX_INT32, ClusterChange, ClusterObserved, Event, GroupObserved
 
-#: A host is gone with the members of at least so many groups, …
+#: A host counts as gone if at least this many groups lost all members on it, …
 _LEAST_GROUPS: Final = 3
-#: … all within this time.
+#: … all within this time (ms).
 _WITHIN_MS: Final = 120_000
-#: A shorter silence of the whole cluster is no news.
+#: An outage of the whole cluster that is shorter than this (ms) is not published.
 _LEAST_SILENCE_MS: Final = 10_000
-#: The subject of a silence of the whole cluster.
+#: The subject of the change that reports an outage of the whole cluster.
 _ALL_BROKERS: Final = "all brokers"
 
 
 def subscribed(data: GroupObserved) -> frozenset[str]:
-    """Return the topics that members subscribe to; those they hold, where subscriptions can't be seen."""
+    """Return the topics that a group's members subscribe to; without known subscriptions, their assigned topics."""
     return frozenset(
         topic for member in data.members for topic in member.topics or (() if data.holds_tasks else member.assigned)
     )
@@ -50,7 +50,7 @@ def coordinator_partition(group_id: str, partitions: int) -> int:
 
 
 class ClusterView:
-    """State of the whole cluster, as one collector sees it; ``brokers``: of the last published event, if any."""
+    """The state of the whole cluster as one collector sees it."""
 
     def __init__(self, source: str, brokers: Iterable[int] | None = None) -> None:
         self._source = source
@@ -61,12 +61,12 @@ class ClusterView:
         self._hosts: dict[str, dict[str, int]] = {}
 
     def take_silence(self, at_ms: int) -> None:
-        """Note that no broker answers; the next snapshot ends the silence."""
+        """Record that no broker has answered since ``at_ms``; the next snapshot ends this outage."""
         if self._silent_since is None and self._snapshot is not None:
             self._silent_since = at_ms
 
     def take_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
-        """Compare a snapshot with the one before; return the event of what has changed."""
+        """Compare a snapshot with the previous one; return an event with the changes, or None if nothing changed."""
         before, self._snapshot = self._snapshot, snapshot
         topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
         changes = [] if before is None else [*self._changes(before, snapshot, topics, at_ms)]

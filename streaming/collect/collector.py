@@ -1,7 +1,7 @@
 """The collector: follows ``__consumer_offsets`` and publishes membership events, each exactly once.
 
-A loop: read (:mod:`streaming.collect.source`), add the brokers' reasons and the partition counts that groups
-have not received, publish together with the place to go on from.
+The loop reads records (:mod:`streaming.collect.source`), adds the brokers' reasons and the partition counts that groups
+have not received, and publishes the events together with the offsets to resume from.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class Collector(BaseCollector):
-    """Collects from one cluster."""
+    """The collector that reads ``__consumer_offsets`` of one cluster."""
 
     by = "offsets"
 
@@ -78,7 +78,7 @@ class Collector(BaseCollector):
         try:
             while self._goes_on():
                 self._publish(self._source.read())
-            # The last runs are complete as far as their partitions show.
+            # Without more records in the log, the last run of each partition counts as complete.
             self._publish(self._source.read(settle_seconds=0, flush_seconds=0))
             if self._stop.is_set():
                 self._heartbeats.write_last()
@@ -129,7 +129,7 @@ class Collector(BaseCollector):
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
 
     def _usable(self, outcome: Outcome) -> bool:
-        """False for a record of a newer Kafka, which is counted and skipped."""
+        """False for a record of a newer Kafka version; such a record is counted and skipped."""
         if isinstance(outcome, CollectedEvent):
             self._layout.used()
         elif isinstance(outcome.error, NewerRecord):
@@ -150,7 +150,7 @@ class Collector(BaseCollector):
         return self._rebalances.events(self._source.group, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
-        """Commit the offsets again before a heartbeat: another collector may have taken over."""
+        """Commit the offsets again before a heartbeat; the commit fails if another collector has taken over."""
         now = time.monotonic()
         if now - self._proven < self._settings.signs.every_ms / 1000:
             return

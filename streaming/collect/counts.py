@@ -1,6 +1,6 @@
-"""Partition counts of the topics that groups subscribe to; each group receives each change once.
+"""Publishes the partition counts of the topics that groups subscribe to; each group receives each change once.
 
-A topic that was deleted has 0 partitions.
+The published count of a deleted topic is 0 partitions.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NO_TOPIC: Final = TopicMetadata(partitions=0)
 
 
 def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> bool:
-    """True if a snapshot shows that the published counts are not those of the cluster any more.
+    """True if a group's snapshot contradicts the partition counts that were published for the group.
 
-    It has a topic or a partition that was not published, or no partition at all of a topic that members subscribe
+    The snapshot has a topic or a partition that was not published, or no partition of a topic that members subscribe
     to: the topic may be gone.
     """
     topics = subscribed(data)
@@ -56,24 +56,24 @@ def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> 
 
 
 def partitions_changed(source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]) -> Event:
-    """Return the event with a group's topics. Its id is unique: a group receives at most one in a millisecond."""
+    """Return the event with the partition counts of a group's topics."""
     data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
     return Event(source, f"{group_id}@{timestamp}:{names}", data)
 
 
 class PartitionCounts:
-    """The counts that each group has received."""
+    """The partition counts that each group has received."""
 
     def __init__(self, source: str, published: dict[str, dict[str, TopicMetadata]]) -> None:
         self._source, self._published = source, published
 
     def keep(self, groups: Collection[str]) -> None:
-        """Forget all other groups: the stream forgets a group that was empty for long, with its topics."""
+        """Drop the counts of all groups except ``groups``: the stream also drops a group that was empty for long."""
         self._published = {group_id: topics for group_id, topics in self._published.items() if group_id in groups}
 
     def lack(self, events: Iterable[Event]) -> bool:
-        """True if the published counts of one of these events' groups are outdated."""
+        """True if the published partition counts of a group in one of these events are outdated."""
         deleted: set[str] = set()
         for data in (event.data for event in events):
             if isinstance(data, GroupDeleted):
@@ -85,7 +85,7 @@ class PartitionCounts:
         return False
 
     def before(self, event: Event, current: Mapping[str, TopicMetadata]) -> list[Event]:
-        """Return the counts that a group needs before this event; a deleted group receives everything again."""
+        """Return the partition counts to publish before this event; a deleted group later receives all counts again."""
         data = event.data
         if isinstance(data, GroupDeleted):
             self._published.pop(data.group_id, None)
@@ -96,9 +96,9 @@ class PartitionCounts:
     def publish(
         self, group_id: str, topics: Iterable[str], current: Mapping[str, TopicMetadata], timestamp: int
     ) -> list[Event]:
-        """Return the counts that a group has not received, as one event or none."""
+        """Return the partition counts that a group has not received, as a list of one event or an empty list."""
         published = self._published.get(group_id, {})
-        # A topic that never existed is no news.
+        # A topic that never existed is not a change.
         pairs = ((name, current[name]) for name in sorted(topics) if name in current)
         new = {name: topic for name, topic in pairs if published.get(name, _NO_TOPIC) != topic}
         if not new:
@@ -108,12 +108,12 @@ class PartitionCounts:
 
 
 class Published:
-    """The state that a starting collector takes over from the events of earlier ones.
+    """The state that a starting collector takes over from the events of earlier collectors.
 
     Attributes:
-        counts: group → topic → its last published metadata; a deleted group has received nothing.
-        rebalances: those without a published end, by group.
-        brokers: those of the last ``cluster.observed``; None: there is none.
+        counts: group → topic → the topic's last published metadata; deleted groups are left out.
+        rebalances: the rebalances without a published end, by group.
+        brokers: the brokers in the last ``cluster.observed`` event; None if there is no such event.
     """
 
     def __init__(self, source: str) -> None:
@@ -124,12 +124,12 @@ class Published:
         self.brokers: list[int] | None = None
 
     def take(self, message: Message) -> None:
-        """Take the next record of the membership topic; the stream reports those that can't be decoded."""
+        """Take the next record of the membership topic; skip undecodable records, which the stream reports."""
         attributes = codec.ce_attributes(message.headers())
         kind = attributes.get("type")
         if kind not in _TYPES or not self._order.accept(message):
             return
-        if kind == _OBSERVED:  # not decoded: it is long
+        if kind == _OBSERVED:  # not decoded: snapshots are long
             self.rebalances.pop((message.key() or b"").decode(errors="replace"), None)
             return
         try:
@@ -155,7 +155,7 @@ _TYPES: Final = frozenset(
 
 
 def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> Published:
-    """Return the earlier events; reads the membership topic once, calling ``each`` with every record."""
+    """Return the state from earlier events; read the membership topic once and call ``each`` with every record."""
     published = Published(source)
     for message in read_to_end(settings.kafka, settings.topics.membership):
         published.take(message)
@@ -167,7 +167,7 @@ _log = logging.getLogger(__name__)
 
 
 class CountsPublisher:
-    """Requests the cluster's topics, and adds the counts that groups have not received.
+    """Requests the cluster's topics, and adds events with the partition counts that groups have not received.
 
     ``every``: seconds between two checks of the topics of all groups.
     """
@@ -183,10 +183,10 @@ class CountsPublisher:
         *,
         away: bool,
     ) -> list[Outcome | Event]:
-        """Return ``outcomes`` with the missing counts before them; when due, with new counts of all groups.
+        """Return ``outcomes`` with missing partition counts before them; when due, add new counts of all groups.
 
-        ``groups`` returns the last snapshot of each group; None while some are unknown. ``away``: the cluster does not
-        answer, and no request is sent, as waiting would delay a signal.
+        ``groups`` returns the last snapshot of each group; it is None while some groups are unknown. ``away``: the
+        cluster does not answer, so no request is sent: waiting for an answer would delay the handling of signals.
         """
         due = groups is not None and time.monotonic() >= self._due
         all_groups = groups() if groups is not None and due else {}

@@ -1,27 +1,27 @@
-"""Evidence of why a group rebalanced, from the offsets topic alone.
+"""Infers why a group rebalanced, from the offsets topic alone.
 
-The topic holds no reasons, but a member commits offsets until it leaves. With S its session timeout, I the longest
-time between two of its heartbeats, C its last commit and R its removal:
+The topic holds no reasons, but a member commits offsets until it leaves. Let S be its session timeout, I the longest
+time between two of its heartbeats, C the time of its last commit and R the time of its removal:
 
 - The coordinator ends a session S after the last heartbeat. A member that committed at C had sent a heartbeat after
   C − I, so its session could not expire before C − I + S. R − C < S − I proves that it did not.
-- From S − I on both are possible: a crashed member was silent for so long, and so was one that had nothing to
-  commit and then left. Silence alone proves no crash.
+- If R − C ≥ S − I, a crash and a leave are both possible: a crashed member does not commit, nor does a member that had
+  nothing to commit and then left. Silence alone proves no crash.
 
-A commit is no heartbeat: under KIP-848 never, under the classic protocol not within a transaction (the
+A commit is not a heartbeat: under KIP-848 never, under the classic protocol not within a transaction (the
 coordinator's ``commitOffset`` extends a classic session, its ``commitTransactionalOffset`` does not). Sources of S
 and I:
 
-- classic: the record has S; I is at most S / 3, which Kafka advises for ``heartbeat.interval.ms``.
-- KIP-848: records have neither, and groups may set both. The brokers' bounds hold for all groups
+- classic: the group record contains S; I is at most S / 3, which Kafka advises for ``heartbeat.interval.ms``.
+- KIP-848: records contain neither S nor I, and groups may set both. The brokers' limits hold for all groups
   (``group.consumer.min.session.timeout.ms``, ``group.consumer.max.heartbeat.interval.ms``). Without them nothing is
   proved.
 
-A session timeout is not the only end: a KIP-848 member that does not revoke partitions in time is fenced while it
+Not only a session timeout removes members: a KIP-848 member that does not revoke partitions in time is fenced while it
 heartbeats and commits, so nothing is proved about a member with pending revocations. And R is known only if the
 previous generation is, so unread generations give no evidence.
 
-A classic member that was silent for S, and not for much longer, most likely crashed, and counts as fenced; the
+A classic member that committed nothing for S, and not for much longer, most likely crashed, and counts as fenced; the
 reason says that this is an inference. Longer silence proves nothing: an idle consumer does not commit.
 """
 
@@ -33,9 +33,9 @@ from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import PROBING, Evidence, GroupObserved, ObservedMember
 
 SOURCE = "offset-commits"
-#: The kind of evidence that fits both a crash and a leave.
+#: The evidence kind for a removal that may be a crash or a leave.
 UNSURE = "group.observed"
-#: Silence of more session timeouts counts as idleness.
+#: A member without commits for more than this many session timeouts counts as idle.
 _IDLE_FACTOR = 2
 #: The least number of heartbeats in a session timeout, as Kafka advises for classic consumers.
 _HEARTBEATS = 3
@@ -44,20 +44,20 @@ _HEARTBEATS = 3
 def departure_evidence(
     before: GroupObserved, now: GroupObserved, owners: PartitionOwners, surely_alive_ms: int | None
 ) -> list[Evidence]:
-    """Return evidence about members of ``before``, the previous snapshot, that are missing ``now``.
+    """Return evidence about the members of the previous snapshot ``before`` that are missing in ``now``.
 
-    ``owners`` has the commits until ``before``; in ``surely_alive_ms`` after a commit no session of a KIP-848 member
-    can expire (None: unknown).
+    ``owners`` has the commits until ``before``; within ``surely_alive_ms`` after a commit, no session of a KIP-848
+    member can expire (None: unknown).
     """
     if now.generation is not None and now.generation > (before.generation or 0) + 1:
-        return []  # a generation was not read, and they may have left then
+        return []  # a generation was not read, and the missing members may have left in that generation
     return removal_evidence(departed(before, now), now.timestamp, now.group_protocol, owners, surely_alive_ms)
 
 
 def removal_evidence(
     members: Iterable[ObservedMember], at: int, protocol: str, owners: PartitionOwners, surely_alive_ms: int | None
 ) -> list[Evidence]:
-    """Return evidence about members that were removed ``at`` a time (ms). See :func:`departure_evidence`."""
+    """Return evidence about ``members``, which were removed at the time ``at`` (ms); see :func:`departure_evidence`."""
     evidence = []
     for member in members:
         last_commit, timeout = owners.last_commit(member), member.session_timeout_ms
@@ -86,14 +86,14 @@ def removal_evidence(
 
 
 def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMember]:
-    """Return the members of ``before`` that are missing ``now``, also as the same instance under a new id."""
+    """Return the members of ``before`` whose member id and group.instance.id are both missing in ``now``."""
     ids = {member.member_id for member in now.members}
     instances = {member.group_instance_id for member in now.members} - {None}
     return [m for m in before.members if m.member_id not in ids and m.group_instance_id not in instances]
 
 
 def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
-    """Return the inferred evidence about members whose removal no log line explains, as brokers don't guess."""
+    """Return the inferred evidence, without evidence about members whose removal the brokers' logs explain."""
     removals = (item for item in logged if item.kind in ("member.left", "member.fenced"))
     explained = {member_id for item in removals for member_id in item.member_ids}
     return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
@@ -113,6 +113,6 @@ def probing_rebalance(before: GroupObserved, now: GroupObserved) -> list[Evidenc
             kind=PROBING,
         )
         for member in before.members
-        # 0: at once, to move revoked tasks, which is no probing.
+        # 0: rejoin at once to move revoked tasks, which is not a probing rebalance.
         if (at := member.next_rebalance_ms) and at <= now.timestamp
     ]

@@ -1,11 +1,11 @@
-"""One partition of the offsets topic, folded into events. No client, no clock.
+"""Folds the records of one partition of the offsets topic into events; uses no client and no clock.
 
 The coordinator gives all records of one write one timestamp, and a join is one record under the classic protocol
-and up to five under others. So consecutive records with one timestamp (a *run*) are taken together: each group in
-it is published once, as it is after the run, with the offset of its last record there. Classic generations are
-one record each and all published.
+and up to five under others. So consecutive records with one timestamp (a *run*) are taken together: each group in the
+run is published once, as it is after the run, with the offset of its last record in the run. Classic generations are
+one record each, and each of them is published.
 
-A large group in flux would be published at each step of each member. Its snapshots are coalesced:
+A large group that rebalances would be published at each step of each member. Its snapshots are coalesced:
 at most one in :data:`~streaming.collect.followed_group.COALESCE_MS` of record time. The last one is published
 once the group is stable, once a later record shows that the time has passed, or by :meth:`Fold.flush`. So the
 events are a function of the partition's log from the start of publishing on, except for the moments of flushing.
@@ -28,9 +28,9 @@ from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObser
 
 
 class CollectedEvent(NamedTuple):
-    """An event, and the last record of its run.
+    """An event, and the last record of the run of records that led to it.
 
-    ``after``: the generation, or epoch, of the group's previous snapshot; None: there was none.
+    ``after``: the generation, or epoch, of the group's previous snapshot; None if there is no previous snapshot.
     """
 
     record: RawRecord
@@ -39,7 +39,7 @@ class CollectedEvent(NamedTuple):
 
 
 class RejectedRecord(NamedTuple):
-    """A record that could not be used, and the reason."""
+    """A record that could not be used, and the error that explains why."""
 
     record: RawRecord
     error: MonitorError
@@ -49,15 +49,15 @@ Outcome = CollectedEvent | RejectedRecord
 
 
 class Fold:
-    """Folds one partition.
+    """Folds one partition of the offsets topic into events.
 
     A record that can't be used changes nothing, and reading continues. If it was a generation, the next one has no
     evidence about members that were removed meanwhile.
 
     Attributes:
-        start: an earlier collector has published the outcomes of records before this offset.
-        held_at_start: a snapshot waited when that collector stopped.
-        open_offset: offset of the first record whose outcome was not returned; None: there is none.
+        start: the first offset whose outcomes an earlier collector has not published.
+        held_at_start: True if a snapshot still waited to be published when the earlier collector stopped.
+        open_offset: offset of the first record whose outcome was not returned; None if all outcomes were returned.
         committed: the committed offsets of each group, by topic and partition.
     """
 
@@ -79,14 +79,14 @@ class Fold:
         self.committed: dict[str, dict[tuple[str, int], int]] = {}
         self._activity = CoordinatorActivity()
         self._timestamp: int | None = None
-        #: The last record of each group that changed in this run, and of each whose commits are evidence.
+        #: The last record of each group that changed in this run, and of each group whose commits in it are evidence.
         self._changed: dict[str, RawRecord] = {}
         self._resumed: dict[str, RawRecord] = {}
         self._held: set[str] = set()
         self._outcomes: list[Outcome] = []
 
     def add(self, record: RawRecord) -> list[Outcome]:
-        """Take the next record; return the outcomes of the run that it ends, if it ends one."""
+        """Take the next record; if it ends a run, return the outcomes of that run, else an empty list."""
         is_run_over = self.open_offset is not None and record.timestamp != self._timestamp
         outcomes = self.settle() if is_run_over else []
         if record.offset >= self.start:
@@ -106,7 +106,7 @@ class Fold:
         return outcomes
 
     def settle(self) -> list[Outcome]:
-        """Return the outcomes of the run so far, as no more of it is in the log."""
+        """Return the outcomes of the current run; the caller has found that the log contains no more records of it."""
         for group_id, record in self._resumed.items():
             self._add_resumed(self.groups[group_id], record)
         self._resumed = {}
@@ -125,7 +125,7 @@ class Fold:
         return bool(self._held)
 
     def flush(self) -> list[Outcome]:
-        """Return the snapshots that wait, as nothing else arrives."""
+        """Return the events for all snapshots that wait to be published."""
         self._begin()
         return self._publish_held([*self._held])
 
@@ -134,7 +134,7 @@ class Fold:
         return {group_id: group.snapshot for group_id, group in self.groups.items() if group.snapshot is not None}
 
     def _begin(self) -> None:
-        """Return outcomes from now on. Snapshots that wait were published before, unless they still waited then."""
+        """Start to return outcomes; drop waiting snapshots that the earlier collector has already published."""
         if not self._has_begun and not self.held_at_start:
             self._publish_held([*self._held])
         self._has_begun = True
@@ -181,7 +181,7 @@ class Fold:
         return True
 
     def _keep_offset(self, commit: OffsetCommit) -> None:
-        """Keep the committed offset of a followed group, which compaction may put before the group's records."""
+        """Store a group's committed offset; compaction may put it before the group's own records."""
         offsets = self.committed.get(commit.group_id, {})
         if commit.offset is None or commit.offset < 0:
             offsets.pop((commit.topic, commit.partition), None)

@@ -1,4 +1,4 @@
-"""One group between two writes of its coordinator: its state, its last snapshot, and evidence for the next one."""
+"""One followed group between two coordinator writes: its state, last snapshot, and evidence for the next snapshot."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from streaming.collect.evidence import departure_evidence, probing_rebalance, re
 from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, Evidence, GroupDeleted, GroupObserved
 
-#: A rebalance may follow from a coordinator move for this long: twice the default session timeout.
+#: A rebalance up to this long (ms) after a coordinator move may result from the move: twice the default session
+#: timeout.
 _MOVE_MS: Final = 90_000
 #: Evidence for the first written generation of a new group whose earlier generations were never written.
 _CREATED: Final = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
 )
-#: Parts that the coordinator also writes after the group is gone.
+#: Parts of a group that the coordinator may write even after it deleted the group.
 _LATE = frozenset({"regexes"})
-#: Groups with more members are large.
+#: A group with more members than this is large.
 LARGE: Final = 100
 #: The least time between two snapshots of a large group in flux, ms of record time.
 COALESCE_MS: Final = 1000
-#: States in which a group with epochs is not in flux.
+#: States in which a group with epochs does not rebalance.
 _SETTLED: Final = ("Stable", "Empty")
 
 
 @dataclass
 class CoordinatedGroup:
-    """A group as its coordinator has it: a classic or a modern group; both None: it does not exist."""
+    """A group's state at its coordinator: a classic or a modern group; both None if the group does not exist."""
 
     classic: Generation | None = None
     modern: ModernGroup | None = None
 
     @property
     def is_gone(self) -> bool:
-        """True if the coordinator has no such group."""
+        """True if the coordinator no longer has this group."""
         return self.classic is None and self.modern is None
 
     def apply(self, record: ClassicGroup | GroupPart) -> None:
-        """Apply one record."""
+        """Apply one of the coordinator's records to the group's state."""
         if isinstance(record, ClassicGroup):
             self.classic = with_last_kind(self.classic, record.value)
             return
@@ -53,12 +54,12 @@ class CoordinatedGroup:
         elif group is not None:
             group.put(record.part, record.key, record.value)
         elif record.value is not None and record.part not in _LATE:
-            # Tombstones of a deleted group come in any order: none creates it again.
+            # Tombstones of a deleted group come in any order; a tombstone never creates the group again.
             self.modern = ModernGroup(record.kind)
             self.modern.put(record.part, record.key, record.value)
 
     def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
-        """Return a snapshot; None before the first generation or epoch, and of a group that is gone."""
+        """Return a snapshot; None if the group has no generation or epoch yet, or no longer exists."""
         if self.classic is not None:
             return view(group_id, self.classic, timestamp)
         return None if self.modern is None else self.modern.snapshot(group_id, timestamp, names)
@@ -66,14 +67,14 @@ class CoordinatedGroup:
 
 @dataclass(slots=True)
 class FollowedGroup:
-    """A group of one partition of the offsets topic.
+    """A followed group whose records are in one partition of the offsets topic.
 
     Attributes:
-        published_at: record time of that, ms.
+        published_at: record time of the last published snapshot, ms.
         leader_epoch: the partition leader's epoch at the last snapshot; the leader is the coordinator.
-        is_new: its first record was read, so no generation is missing.
-        held: the last record of a snapshot that waits; None: no snapshot waits.
-        evidence: about members that were removed since ``snapshot``, while a snapshot waits.
+        is_new: True if the group's first record was read, so no generation is missing.
+        held: the last record of a snapshot that waits to be published; None if no snapshot waits.
+        evidence: evidence about members that were removed since ``snapshot``, while a newer snapshot waits.
     """
 
     group_id: str
@@ -89,20 +90,20 @@ class FollowedGroup:
     evidence: list[Evidence] = field(default_factory=list)
 
     def apply(self, record: ClassicGroup | GroupPart) -> None:
-        """Apply one record of the coordinator."""
+        """Apply one of the coordinator's records to the group."""
         self.state.apply(record)
         classic = self.state.classic
         if classic is not None and classic.number <= 0 and not classic.members:
             self.is_new = True
 
     def is_early(self, timestamp: int) -> bool:
-        """True if a snapshot now would follow the last one too soon. A clock that goes back ends the wait."""
+        """True if a snapshot at ``timestamp`` is too soon (:data:`COALESCE_MS`) after the last one."""
         return 0 <= timestamp - self.published_at < COALESCE_MS
 
     def hold(self, record: RawRecord) -> bool:
-        """Let a snapshot wait if the group is large and in flux, and the snapshot would be too early; False if not.
+        """Delay a snapshot of a large, rebalancing group if it is too early; return True if the snapshot now waits.
 
-        Owners change at once, as later commits are compared with them.
+        The partition owners change at once, because later commits are compared with the owners.
         """
         group, snapshot = self.state.modern, self.snapshot
         if self.state.classic is not None or group is None or len(group.subscriptions) <= LARGE:
@@ -116,7 +117,7 @@ class FollowedGroup:
             static = {subscription.group_instance_id for subscription in group.subscriptions.values()} - {None}
             gone = (m for m in snapshot.members if m.member_id in removed and m.group_instance_id not in static)
             self.evidence += removal_evidence(gone, record.timestamp, group.kind, self.owners, self.surely_alive_ms)
-        if group.kind == "consumer":  # tasks have no commits, and partitions of share groups have several owners
+        if group.kind == "consumer":  # tasks have no commits, and a share group's partition has several owners
             owned = {
                 member_id: named(group.currents[member_id].active, self.names) if member_id in group.currents else None
                 for member_id in sorted(group.changed)
@@ -126,7 +127,7 @@ class FollowedGroup:
         return True
 
     def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
-        """Return the event for the state at a record; None: nothing changed."""
+        """Return the event for the group's state at ``record``; None if nothing changed."""
         self.held = None
         before = self.snapshot
         now = self.state.snapshot(self.group_id, record.timestamp, self.names)
@@ -137,7 +138,7 @@ class FollowedGroup:
                 return None
             return GroupDeleted(group_id=self.group_id, timestamp=record.timestamp, reason="tombstone")
         evidence, self.evidence = self.evidence, []
-        # Each classic record is a generation of its own.
+        # Each record of a classic group is a new generation.
         is_same = before is not None and now.counts_epochs and structs.replace(before, timestamp=now.timestamp) == now
         if before is not None and not is_same:
             evidence += [
@@ -155,9 +156,10 @@ class FollowedGroup:
         return structs.replace(now, evidence=evidence) if evidence else now
 
     def _move(self, record: RawRecord, leader_since: int) -> list[Evidence]:
-        """Return evidence that another broker became coordinator right before this record.
+        """Return evidence that another broker became coordinator shortly before this record.
 
-        Earlier records have to show when: if this is the new leader's first, the move may be days ago.
+        The time of the move is known from the new leader's first record. If this is that record, the move may be days
+        ago.
         """
         elapsed_ms = record.timestamp - leader_since
         if not 0 <= self.leader_epoch < record.leader_epoch or not 0 < elapsed_ms <= _MOVE_MS:

@@ -1,6 +1,6 @@
-"""Lists the groups that rebalance, every second: one request a broker, however many groups there are.
+"""Lists the rebalancing groups every second, with one ListGroups request per broker.
 
-By kafka-python: librdkafka lists consumer groups only, and has no names for the states of KIP-848.
+It uses kafka-python, because librdkafka lists only consumer groups and has no names for the states of KIP-848.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from streaming.kafka.security import kafka_python
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
-#: Seconds between two lists, and before the next client after a failure.
+#: Seconds between two rounds of ListGroups requests, and before a new client after a failure.
 _EVERY_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 5.0
 _TIMEOUT_MS: Final = 5000
-#: The type of groups of the classic protocol, Connect's among them.
+#: The type of groups with the classic protocol, including Connect's groups.
 _CLASSIC: Final = "classic"
-#: The states as kafka-python takes them: ``PREPARING_REBALANCE``.
+#: The rebalancing states as kafka-python spells them, such as ``PREPARING_REBALANCE``.
 _STATES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
-#: Lists between two requests for the cluster's brokers, and for all groups while none can be seen.
+#: Rounds between two requests for the cluster's brokers; while no group is visible, also for groups in any state.
 _LISTS: Final = 15
 
 
 class RebalancingGroups(NamedTuple):
-    """The groups that rebalance; ``number`` counts the lists.
+    """The rebalancing groups in one round of ListGroups requests; ``number`` counts the rounds.
 
-    ``complete``: every broker has answered, and this user may describe groups.
+    ``complete``: every broker has answered, and this user may see groups.
     """
 
     number: int = 0
@@ -43,7 +43,7 @@ class RebalancingGroups(NamedTuple):
 
 
 class GroupStates(Closing):
-    """Lists groups on its own thread until it is closed; repeats requests to a cluster that doesn't answer."""
+    """Lists groups in a background thread until it is closed; repeats requests if the cluster doesn't answer."""
 
     def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:
         self._settings, self._is_wanted = settings, is_wanted
@@ -55,14 +55,14 @@ class GroupStates(Closing):
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the background thread."""
         self._stopping.set()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 self._list()
-            except Exception as error:  # noqa: BLE001 - the collector goes on without the list
+            except Exception as error:  # noqa: BLE001 - the collector continues without group states
                 self.latest = RebalancingGroups(self.latest.number + 1)
                 self._report(f"{type(error).__name__}: {error}")
                 self._stopping.wait(_AGAIN_SECONDS)

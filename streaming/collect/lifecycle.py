@@ -1,4 +1,4 @@
-"""The base of both collectors: which groups, when to reconnect, and how a collector ends."""
+"""The base class of both collectors: selects groups, reconnects, and ends the collector."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], bool]:
-    """Return a filter for group ids: a full match of one of ``include`` and none of ``exclude``.
+    """Return a filter for group ids: the whole id matches a pattern in ``include`` and no pattern in ``exclude``.
 
     ``.`` matches any character, as group ids may contain line breaks.
     """
@@ -45,7 +45,7 @@ def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[st
 
 
 class MembershipTopicWatch:
-    """Detects that the membership topic was deleted and created again: readers of the new one have no state."""
+    """Detects that the membership topic was deleted and created again, so that its readers have lost all state."""
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topics.membership
@@ -54,7 +54,7 @@ class MembershipTopicWatch:
         self._watch = IdentityWatch(settings.kafka, [self._topic], every=every)
 
     def is_recreated(self, now: float) -> bool:
-        """True if another topic has the name now; a deleted topic is waited for."""
+        """True if the membership topic now has another topic id; False while the topic is deleted."""
         identity = (self._watch.look(now) or {}).get(self._topic)
         if identity is None or self._first is None or identity.topic_id == self._first.topic_id:
             return False
@@ -63,9 +63,9 @@ class MembershipTopicWatch:
 
 
 class BaseCollector(ABC):
-    """A collector of one cluster."""
+    """Base class of the collectors of one cluster."""
 
-    #: The source of its events.
+    #: The method by which the collector sees groups, for its heartbeats.
     by: Literal["offsets", "polling"]
 
     def __init__(self, settings: Settings, stop: threading.Event) -> None:
@@ -74,7 +74,7 @@ class BaseCollector(ABC):
         self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
 
     def run(self) -> None:
-        """Collect until ``stop`` is set; errors that the collector can't repair are raised."""
+        """Collect until ``stop`` is set; raise errors that the collector can't repair."""
         kafka = self._settings.kafka
         try:
             self._begin()
@@ -90,7 +90,7 @@ class BaseCollector(ABC):
     def _begin(self) -> None:
         """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced.
 
-        These begin as a restart does.
+        After such a replacement the collector begins again, as after a restart.
         """
         settings = self._settings
         self._cluster = require(settings, "collect")
@@ -103,7 +103,7 @@ class BaseCollector(ABC):
         self._collect()
 
     def _count(self, published: Published) -> None:
-        """Publish partition counts and changes of the cluster, from the last published ones on."""
+        """Create the publisher of partition counts and cluster changes, with the last published ones as its state."""
         counts = PartitionCounts(self._counts_source, published.counts)
         view = ClusterView(f"kafka://{self._cluster}/cluster", published.brokers)
         every = self._settings.collect.metadata_interval_ms / 1000
@@ -115,4 +115,4 @@ class BaseCollector(ABC):
 
     @abstractmethod
     def _collect(self) -> None:
-        """Collect while :meth:`_goes_on`."""
+        """Collect and publish events while :meth:`_goes_on` returns True."""

@@ -15,18 +15,18 @@ from streaming.collect.broker_log.log import LogCounts
 from streaming.collect.publisher import OutgoingRecord
 from streaming.records.events import GroupDeleted, GroupProgress
 
-#: Partitions that have series of their own; those of further groups are in the sums alone.
+#: The most partitions with time series of their own; further partitions are included only in the sums.
 _MOST_PARTITIONS: Final = 20_000
-#: End offsets that are kept of each partition, to compute the age of a lag.
+#: The number of end offsets that are kept per partition, to compute the age of the lag.
 _MOST_ENDS: Final = 30
 _PARTITION: Final = ("consumergroup", "topic", "partition")
 _TOPIC: Final = ("consumergroup", "topic")
 
 
 class LagMetrics(Collector):
-    """Lag of consumer groups, under the names that dashboards of lag exporters use.
+    """The lag of consumer groups, under the metric names that dashboards for lag exporters use.
 
-    Each value is that of the group's last sample (``group.progress``); what is unknown has no series.
+    Each value comes from the group's last sample (``group.progress``). An unknown value has no time series.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -36,7 +36,7 @@ class LagMetrics(Collector):
             registry.register(self)
 
     def take(self, events: Iterable[object]) -> None:
-        """Take samples and deletions of groups; other events are ignored."""
+        """Take samples of groups and deletions of groups from ``events``; ignore other events."""
         for data in events:
             if isinstance(data, GroupProgress):
                 self._take_sample(data)
@@ -54,7 +54,7 @@ class LagMetrics(Collector):
                 del ends[:-_MOST_ENDS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics."""
+        """Yield the lag metrics of all groups."""
         name = "kafka_consumergroup"
         lag = GaugeMetricFamily(f"{name}_lag", "End offset minus committed offset.", labels=_PARTITION)
         offset = GaugeMetricFamily(f"{name}_current_offset", "Committed offset.", labels=_PARTITION)
@@ -82,7 +82,7 @@ class LagMetrics(Collector):
                         yield (group_id, topic, partition), (committed, end)
 
     def _seconds(self, key: tuple[str, str, str], committed: int, end: int) -> float | None:
-        """Return the age of the oldest message that is not committed, at most; None: older than the samples."""
+        """Return the longest time (s) that the oldest uncommitted message has waited; None: older than the samples."""
         if end <= committed:
             return 0.0
         ends = self._ends[key]
@@ -94,7 +94,7 @@ _Metric = TypeVar("_Metric", Counter, Gauge)
 
 
 class PublishMetrics:
-    """Metrics of both collectors, in ``registry`` or in one of their own."""
+    """Metrics of both collectors, registered in ``registry`` (None: in a new registry)."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._registry = registry or CollectorRegistry()
@@ -105,7 +105,7 @@ class PublishMetrics:
         return kind(f"rebalance_monitor_collect_{name}", documentation, registry=self._registry)
 
     def published(self, batch: Iterable[OutgoingRecord]) -> None:
-        """Count a published batch."""
+        """Count the events and dead letters of a published batch."""
         for record in batch:
             (self.dead_letters if record.dead else self.events).inc()
 
@@ -128,7 +128,7 @@ class CollectMetrics(PublishMetrics):
         self._logged = LogCounts()
 
     def logged(self, total: LogCounts) -> None:
-        """Set the counts of coordinator logs since the start."""
+        """Update the counters of coordinator log lines to the totals since the start."""
         self._log_lines.inc(total.read - self._logged.read)
         self._log_understood.inc(total.understood - self._logged.understood)
         self._log_undated.inc(total.undated - self._logged.undated)

@@ -1,4 +1,4 @@
-"""The owner of each partition of a group and its offset commits, as evidence of downtime. No client, no clock.
+"""Tracks each partition's owner and offset commits in one group, as evidence of downtime; uses no client and no clock.
 
 Commits are in the same partition of the offsets topic as the group's own records, so their order is exact: a commit
 after the record that assigned a partition is of its new owner. Around a round that moved the partition they prove:
@@ -7,8 +7,8 @@ after the record that assigned a partition is of its new owner. Around a round t
   commits before it gives a partition up.
 - The partition was consumed again by the time that the first commit with an even higher offset arrived.
 
-A commit has the time of its arrival. It may have waited for the coordinator since any moment of an outage, so the
-time of sending is bounded by the coordinator's other records (:class:`CoordinatorActivity`).
+A commit's timestamp is the time of its arrival. During an outage it may have waited for the coordinator, so the
+coordinator's other records bound the time at which it was sent (:class:`CoordinatorActivity`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from streaming.records.events import MAX_TIMESTAMP, GroupObserved, Holding, Obse
 
 #: The only classic assignor under which members keep consuming the partitions that they keep.
 COOPERATIVE: Final = "cooperative-sticky"
-#: The coordinator may have been away if it has written nothing for so long, ms.
+#: The coordinator may have been unavailable if it has written nothing for this long, ms.
 _SILENCE_MS: Final = 250
-#: The coordinator has handled all requests that waited for it so long after it is back, ms.
+#: This long after an outage the coordinator has handled all requests that waited for it, ms.
 _CATCH_UP_MS: Final = 2000
-#: The first progress on a partition is evidence so long after its first assignment, ms. Later it proves nothing
+#: The first progress on a partition is evidence only this long after its first assignment, ms. Later it proves nothing
 #: new: a collector that starts again reads old assignments and sees the first progress of every group since.
 _NEW_MS: Final = 600_000
-#: Partitions without an owner whose commits are remembered.
+#: The most partitions without an owner whose commits are kept.
 _MOST_FREE: Final = 1000
 
 _Place = tuple[str, int]
@@ -41,18 +41,18 @@ _Resumed = tuple[int, int | None, int]
 
 @dataclass(slots=True)
 class _Hold:
-    """A partition, its owner since a time, and its commits; times in ms.
+    """A partition, its owner since a time, and its commits; times are in ms.
 
     Attributes:
-        member_id: its owner; ``""``: none now.
-        last_owner: the member that is giving it up; ``""``: none is, or that member has left the group.
+        member_id: the partition's owner; ``""`` if it has no owner now.
+        last_owner: the member that is giving the partition up; ``""`` if there is none, or it has left the group.
         committed: when this owner last committed.
         offset: the last committed offset.
-        consumed: until when the last commit with progress proves consumption.
-        stopped: a round moved or first assigned it, and no commit has proved since that it is consumed.
-        number: of the round that assigned it to its owner then.
-        stopped_after, base: ``consumed`` and ``offset`` as they were when it was stopped.
-        is_new: no commit has proved yet that the group consumes it.
+        consumed: the time until which the last commit with progress proves consumption.
+        stopped: a round moved or first assigned the partition, and no commit has proved since that it is consumed.
+        number: the number of the round that stopped the partition.
+        stopped_after, base: ``consumed`` and ``offset`` at the time when the partition was stopped.
+        is_new: no commit has proved yet that the group consumes the partition.
     """
 
     member_id: str
@@ -69,19 +69,19 @@ class _Hold:
 
 
 class CoordinatorActivity:
-    """Times (ms) of the coordinator's writes to a partition of the offsets topic: they bound the delay of commits."""
+    """Times (ms) of the coordinator's writes to a partition of the offsets topic, which bound the delay of commits."""
 
     __slots__ = ("_before_silence", "_last", "_previous", "_resumed")
 
     def __init__(self) -> None:
-        #: The last two writes; the last write before the last silence, and the first after it.
+        #: The times of the last two writes, of the last write before the last pause, and of the first write after it.
         self._last: int | None = None
         self._previous: int | None = None
         self._before_silence: int | None = None
         self._resumed: int | None = None
 
     def wrote(self, at: int) -> None:
-        """Take the time of the next record."""
+        """Take the time ``at`` (ms) of the coordinator's next record."""
         if self._last is not None and at <= self._last:
             return
         if self._last is None or at - self._last > _SILENCE_MS:
@@ -89,14 +89,14 @@ class CoordinatorActivity:
         self._previous, self._last = self._last, at
 
     def sent_after(self, at: int) -> int | None:
-        """Return a time after which a commit was sent that arrived ``at`` the last write; None if unknown."""
+        """Return a time (ms) after which a commit that arrived at ``at``, the last write, was sent; None if unknown."""
         if self._last is None or self._resumed is None or at < self._last:
             return None
         return self._before_silence if at - self._resumed < _CATCH_UP_MS else self._previous
 
 
 class PartitionOwners:
-    """The owner of each partition of a group, and the commits there.
+    """The owner of each partition of a group, and the offset commits for the partition.
 
     Commits of partitions that no member has owned are ignored: other programs may write offsets, too.
     """
@@ -105,7 +105,7 @@ class PartitionOwners:
 
     def __init__(self) -> None:
         self._held: dict[_Place, _Hold] = {}
-        #: Partitions without an owner now, in the order in which they were given up.
+        #: Partitions that have no owner now, in the order in which members gave them up.
         self._free: dict[_Place, None] = {}
         #: The partitions of each member.
         self._of: dict[str, set[_Place]] = {}
@@ -121,7 +121,7 @@ class PartitionOwners:
         *,
         sent_after: int | None = None,
     ) -> bool:
-        """Take a commit (without an offset: its removal); True if it proves that a partition is consumed again."""
+        """Take a commit, or without an offset its removal; return True if it proves that a partition is consumed."""
         held = self._held.get((topic, partition))
         if held is None:
             return False
@@ -152,7 +152,7 @@ class PartitionOwners:
         return True
 
     def resumed(self) -> dict[int, list[Stop]]:
-        """Return the partitions that commits since the last call prove to be consumed again, by the round's number."""
+        """Return the partitions that commits since the last call prove to be consumed again, by round number."""
         resumed, self._resumed = self._resumed, {}
         stops: dict[int, list[Stop]] = {}
         for (number, after, before), partitions in resumed.items():
@@ -162,7 +162,7 @@ class PartitionOwners:
         return stops
 
     def observe(self, now: GroupObserved) -> None:
-        """Take a new snapshot of the group. Tasks and the shared partitions of share groups have no owner."""
+        """Take a new snapshot of the group; tasks, and the shared partitions of share groups, have no owner."""
         number = now.number or 0
         eager = not now.counts_epochs and now.protocol != COOPERATIVE and number != self._number
         self._number = number
@@ -179,7 +179,7 @@ class PartitionOwners:
         self._forget()
 
     def change(self, epoch: int, timestamp: int, assigned: Mapping[str, Holding | None]) -> None:
-        """Take the partitions of some members of a group with epochs between two snapshots; None: the member left."""
+        """Take the assignments of some members between two snapshots of a group with epochs; None: the member left."""
         self._number = epoch
         for member_id, share in assigned.items():
             for place in self._of.get(member_id, set()).difference(_places(share or {})):
@@ -199,7 +199,7 @@ class PartitionOwners:
         self._free[place] = None
 
     def _leave(self, is_gone: Callable[[str], bool]) -> None:
-        """Attribute later commits for partitions that these members were giving up to other members."""
+        """Mark the members in ``is_gone`` as gone, so that later commits for their former partitions are not theirs."""
         for place in self._free:
             held = self._held[place]
             if held.last_owner and is_gone(held.last_owner):
@@ -210,7 +210,7 @@ class PartitionOwners:
         if held is not None and held.member_id and held.member_id != member_id:
             self._let_go(place, held)
         self._of.setdefault(member_id, set()).add(place)
-        if held is None:  # the first progress proves that the group has begun to consume it
+        if held is None:  # the first progress will prove that the group has begun to consume the partition
             self._held[place] = _Hold(member_id, now, stopped=True, number=number, is_new=True)
         elif eager or held.member_id != member_id:
             self._free.pop(place, None)
@@ -225,7 +225,7 @@ class PartitionOwners:
             del self._free[place], self._held[place]
 
     def last_commit(self, member: ObservedMember) -> int | None:
-        """Return when the member last committed one of its partitions (ms); None: never since they were assigned."""
+        """Return when (ms) the member last committed an offset of a partition; None if never since its assignment."""
         held = (self._held.get(place) for place in _places(member.assigned))
         own = (hold for hold in held if hold is not None and hold.member_id == member.member_id)
         return max((hold.committed for hold in own if hold.committed is not None), default=None)

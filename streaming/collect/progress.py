@@ -1,7 +1,7 @@
-"""Progress of groups: their committed offsets beside the end offsets, as events; often for groups in flux.
+"""Samples groups' committed offsets and end offsets as events; samples rebalancing groups more often.
 
-A group is in flux while it rebalances, and for some seconds after each round. Then it is sampled less and less
-often until it has caught up: all that was produced before the end of the flux is committed. At rest it is sampled
+A group is *in flux* while it rebalances, and for some seconds after each round. Then it is sampled less and less
+often until it has caught up: all records produced before the end of the flux are committed. At rest it is sampled
 once a minute.
 """
 
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 #: Seconds between two samples of a group in flux, and the longest pause until it has caught up.
 _EVERY_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 30.0
-#: A group is in flux for so long after a round.
+#: A group stays in flux for this long after a round.
 _FLUX_SECONDS: Final = 10.0
 #: Groups at rest are sampled together: seconds between two batches.
 _BATCH_SECONDS: Final = 5.0
-#: Partitions in one batch; groups that do not fit are sampled in the next one.
+#: The most partitions in one batch; groups that do not fit are sampled in the next batch.
 _MOST_PLACES: Final = 20_000
 
 #: ``{(topic, partition): offset}``.
@@ -37,10 +37,10 @@ Offsets = Mapping[Place, int]
 
 
 def consumed_partitions(group: KnownGroup) -> list[Place]:
-    """Return the partitions that a group consumes: those of its members, and those it has committed."""
+    """Return the partitions that a group consumes: its members' partitions, and partitions with committed offsets."""
     snapshot = group.snapshot
     if snapshot.group_protocol == "share" or snapshot.kind == "connect":
-        return []  # they commit nothing under their own name
+        return []  # share groups and Connect's groups commit no offsets under their own group id
     topics = subscribed(snapshot) if snapshot.members else {topic for topic, _ in group.committed}
     places = {place for place in group.committed if place[0] in topics}
     if not snapshot.holds_tasks:
@@ -51,11 +51,11 @@ def consumed_partitions(group: KnownGroup) -> list[Place]:
 
 @dataclass(slots=True)
 class _Pace:
-    """When a group is sampled next (s).
+    """The time (s) of a group's next sample, and the state that decides it.
 
     Attributes:
-        targets: the end offsets when the flux ended; None: it has not, or the group is at rest.
-        is_active: in flux, or not caught up.
+        targets: the end offsets when the flux ended; None if the group is still in flux, or is at rest.
+        is_active: the group is in flux, or has not caught up.
     """
 
     due: float
@@ -66,9 +66,9 @@ class _Pace:
 
 
 class SampleSchedule:
-    """Decides which groups are sampled when; times are seconds on a clock that the caller reads.
+    """Decides when each group is sampled; times are seconds on a clock that the caller reads.
 
-    ``rest_seconds``: between two samples of a group at rest; 0: it is not sampled.
+    ``rest_seconds``: seconds between two samples of a group at rest; 0: groups at rest are not sampled.
     """
 
     def __init__(self, rest_seconds: float) -> None:
@@ -78,7 +78,7 @@ class SampleSchedule:
         self._next_batch = float("-inf")
 
     def touch(self, group_id: str, now: float) -> None:
-        """Sample a group often, as it is in flux."""
+        """Mark a group as in flux from ``now`` on, so that it is sampled often."""
         pace = self._paces.setdefault(group_id, _Pace(now))
         if not pace.is_active:
             pace.due = now
@@ -86,7 +86,7 @@ class SampleSchedule:
         self._active.add(group_id)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
-        """Return the groups to sample now, those in flux first; ``group_ids``: returns all groups."""
+        """Return the groups to sample now, groups in flux first; ``group_ids`` returns all groups."""
         due = [group_id for group_id in self._active if self._paces[group_id].due <= now]
         if not self._rest or now < self._next_batch:
             return due
@@ -104,7 +104,7 @@ class SampleSchedule:
         return due
 
     def sampled(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
-        """Set when the group is sampled next; ``ends``: of its partitions."""
+        """Set when the group is sampled next; ``ends``: the end offsets of its partitions."""
         pace = self._paces.get(group_id)
         if pace is None:
             return
@@ -122,7 +122,7 @@ class SampleSchedule:
 
 
 def progress_event(group_id: str, committed: Offsets, ends: Offsets, starts: Offsets, now: int) -> GroupProgress:
-    """Return the event at ``now`` (ms) for the partitions in ``ends``."""
+    """Return the progress event at ``now`` (ms) for a group's partitions, which are the keys of ``ends``."""
     partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
     passed: dict[str, dict[str, int]] = {}
     for (topic, number), end in ends.items():
@@ -135,21 +135,21 @@ def progress_event(group_id: str, committed: Offsets, ends: Offsets, starts: Off
 
 
 class ProgressSampler:
-    """Samples end offsets of groups; never waits for an answer."""
+    """Samples the end offsets of groups' partitions; never waits for an answer."""
 
     def __init__(self, kafka: KafkaSettings, rest_seconds: float) -> None:
         self._schedule = SampleSchedule(rest_seconds)
         self._end_request, self._start_request = OffsetRequest(kafka), OffsetRequest(kafka)
-        #: The answers about the batch; None: pending.
+        #: The end and start offsets of the batch; None while the request is pending.
         self._ends: dict[Place, int] | None = {}
         self._starts: dict[Place, int] | None = {}
         self._batch: dict[str, list[Place]] = {}
-        #: Partitions of the last samples with more records than are committed: retention may pass these.
+        #: Partitions with lag in their last samples: retention may delete their uncommitted records.
         self._behind: set[Place] = set()
         self._refused: frozenset[str] = frozenset()
 
     def touch(self, group_ids: Iterable[str], now: float) -> None:
-        """Sample these groups often, as they are in flux."""
+        """Mark these groups as in flux from ``now`` on, so that they are sampled often."""
         for group_id in group_ids:
             self._schedule.touch(group_id, now)
 
@@ -160,7 +160,7 @@ class ProgressSampler:
         now: float,
         timestamp: int,
     ) -> list[GroupProgress]:
-        """Return the samples that are complete; request the next ones when they are due."""
+        """Return the samples whose answers have arrived; when due, request the next samples."""
         events = []
         if self._batch:
             self._ends = self._end_request.take(now) if self._ends is None else self._ends

@@ -1,7 +1,7 @@
 """Publishes events, dead letters and the source's offsets in one transaction.
 
-So a collector that crashed resumes exactly after the last published event. Readers of the membership topic must
-read committed records only (librdkafka's default; Java and Spark: ``isolation.level=read_committed``), or they
+A restarted collector therefore resumes exactly after the last published event. Readers of the membership topic must
+read only committed records (librdkafka's default; Java and Spark: ``isolation.level=read_committed``), or they
 see aborted batches.
 """
 
@@ -39,20 +39,20 @@ from streaming.settings.config import Settings, TopicSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
-#: A call that takes longer counts as endless. Each producer that it ends doubles it, until a batch is written: a
-#: cluster may be slow.
+#: A call that takes longer counts as endless, and its producer is replaced. Each replacement doubles this time, until
+#: a batch is written, because the cluster may be slow.
 _ENDLESS_SECONDS = 5.0
 _MOST_ENDLESS_SECONDS = 40.0
 #: A fatal error of librdkafka: the topic has lost this producer's newest records, in an unclean leader election.
 _RECORDS_LOST = "out of order sequence number"
-#: Part of it that a call of librdkafka has for itself.
+#: The part of the endless time that is the timeout of librdkafka's own call.
 _TRY_PART = 0.8
 _REACH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
 
 class OutgoingRecord(NamedTuple):
-    """The record for one outcome: a membership event, or (``dead``) a dead letter."""
+    """The Kafka record for one outcome: a membership event, or (``dead``) a dead letter."""
 
     topic: str
     key: bytes | None
@@ -62,10 +62,10 @@ class OutgoingRecord(NamedTuple):
 
 
 def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping[str, int]) -> OutgoingRecord:
-    """Return the record for an outcome.
+    """Return the Kafka record for an outcome or an event.
 
-    If an event can't be encoded, or is too large for its topic, the dead letter is the record that it came from, or
-    the event itself if it came from none. The group's next event is a complete snapshot again.
+    If an event can't be encoded or is too large for its topic, the result is a dead letter with the event's source
+    record, or with the event itself if it has no source record. The group's next event is a complete snapshot again.
     """
     if isinstance(item, RejectedRecord):
         return _dead_letter(item.record, item.error, topics, limits)
@@ -94,27 +94,27 @@ def _dead_letter(
 
 
 class Superseded(OutsideFailure):
-    """Another collector with the same group id has taken over; run one, or give it a group_id of its own."""
+    """Another collector with the same group id has taken over; stop one of them, or give each its own group_id."""
 
 
 class NotPublished(OutsideFailure):
-    """The cluster rejects the collected events."""
+    """The cluster rejects the collected events, or does not answer while the collector stops."""
 
 
 def written(topics: TopicSettings) -> tuple[str, ...]:
-    """Return the topics that a collector writes."""
+    """Return the names of the topics that a collector writes."""
     return topics.membership, topics.dead_letters
 
 
 class _ClientLost(OutsideFailure):
-    """The producer does not reach the cluster, but other clients do (:mod:`streaming.kafka.metadata`)."""
+    """The producer can't reach the cluster, but other clients can (:mod:`streaming.kafka.metadata`)."""
 
 
 def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
-    """Call librdkafka, which may never return.
+    """Call librdkafka with a timeout of ``seconds``, because its calls may never return.
 
-    It ignores its timeouts while it waits for a coordinator (issue 5511): after a short pause of a broker it may
-    wait forever.
+    librdkafka ignores its timeouts while it waits for a coordinator (issue 5511): after a short pause of a broker it
+    may wait forever.
     """
     ended: Future[object] = Future()
 
@@ -122,10 +122,10 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
         try:
             ended.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised where the call was made
-            # A traceback holds this frame, the frame the future, and the future the error: see answer_of.
+            # A traceback would create a reference cycle of this frame, the future and the error: see answer_of.
             ended.set_exception(error.with_traceback(None))
 
-    # A call that never ends keeps its thread, but not the process.
+    # A call that never ends blocks its thread, but a daemon thread does not keep the process alive.
     threading.Thread(target=run, name="transaction", daemon=True).start()
     try:
         answer_of(ended, seconds)
@@ -154,7 +154,7 @@ class Publisher:
                     # With "rebootstrap" a restarted broker is decommissioned first, and adding offsets to a
                     # transaction then waits for it for ever (librdkafka issue 5511).
                     "metadata.recovery.strategy": "none",
-                    # A batch of several records must not be longer than what the topics take either.
+                    # A producer batch of several records must not exceed max.message.bytes of the topics either.
                     "batch.size": min(1_000_000, *self._limits.values()),
                 },
             )
@@ -170,7 +170,7 @@ class Publisher:
         return _TRY_PART * self._endless
 
     def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[OutgoingRecord]:
-        """Write a batch and the source's offsets after it, if it has any; return the written records.
+        """Write a batch, and if ``place`` is set the offsets after it, in one transaction; return the written records.
 
         Raises:
             NotPublished: the cluster refuses, or does not answer while the collector stops.
@@ -200,9 +200,9 @@ class Publisher:
             return self._is_committed(place)
 
     def _is_committed(self, place: ResumePoint | None) -> bool:
-        """True if a transaction with an unknown result is committed, so that its offsets are.
+        """True if a transaction with an unknown result was committed, so that its offsets are the committed offsets.
 
-        If the offsets did not move, the batch is written again: its events have the same ids.
+        Unless the offsets moved, the batch is written again; its events keep their ids.
         """
         if place is None or self._committed_offsets in (None, place.offsets):
             return False
@@ -258,7 +258,7 @@ class Publisher:
                     return False
                 if not problem.txn_requires_abort():
                     raise NotPublished(f"the cluster refuses what was collected: {problem.str()}") from error
-            # The client has no metadata: after a restart of the only broker it may never get any.
+            # The client has no metadata; after a restart of the only broker it may never receive metadata.
             has_no_metadata = isinstance(error, ClusterUnavailable) and error.__cause__ is not None
             if has_no_metadata and self._is_reachable():
                 raise _ClientLost(str(error)) from error
@@ -268,7 +268,7 @@ class Publisher:
         return True
 
     def _retry(self, call: Callable[[confluent_kafka.Producer], object], producer: EventProducer | None = None) -> None:
-        """Repeat a call of the producer's client while the cluster does not answer."""
+        """Call ``call`` with the producer's client, and repeat it while the cluster does not answer."""
         client = (producer or self._producer).client
         tries = 0
         while True:

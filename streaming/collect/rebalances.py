@@ -1,12 +1,12 @@
-"""Rebalances in progress: which groups rebalance, since when, why, and for whom they wait. No client, no clock.
+"""Tracks rebalances in progress: which groups rebalance, since when, why, and which members they wait for.
 
-Sources, the most precise first:
+The module uses no client and no clock. Sources, the most precise first:
 
-- ``coordinator-log``: the coordinator's log has the begin, the reason and the members that started to join.
-- ``admin``: a list of the groups in a rebalancing state, and the members that the coordinator describes.
+- ``coordinator-log``: the coordinator's log has the rebalance's begin, its reason and the members that started to join.
+- ``admin``: ListGroups returns the groups in a rebalancing state, and the coordinator describes their members.
 - ``records``: groups with epochs write each step of each member to the offsets topic.
 
-No source has the members of a classic group that rejoined, except those that began the rebalance or are new. A
+No source has the rejoined members of a classic group, except members that began the rebalance or are new. A
 member that committed after the begin has polled since then, so it counts as rejoined. All other members of the
 last generation are awaited.
 """
@@ -36,9 +36,9 @@ PREPARING, COMPLETING = REBALANCING_STATES[:2]
 #: States in which a group with epochs does not rebalance.
 _SETTLED: Final = ("Stable", "Empty", None)
 LOG, ADMIN, RECORDS = "coordinator-log", "admin", "records"
-#: A rebalance that is over earlier is not published, and no group is published more often; ms.
+#: A shorter rebalance is not published, and this is the least time between two events of one group; ms.
 _EVERY_MS: Final = 1000
-#: A rebalance is over once it is missing in so many lists in a row.
+#: A rebalance is over once its group is missing in this many ListGroups responses in a row.
 _MISSED: Final = 2
 _JOINED: Final = frozenset(
     {ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED}
@@ -47,7 +47,7 @@ _ENDS: Final = frozenset({MessageKind.GROUP_EMPTY, MessageKind.GROUP_DEAD, Messa
 
 
 class ListedGroup(NamedTuple):
-    """A group in the list: its state, and its members where the coordinator described them."""
+    """A group in the ListGroups response: its state, and its members if the coordinator described the group."""
 
     state: str
     members: frozenset[str] | None = None
@@ -63,16 +63,16 @@ class KnownGroup(NamedTuple):
 
 @dataclass(slots=True)
 class _Rebalance:
-    """One group's rebalance.
+    """The rebalance in progress of one group.
 
     Attributes:
-        seen: when it was first seen here, ms.
-        source: the most precise source so far.
-        joined, gone: members that have started to join, or were removed, by the log.
-        described: the members that the coordinator describes; None: not described.
-        number: the generation that ends, by the log; None: unknown.
-        in_log: the log has its begin and not its end.
-        missed: the lists in a row without the group.
+        seen: when this collector first saw the rebalance, ms.
+        source: the most precise source that has reported the rebalance so far.
+        joined, gone: members that have started to join, or were removed, according to the log.
+        described: the members in the coordinator's description; None if the group was not described.
+        number: the generation that ends, according to the log; None if unknown.
+        in_log: the log has the begin of the rebalance but not its end.
+        missed: the number of ListGroups responses in a row without the group.
     """
 
     since: int
@@ -105,11 +105,11 @@ class Rebalances:
             )
 
     def groups(self) -> Collection[str]:
-        """Return the groups that rebalance."""
+        """Return the ids of the groups that rebalance."""
         return self._open.keys()
 
     def log(self, event: CoordinatorEvent, now: int) -> None:
-        """Take the next event of the coordinator's log, read at ``now`` (ms)."""
+        """Take the next event of the coordinator's log, which was read at ``now`` (ms)."""
         rebalance = self._open.get(event.group_id)
         if event.kind is MessageKind.PREPARING:
             self._prepare(event, now)
@@ -140,13 +140,13 @@ class Rebalances:
             rebalance.since = min(since, rebalance.since)
         rebalance.source, rebalance.state, rebalance.in_log, rebalance.missed = LOG, PREPARING, True, 0
         rebalance.reason, rebalance.number = rebalance.reason or event.reason or None, event.number
-        # All members have to join again, also those that had joined before.
+        # All members have to join again, including members that had joined before.
         rebalance.joined = set(event.member_ids) if event.reason_kind in _JOINED else set()
         if event.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
             rebalance.gone.update(event.member_ids)
 
     def listed(self, groups: Mapping[str, ListedGroup], now: int, *, complete: bool = True) -> None:
-        """Take the list of the groups that rebalance at ``now`` (ms); ``complete``: no other group does."""
+        """Take the groups that rebalance at ``now`` (ms) by ListGroups; ``complete``: no other group rebalances."""
         for group_id, listed in groups.items():
             rebalance = self._open.get(group_id)
             if rebalance is None:
@@ -159,7 +159,7 @@ class Rebalances:
                 rebalance.in_log = rebalance.in_log and rebalance.missed < _MISSED
 
     def observed(self, data: object) -> None:
-        """Take a snapshot or a deletion that was published: a new generation ends a classic group's rebalance."""
+        """Take a published snapshot or deletion of a group; a new generation ends a classic group's rebalance."""
         if isinstance(data, GroupDeleted):
             self._forget(data.group_id)
         elif isinstance(data, GroupObserved) and data.counts_epochs:
@@ -189,7 +189,7 @@ class Rebalances:
             rebalance.state, rebalance.reason = data.state, rebalance.reason or next(logged, None)
 
     def events(self, group_of: Callable[[str], KnownGroup | None], now: int) -> list[GroupRebalancing]:
-        """Return the rebalances that began, changed or ended without a generation, as of ``now`` (ms)."""
+        """Return events for the rebalances that began, changed or ended without a generation, as of ``now`` (ms)."""
         events = []
         for group_id, rebalance in [*self._open.items()]:
             published = rebalance.published
@@ -240,7 +240,7 @@ class Rebalances:
 
 
 def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
-    """Return the event; a group has at most one of a type in a millisecond."""
+    """Return the event for a group's rebalance or progress; a group has at most one event per type and millisecond."""
     kind = "progress" if isinstance(data, GroupProgress) else "rebalancing"
     return Event(source, f"{data.group_id}@{data.timestamp}/{kind}", data)
 
@@ -254,7 +254,7 @@ def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str
     joined = members & rebalance.joined | members - before.keys()
     possible = [member_id for member_id in before if member_id in members and member_id not in joined]
     polled = {member_id for member_id in possible if (group.last_commit(before[member_id]) or 0) > rebalance.since}
-    # Without an awaited member the rebalance would be over: a member has committed and not rejoined.
+    # At least one member must be awaited, or the rebalance would be over: a member committed without rejoining.
     awaited = [member_id for member_id in possible if member_id not in polled] or possible
     return sorted(joined | polled - {*awaited}), awaited
 
@@ -271,7 +271,7 @@ def _is_late(member: ObservedMember, epoch: int | None) -> bool:
 
 
 def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int]) -> dict[str, int]:
-    """Return when the coordinator removes members; a classic group waits for the longest of their timeouts."""
+    """Return when the coordinator removes each member (ms); a classic group waits for its members' longest timeout."""
     timeouts = {m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None}
     longest = max(timeouts.values(), default=0)
     return {

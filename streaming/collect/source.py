@@ -1,4 +1,4 @@
-"""The offsets topic as a source of events, and of the offsets to resume from.
+"""Reads the offsets topic, and returns its events and the offsets to resume from.
 
 The compacted topic is read from its beginning at each start, to rebuild the state of every group. Outcomes of records
 before the committed offset were published by an earlier collector and are not returned again.
@@ -29,17 +29,17 @@ from streaming.settings.connection import KafkaSettings
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
 _BATCH = 2000
-#: After the end of a partition was reached: all records of one millisecond are in the log by then.
+#: This long after the end of a partition was reached, all records of one millisecond are in the log.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
-#: Between two requests that check whether the cluster answers, while nothing is read.
+#: Seconds between two requests that check whether the cluster answers, while no records arrive.
 _LOOK_SECONDS = 2.0
 #: Metadata of the committed offset of a partition with snapshots that wait to be published.
 _HELD = "held"
 
 
 class ResumePoint(NamedTuple):
-    """Where a source goes on: partition → next offset, to be committed for its consumer ``group``.
+    """Where a source resumes: partition → next offset, to be committed for its consumer ``group``.
 
     ``held``: partitions with snapshots that wait to be published.
     """
@@ -49,19 +49,19 @@ class ResumePoint(NamedTuple):
     held: frozenset[int] = frozenset()
 
     def partitions(self) -> list[TopicPartition]:
-        """Return the offsets as the client commits them."""
+        """Return the offsets as the ``TopicPartition`` list that the client commits."""
         offsets = self.offsets.items()
         return [TopicPartition(OFFSETS_TOPIC, n, offset, _HELD if n in self.held else "") for n, offset in offsets]
 
 
 class OffsetsBatch(NamedTuple):
-    """The records of one read.
+    """The outcomes of one read of the offsets topic.
 
     Attributes:
-        place: where to go on once the outcomes are published.
+        place: the offsets to resume from once the outcomes are published.
         lag: the number of unread records.
-        behind: partitions that have not been read to their end yet since the start.
-        is_current: every partition's leader has answered where it ends; without that, records may be missing.
+        behind: the number of partitions that have not been read to their end since the start.
+        is_current: every partition's leader has returned the end offset; otherwise records may be missing.
     """
 
     outcomes: list[Outcome]
@@ -73,15 +73,15 @@ class OffsetsBatch(NamedTuple):
 
     @property
     def up_to_date(self) -> bool:
-        """True if the next read is up to date."""
+        """True if the next read reaches the end of every partition."""
         return self.is_current and self.behind == 0 and self.lag <= _BATCH
 
 
 @dataclass(slots=True)
 class _Partition:
-    """One partition: its fold, the next offset after the last record, and since when its end is reached (s).
+    """One partition: its fold, the offset after its last record, and the time (s) since which its end is reached.
 
-    ``reached`` is where reading goes on: after the markers of transactions, which are no records.
+    ``reached`` is the offset from which reading continues; it also skips the control records of transactions.
     """
 
     fold: Fold
@@ -92,14 +92,14 @@ class _Partition:
 
     @property
     def place(self) -> int:
-        """The offset to commit; it never moves back, while old records are read again."""
+        """The offset to commit; it never decreases, even while old records are read again."""
         unsettled = self.fold.open_offset
         return max(self.fold.start, (self.next_offset or 0) if unsettled is None else unsettled)
 
     def take(self, message: Message) -> list[Outcome]:
-        """Take the next record; return the outcomes of the run that it ends."""
+        """Take the next record; if it ends a run, return the outcomes of that run."""
         number, offset, leader_epoch = message.partition() or 0, message.offset() or 0, message.leader_epoch()
-        if offset < self.reached:  # librdkafka has noticed, and begins again
+        if offset < self.reached:  # librdkafka has detected lost records, and reads the partition again
             _log.warning(
                 "%s partition %d: was read to %d and has lost records; read again from %d",
                 *(OFFSETS_TOPIC, number, self.reached, offset),
@@ -111,10 +111,10 @@ class _Partition:
 
 
 class OffsetsTopic:
-    """Reads ``__consumer_offsets``; waits for the topic if no group has ever been in the cluster.
+    """Reads ``__consumer_offsets``; waits for the topic if the cluster has never had a group.
 
-    ``waiting`` is called repeatedly while the topic is awaited. ``fetched`` is called before the records of a read are
-    used; its argument: all of them were in the log at the start.
+    ``waiting`` is called repeatedly while the topic does not exist. ``fetched`` is called before the records of a read
+    are used; its argument is True if all these records were in the log at the start.
     """
 
     def __init__(
@@ -146,15 +146,15 @@ class OffsetsTopic:
             raise
 
     def _connect(self) -> confluent_kafka.Consumer:
-        # Others' open transactions may hold offset commits back; members are never in transactions.
+        # Open transactions may hold offset commits back; membership records are never in transactions.
         isolation = {"isolation.level": "read_uncommitted"}
         return confluent_kafka.Consumer(reader_config(self._kafka, self._group_id) | isolation)
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
-        """Read once.
+        """Read the topic once, and return the outcomes of complete runs.
 
-        After ``settle_seconds`` at the end of a partition its last run of records is complete, and after
-        ``flush_seconds`` no snapshot waits any longer.
+        After ``settle_seconds`` at the end of a partition its last run of records counts as complete, and after
+        ``flush_seconds`` every waiting snapshot is returned.
         """
         messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
         self._fetched(all(m.error() or m.offset() < self._past[m.partition()] for m in messages))
@@ -193,21 +193,21 @@ class OffsetsTopic:
             raise KafkaException(error)
         elif error.fatal():
             raise ClusterUnavailable(f"{OFFSETS_TOPIC}: {error.str()}")
-        else:  # maybe of no partition
+        else:  # the error may not belong to a partition
             _log.warning("%s: %s", OFFSETS_TOPIC, error.str())
 
     @property
     def away(self) -> bool:
-        """True if the last request to the cluster had no answer; requests are sent while no records arrive."""
+        """True if the cluster did not answer the last request; requests are sent only while no records arrive."""
         return self._watch.trouble is not None
 
     def snapshots(self) -> dict[str, GroupObserved]:
-        """Return the last published snapshot of each group."""
+        """Return the last published snapshot of each group, by group id."""
         folds = (partition.fold for partition in self._partitions.values())
         return {group_id: snapshot for fold in folds for group_id, snapshot in fold.snapshots().items()}
 
     def group(self, group_id: str) -> KnownGroup | None:
-        """Return a group with its offset commits; None: it has no snapshot."""
+        """Return a group with its offset commits; None if the group has no snapshot."""
         for fold in (partition.fold for partition in self._partitions.values()):
             group = fold.groups.get(group_id)
             if group is not None and group.snapshot is not None:
@@ -215,11 +215,11 @@ class OffsetsTopic:
         return None
 
     def groups(self) -> list[str]:
-        """Return all groups."""
+        """Return the ids of all groups."""
         return [group_id for partition in self._partitions.values() for group_id in partition.fold.groups]
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the consumer."""
         self._consumer.close()
 
     def _place(self) -> ResumePoint:

@@ -1,1 +1,1 @@
-"""Kafka itself: clients and their settings, topics, the producer, and an embedded broker with the jars it needs."""
+"""Access to Kafka: clients and their settings, topics, the producer, and an embedded broker with its jars."""

@@ -1,4 +1,4 @@
-"""Permissions of each component: required, optional, and granted by the cluster."""
+"""The Kafka permissions of each component: which are required, which are optional, and which the cluster grants."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ COMPONENTS: Final = ("collect", "stream", "serve")
 
 _READ: Final = "Read"
 _WRITE: Final = "Write"
-#: For a look at the cleanup policy and the longest record.
+#: The operation that reads a topic's cleanup policy and its limit for records.
 _CONFIGS: Final = "DescribeConfigs"
 _ANSWER_SECONDS: Final = 10.0
 _REFUSED: Final = "_AUTHORIZATION_FAILED"
 
 
 class NotAllowed(OutsideFailure):
-    """An ACL is missing."""
+    """The user lacks an ACL that a component requires."""
 
 
 class Permission(NamedTuple):
-    """An operation on a resource, both as ``kafka-acls.sh`` names them."""
+    """An operation on a resource; operation and resource type are named as in ``kafka-acls.sh``."""
 
     operation: str
     name: str
@@ -37,7 +37,7 @@ class Permission(NamedTuple):
 
 
 def optional_permissions(component: str, settings: Settings) -> tuple[Permission, ...]:
-    """Return the permissions that a component can do without, after a warning: heartbeats, episodes, incidents."""
+    """Return the permissions that a component can work without, after a warning (heartbeats, episodes, incidents)."""
     topics = settings.topics
     by_component: dict[str, dict[str, str]] = {
         "collect": {topics.signs: _WRITE},
@@ -50,7 +50,7 @@ def optional_permissions(component: str, settings: Settings) -> tuple[Permission
 
 
 def written(settings: Settings) -> tuple[str, ...]:
-    """Return the topics that the stream writes to: events of timers to the first, its outputs to the others."""
+    """Return the topics that the stream writes to: timer events go to the first topic, outputs to the other topics."""
     topics = settings.topics
     return (*topics.names, topics.episodes, topics.incidents) if settings.stream.episodes else topics.names
 
@@ -89,7 +89,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
 
 
 def missing(settings: Settings, component: str) -> Iterator[str]:
-    """Return one line for each ACL that the component lacks, with the command that grants it.
+    """Return one line for each required ACL that the component lacks, with the command that grants the ACL.
 
     Resources that do not exist yet, and transactional ids, are skipped: the cluster does not report them.
     """
@@ -97,7 +97,7 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
 
 
 def missed(settings: Settings, component: str) -> Iterator[str]:
-    """Return the same for permissions that the component can do without."""
+    """Return one line for each optional ACL that the component lacks, with the command that grants the ACL."""
     for permission in optional_permissions(component, settings):
         what = "heartbeats" if permission.name == settings.topics.signs else permission.name.rpartition(".")[2]
         yield from _lacking(settings, [permission], f"which {component} needs for {what}, and goes on without")
@@ -112,7 +112,7 @@ def _lacking(settings: Settings, permissions: Iterable[Permission], why: str) ->
 
 
 def require(settings: Settings, component: str) -> str:
-    """Return the cluster's id; raise NotAllowed with the first ACL that the component lacks."""
+    """Return the cluster's id; raise NotAllowed for the first required ACL that the component lacks."""
     cluster = check_reachable(settings.kafka)
     for line in missing(settings, component):
         raise NotAllowed(line)
@@ -120,7 +120,7 @@ def require(settings: Settings, component: str) -> str:
 
 
 def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed | None:
-    """Return the missing ACL behind an error of a running component; None for other errors."""
+    """Return the missing ACL behind a running component's authorization error; None for other errors."""
     kind = error.name()
     if not kind.endswith(_REFUSED):
         return None
@@ -134,7 +134,7 @@ def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed
 
 
 def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
-    """Return the granted operations, in lower case, of each topic and group that the cluster describes."""
+    """Return the granted operations, in lower case, for each topic and group that the cluster describes."""
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     topics = [name for name, resource in resources if resource == "topic"]
     groups = [name for name, resource in resources if resource == "group"]
@@ -159,11 +159,11 @@ def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[t
 
 
 def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
-    """Return one line: the user, the denied operation, why it is needed, and the command that grants it."""
+    """Return one line with the user, the denied operation, why it is needed, and the command that grants it."""
     operation, name, resource = permission
     who, principal = _who(settings)
     verb = "describe the configuration of" if operation == _CONFIGS else operation.lower()
-    # People paste the command into a shell, and others have chosen the names of groups.
+    # The command is quoted because users paste it into a shell, and anybody may have chosen the names of groups.
     grantee, resource_name = ("'" + text.replace("'", "'\\''") + "'" for text in (f"User:{principal}", name))
     return (
         f"cluster {settings.bootstrap_servers}: {who} may not {verb} {resource.replace('-', ' ')} {name}, {why}; "
@@ -173,7 +173,7 @@ def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
 
 
 def _who(settings: KafkaSettings) -> tuple[str, str]:
-    """Return the user for people, and its principal."""
+    """Return the user's name for messages, and its Kafka principal."""
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
     if settings.sasl_mechanism == "AWS_MSK_IAM":

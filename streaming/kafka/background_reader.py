@@ -1,4 +1,4 @@
-"""Readers of one topic on a thread of their own, for programs that can go on without it."""
+"""Readers that read one topic in a background thread, for programs that can work without the topic."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from streaming.settings.connection import KafkaSettings
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.5
-#: Before the next attempt to read the topic.
+#: Seconds before the next attempt to read the topic.
 AGAIN_SECONDS: Final = 10.0
-#: For the thread to end at the end of the block.
+#: Seconds that the thread may take to end at the end of the ``with`` block.
 _END_SECONDS: Final = 5.0
 
 
 class BackgroundReader(ABC):
-    """Reads a topic while its ``with`` block lasts, and starts again 10 s after a failure.
+    """Reads a topic during its ``with`` block, and starts again 10 s after a failure.
 
-    ``what``: the kind of its records, for the log ("heartbeats are read"). ``without``: the consequence if it can't
-    be read, for the log.
+    ``what``: the kind of the topic's records, for the log ("heartbeats are read"). ``without``: the consequence if the
+    topic can't be read, for the log.
     """
 
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
@@ -69,7 +69,7 @@ class BackgroundReader(ABC):
                 self.stopping.wait(AGAIN_SECONDS)
 
     def log_trouble(self, trouble: str | None) -> None:
-        """Log once that the topic is read (None), or why it is not."""
+        """Log once why the topic can't be read, or (None) that the topic is read."""
         if trouble == self._reported:
             return
         if trouble is None:
@@ -79,28 +79,29 @@ class BackgroundReader(ABC):
         self._reported = trouble
 
     def log_malformed(self, problem: str) -> None:
-        """Log the first malformed record only: there may be many."""
+        """Log the first malformed record, and no further ones because there may be many."""
         if not self._has_malformed:
             self._has_malformed = True
             _log.warning("topic %s: %s", self.topic, printable(problem))
 
 
 _BATCH: Final = 500
-#: Batches that are kept; reading pauses while there are as many.
+#: The most batches that are kept; reading pauses while this many batches wait.
 _WAITING: Final = 4
 
 
 class TopicBatch(NamedTuple):
-    """Records of the topic with this id, which changes when the topic is made again."""
+    """Some records of a topic, and the topic's id, which changes when the topic is created again."""
 
     topic_id: str
     messages: list[Message]
 
 
 class BufferedTopicReader(BackgroundReader):
-    """Reads a topic on its own thread and keeps a few batches, which any other thread takes.
+    """Reads a topic in a background thread and keeps a few batches of records, which any other thread takes.
 
-    ``positions``, ``topic_id``: as of :class:`TopicReader`; without positions, partitions are read from the beginning.
+    ``positions`` and ``topic_id`` are those of :class:`TopicReader`; without positions, reading starts at the
+    beginning.
     """
 
     def __init__(
@@ -114,22 +115,22 @@ class BufferedTopicReader(BackgroundReader):
         self._at_end = False
 
     def take(self) -> TopicBatch | None:
-        """Return the next batch; None if there is none yet."""
+        """Return the next batch of records; None if no batch is waiting."""
         with suppress(queue.Empty):
             return self._batches.get_nowait()
         return None
 
     @property
     def is_complete(self) -> bool:
-        """True if every record of the topic was taken."""
+        """True if every record of the topic has been read and taken."""
         return self._at_end and self._batches.empty()
 
     def mark_unreadable(self) -> None:
-        """Report the topic as not complete."""
+        """Record that the topic is not read to its end."""
         self._at_end = False
 
     def read(self) -> None:
-        """Read batches, no faster than they are taken."""
+        """Read batches of records until :attr:`stopping` is set; pause while too many batches wait."""
         with TopicReader(
             self._kafka,
             [self.topic],

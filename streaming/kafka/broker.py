@@ -42,16 +42,16 @@ _EXCEPTION = re.compile(r"^(Caused by: )?[\w.$]+(Exception|Error)\b")
 
 
 class PortInUse(OutsideFailure):
-    """The port is in use."""
+    """Another process uses the port that the broker needs."""
 
 
 class EmbeddedBroker:
-    """A one-node KRaft cluster on 127.0.0.1; a context manager.
+    """A one-node KRaft cluster on 127.0.0.1, as a context manager.
 
-    It ends when this process ends in any way. Ctrl-C in the terminal does not reach it.
+    The broker ends when this process ends, for whatever reason. Ctrl-C in the terminal does not reach the broker.
 
-    ``port``: None for any free one, which a restart keeps. ``data_dir``: is kept, and used again if it has a broker's
-    data; None for a temporary folder.
+    ``port``: None for any free port, which a restart keeps. ``data_dir`` is kept, and is used again if it has a
+    broker's data; None means a temporary folder.
     """
 
     def __init__(
@@ -77,19 +77,19 @@ class EmbeddedBroker:
 
     @property
     def data_dir(self) -> Path:
-        """The folder of its data, configuration and log."""
+        """The folder of the broker's data, configuration and log."""
         if self._data_dir is None:
             self._data_dir = Path(tempfile.mkdtemp(prefix="rebalance-monitor-broker-"))
         return self._data_dir
 
     @property
     def log_path(self) -> Path:
-        """The broker's log, with the group coordinator's reasons."""
+        """The path of the broker's log, which contains the group coordinator's reasons for rebalances."""
         return self.data_dir / "server.log"
 
     @property
     def port(self) -> int:
-        """The port that clients connect to; set by the first start."""
+        """The port that clients connect to; the first start sets it."""
         if self._ports is None:
             raise OutsideFailure("the broker was never started")
         return self._ports[0]
@@ -101,19 +101,19 @@ class EmbeddedBroker:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the broker's JVM; None while it is not running."""
+        """The process id of the broker's JVM; None while the broker is not running."""
         return self._process.pid if self.running and self._process else None
 
     @property
     def running(self) -> bool:
-        """True if the process is running."""
+        """True if the broker's process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Start it and return once it answers; do nothing while it is running.
+        """Start the broker, and return once it answers; do nothing if it is already running.
 
         Raises:
-            OutsideFailure: the process ended, or does not answer in a minute; the message has its reason.
+            OutsideFailure: the broker ended, or does not answer within a minute; the message has the reason.
             OutsideFailure: as :func:`streaming.kafka.runtime.prepare`.
         """
         if self.running:
@@ -133,19 +133,19 @@ class EmbeddedBroker:
         raise PortInUse
 
     def stop(self, timeout: float = 15.0) -> None:
-        """Stop it cleanly, or kill it if it still runs after ``timeout`` seconds. Its data directory stays."""
+        """Stop the broker cleanly, or kill it after ``timeout`` seconds; keep its data directory."""
         if self._process is not None:
             self._process.stop(timeout)
             self._process = None
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would."""
+        """Kill the broker with SIGKILL, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def restart(self) -> Self:
-        """Stop and start again on the same data and port."""
+        """Stop the broker, and start it again with the same data and port."""
         self.stop()
         return self.start()
 
@@ -154,9 +154,9 @@ class EmbeddedBroker:
         return self._process.wait(timeout) if self._process is not None else 0
 
     def close(self) -> None:
-        """Stop it, and delete a temporary data directory."""
+        """Stop the broker, and delete its data directory if that is temporary."""
         if self._own_dir:
-            self.kill()  # its data is deleted, so it need not shut down cleanly
+            self.kill()  # the data is deleted, so the broker need not shut down cleanly
             if self._data_dir is not None:
                 shutil.rmtree(self._data_dir, ignore_errors=True)
                 self._data_dir = None
@@ -233,7 +233,7 @@ class EmbeddedBroker:
         if any("Address already in use" in line or "BindException" in line for line in lines):
             raise PortInUse(f"port {port} or the controller's port was taken while the broker started")
         exceptions = [line for line in lines if _EXCEPTION.match(line)]
-        # The deepest cause says most; it comes last: "Caused by: …ConfigException: …".
+        # The last cause is the deepest and the most specific: "Caused by: …ConfigException: …".
         causes = [line for line in exceptions if line.startswith("Caused by")]
         reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0].strip()
         ended = f"the broker ended with status {process.poll()} while starting"

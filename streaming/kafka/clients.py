@@ -1,7 +1,7 @@
-"""Clients of the cluster: their properties, whether it answers, and whether it is still the same one.
+"""Properties of the Kafka clients, and checks that the cluster answers and is still the same cluster.
 
-Each client names the same setting in its own way (librdkafka ``bootstrap.servers``, Spark
-``kafka.bootstrap.servers``); no other module of this project spells those names.
+Each client has its own names for the same settings (librdkafka ``bootstrap.servers``, Spark
+``kafka.bootstrap.servers``); no other module of this project contains those names.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from streaming.settings.connection import KafkaSettings
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
-#: Names this program to the brokers: it appears in their logs, quotas and metrics.
+#: The client id of this program, for the brokers' logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
 #: How long a cluster may take to answer at the start: errors are reported within 15 s, start-up included.
 REACH_SECONDS = 8.0
-#: While a cluster that is away is waited for: for one look, and between two.
+#: While waiting for an unavailable cluster: the timeout of one request, and the pause between two requests (s).
 _LOOK_SECONDS = 5.0
 _AGAIN_SECONDS = 0.2
 _QUIET_SECONDS = 60.0
-#: What a broker answers while no coordinator is ready for a group.
+#: The errors that a broker returns while no coordinator is ready for a group.
 _NO_COORDINATOR = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 _REMEMBERED_TEXTS = 1000
 _VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
@@ -49,15 +49,15 @@ class ClusterUnavailable(OutsideFailure):
 
 
 class OncePerMinute(logging.Filter):
-    """Lets the same text through once a minute: librdkafka logs each failed connection several times a second."""
+    """A log filter that passes the same text once per minute: librdkafka logs each failed connection repeatedly."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last_logged: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True if the line is new, or a minute old."""
-        # The same failure at another age, or of another client of this process, is the same failure.
+        """True if the text of the log record was not logged within the last minute."""
+        # Texts that differ only in the failure's age or in the client are the same text.
         text = _VARYING.sub("", record.getMessage())
         if record.created - self._last_logged.get(text, -_QUIET_SECONDS) < _QUIET_SECONDS:
             return False
@@ -75,16 +75,16 @@ def _librdkafka_logger() -> logging.Logger:
 
 
 def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]:
-    """Return the properties of confluent-kafka's clients; ``extra`` names further ones with ``_`` in place of ``.``."""
+    """Return the properties for confluent-kafka's clients; ``extra`` adds properties, with ``_`` for ``.`` in names."""
     return {
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": CLIENT_ID,
         "logger": _librdkafka_logger(),
-        # Producers and admin clients would have the broker create every topic that they request.
+        # With the default, the broker would create every topic that a producer or admin client requests.
         "allow.auto.create.topics": False,
-        # A broker that comes back is found within a second.
+        # The client reconnects within a second after a broker is back.
         "reconnect.backoff.max.ms": 1000,
-        # A host that is gone closes no connection. By default a client would wait a minute for its answer, and five
+        # A host that fails closes no connection. By default a client would wait a minute for its answer, and five
         # minutes for new leaders.
         "socket.timeout.ms": 6000,
         "topic.metadata.refresh.interval.ms": 5000,
@@ -94,34 +94,35 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
 
 
 def reader_config(settings: KafkaSettings, group_id: str) -> dict[str, Any]:
-    """Return the properties of a Consumer with assigned partitions and offsets."""
+    """Return the properties for a confluent-kafka Consumer whose partitions and offsets are assigned by the caller."""
     return confluent_config(settings) | {
         "group.id": group_id,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        # Reports ends behind offsets without records: transaction markers, deleted records.
+        # Reports the end of a partition even if its last offsets have no records (transaction markers, deleted
+        # records).
         "enable.partition.eof": True,
         "fetch.wait.max.ms": 50,
-        # Pause of fetching while the queue is full; by default a second, in which the queue would run empty.
+        # The pause before the next fetch while the queue is full. In the default of a second the queue would run empty.
         "fetch.queue.backoff.ms": 10,
     }
 
 
 def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the options of Spark's Kafka source and sink: the Java clients' properties behind ``kafka.``."""
+    """Return the options for Spark's Kafka source and sink: the Java clients' properties with the prefix ``kafka.``."""
     properties = {"bootstrap.servers": settings.bootstrap_servers, **security.java(settings), **(extra or {})}
     return {f"kafka.{name}": value for name, value in properties.items()}
 
 
 def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) -> str:
-    """Return the cluster's id, once a broker answers.
+    """Return the cluster's id once a broker answers.
 
     Raises:
         OutsideFailure: a broker refuses the connection.
         ClusterUnavailable: no broker answers in time; the message names the address.
     """
     errors: list[KafkaError] = []
-    # The raised error has what librdkafka would log.
+    # librdkafka's own log is off, because the raised error contains its messages.
     admin = kafka_admin.AdminClient(confluent_config(settings) | {"error_cb": errors.append, "log_level": 0})
     by = time.monotonic() + timeout
     while True:
@@ -129,7 +130,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
             return str(admin.list_topics(timeout=min(1.0, timeout)).cluster_id)
         except KafkaException as error:
             last = error.args[0]
-        admin.poll(0)  # it calls `error_cb`
+        admin.poll(0)  # calls `error_cb`
         for event in (*errors, last):
             if (refusal := explain(event.str(), settings)) is not None:
                 raise refusal
@@ -147,11 +148,11 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
 
 
 def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
-    """Return the result of an AdminClient's request, or raise a copy of its error.
+    """Return the result of an AdminClient request, or raise a copy of its error.
 
-    The future's own error would be part of a reference cycle, through its traceback and the caller's frame, often with
-    the client in it. Python frees cycles on any thread. If that is one of librdkafka's own, librdkafka ends the process
-    for a client that is freed there.
+    The future's own error would be part of a reference cycle through its traceback and the caller's frame, often with
+    the client in the cycle. Python frees cycles on any thread. If librdkafka's own thread frees the client, librdkafka
+    ends the process.
     """
     error = future.exception(timeout)
     if error is not None:
@@ -160,7 +161,7 @@ def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
 
 
 def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
-    """Raise OutsideFailure if a cluster with another id answers."""
+    """Raise OutsideFailure if a cluster with another id answers; return if no cluster answers."""
     try:
         current = check_reachable(settings)
     except ClusterUnavailable:
@@ -173,7 +174,7 @@ def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
 
 
 def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
-    """Wait until the cluster answers; False when ``stop`` is set first."""
+    """Wait until the cluster answers and return True; return False if ``stop`` is set first."""
     while not stop.wait(_AGAIN_SECONDS):
         with suppress(ClusterUnavailable):
             check_reachable(settings, timeout=_LOOK_SECONDS)
@@ -182,7 +183,7 @@ def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
 
 
 def _open(servers: str) -> str | None:
-    """Return the first server that takes connections."""
+    """Return the first of the servers that accepts connections; None if no server does."""
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
@@ -193,7 +194,7 @@ def _open(servers: str) -> str | None:
 def committed_offsets(
     consumer: confluent_kafka.Consumer, partitions: list[TopicPartition], timeout: float, stopping: Callable[[], bool]
 ) -> list[TopicPartition]:
-    """Return the consumer's committed offsets; wait for a coordinator that moves or still loads.
+    """Return the consumer group's committed offsets; wait while the coordinator moves or loads the group.
 
     Raises:
         KafkaException: any other error, or ``stopping()`` returned true before the coordinator answered.

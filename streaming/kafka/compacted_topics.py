@@ -1,4 +1,4 @@
-"""The newest record of each key in the compacted topics: assignments, episodes, incidents.
+"""Reads the newest record of each key from the compacted topics: assignments, episodes, incidents.
 
 ::
 
@@ -35,7 +35,7 @@ from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 
 _AT_ONCE: Final = 1000
-#: More digits than a record's number has.
+#: A number with this many digits is not an episode's or incident's number.
 _DIGITS: Final = 20
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
@@ -45,13 +45,13 @@ class MalformedLatest(BadInput):
 
 
 class ReadOptions(TypedDict, total=False):
-    """Options of all readers.
+    """The options of all functions that read compacted topics.
 
     Attributes:
-        group: only this group's records.
-        until: reading ends early when it returns true; it is called 10 times a second.
-        on_malformed: called with each malformed record, which is left out; without it that is an error.
-        each: called with the number of records that a poll has read.
+        group: read only this group's records; None: of all groups.
+        until: reading ends early when this function returns true; it is called 10 times per second.
+        on_malformed: called with the error of each malformed record, which is left out; without it the error is raised.
+        each: called with the number of records that each poll has read.
     """
 
     group: str | None
@@ -61,11 +61,11 @@ class ReadOptions(TypedDict, total=False):
 
 
 class FollowOptions(ReadOptions, total=False):
-    """Options of the readers for other programs, as of :func:`streaming.kafka.diff_reader.read_diffs`.
+    """The options of the functions that follow a topic, as in :func:`streaming.kafka.diff_reader.read_diffs`.
 
     Attributes:
-        from_beginning: yield what the topic holds first; otherwise only what is written from now on.
-        exit_at_end: end with what the topic held at the start, in place of following it.
+        from_beginning: first yield the records in the topic; otherwise only records that are written from now on.
+        exit_at_end: end after the records that were in the topic at the start, instead of following it.
     """
 
     from_beginning: bool
@@ -73,7 +73,7 @@ class FollowOptions(ReadOptions, total=False):
 
 
 class GroupRecords(NamedTuple):
-    """Records of all groups, or of one: the latest assignments, and every episode and incident."""
+    """The latest assignments, episodes and incidents of all groups, or of one group."""
 
     assignments: list[LatestAssignment]
     episodes: list[EpisodeRecord]
@@ -81,11 +81,11 @@ class GroupRecords(NamedTuple):
 
 
 def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupRecords:
-    """Return the latest assignments, episodes and incidents of all groups, or of one with those of the cluster.
+    """Return the latest assignments, episodes and incidents of all groups, or of one group and the cluster.
 
     Raises:
-        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
-        MalformedEpisode, MalformedLatest: a record does not parse, and there is no ``on_malformed``.
+        TopicUnreadable: a topic does not exist, or is deleted while it is read.
+        MalformedEpisode, MalformedLatest: a record does not parse, and ``on_malformed`` is not given.
     """
     topics = settings.topics
     assignments, episodes, incidents = _read(
@@ -95,7 +95,7 @@ def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupReco
 
 
 def read_episode_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
-    """Return the newest record of every episode, of all groups or of one; raises as :func:`read_groups`."""
+    """Return the newest record of every episode of all groups, or of one group; raises as :func:`read_groups`."""
     return _read(settings, [settings.topics.episodes], **options)[0]
 
 
@@ -105,12 +105,12 @@ def read_explained_episodes(settings: Settings, **options: Unpack[ReadOptions]) 
 
 
 def read_incident_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[IncidentRecord]:
-    """Return the newest record of every incident, of all groups, or of one with those of the cluster."""
+    """Return the newest record of every incident of all groups, or of one group with the cluster's incidents."""
     return _read(settings, [settings.topics.incidents], **options)[0]
 
 
 def read_assignment_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[LatestAssignment]:
-    """Return the latest assignments of all groups, or of one; raises as :func:`read_groups`."""
+    """Return the latest assignments of all groups, or of one group; raises as :func:`read_groups`."""
     return _read(settings, [settings.topics.assignments], **options)[0]
 
 
@@ -120,12 +120,12 @@ def read_assignments(settings: Settings, **options: Unpack[FollowOptions]) -> It
 
 
 def read_episodes(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Episode]:
-    """Yield the newest record of every episode by group and number, then each change; as :func:`read_groups`."""
+    """Yield every episode by group and number, then each changed episode; raises as :func:`read_groups`."""
     return (record.episode for record in _follow(settings, settings.topics.episodes, **options))
 
 
 def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Incident]:
-    """Yield the newest record of every incident by group and number, then each change; as :func:`read_groups`."""
+    """Yield every incident by group and number, then each changed incident; raises as :func:`read_groups`."""
     return (record.incident for record in _follow(settings, settings.topics.incidents, **options))
 
 
@@ -154,7 +154,7 @@ def _follow(
     on_malformed: Callable[[Any], None] | None = None,
     **options: Any,
 ) -> Iterator[Any]:
-    """Yield the newest record of each key once the topic is read to its end, then each newer one."""
+    """Yield the newest record of each key once the topic is read to its end, then each newer record."""
     newest = _NewestRecords(settings, topic, group)
     for _ in _at_end(settings, {topic: newest}, from_beginning=from_beginning, follow=not exit_at_end, **options):
         yield from newest.take(on_malformed)
@@ -169,7 +169,7 @@ def _at_end(
     until: Callable[[], bool] = lambda: False,
     each: Callable[[int], None] = lambda _: None,
 ) -> Iterator[None]:
-    """Add the topics' records to ``newest``; yield when all are read to their ends, with ``follow`` again and again."""
+    """Add the topics' records to ``newest``; yield each time all topics are read to their ends."""
     with TopicReader(settings.kafka, newest, from_beginning=from_beginning, follow=follow) as reader:
         while not until():
             if reader.at_end:
@@ -183,7 +183,7 @@ def _at_end(
 
 
 class _NewestRecords:
-    """The newest record of each key in a topic, by :class:`RecordOrder`; of one group, also the cluster's incidents."""
+    """The newest record of each key in a topic, by :class:`RecordOrder`; optionally only one group's records."""
 
     def __init__(self, settings: Settings, topic: str, group: str | None) -> None:
         kinds: dict[str, tuple[str | None, Callable[[bytes, bytes, int], Any]]] = {
@@ -200,7 +200,7 @@ class _NewestRecords:
         self._values: dict[bytes, tuple[bytes, int]] = {}
 
     def add(self, message: Message) -> None:
-        """Add a record if it is of the topic's type and of the group."""
+        """Add a record if it has the topic's record type and belongs to the wanted group."""
         key, value = message.key(), message.value()
         if key is None:
             return
@@ -217,7 +217,7 @@ class _NewestRecords:
             self._values[key] = value, message.timestamp()[1]
 
     def take(self, on_malformed: Callable[[Any], None] | None) -> Iterator[Any]:
-        """Yield the records added since the last call; a malformed one is reported, or raised, with its key."""
+        """Yield the records added since the last call; report or raise the error of each malformed record."""
         values, self._values = self._values, {}
         for key, (value, written) in sorted(values.items(), key=lambda item: _order(item[0])):
             try:
@@ -230,7 +230,7 @@ class _NewestRecords:
 
 
 def _order(key: bytes) -> tuple[bytes, int]:
-    """Return a key that sorts records by group and number."""
+    """Return a sort key by which records are ordered by group and number."""
     group, _, number = key.rpartition(b"/")
     return (group, int(number)) if number.isdigit() and len(number) < _DIGITS else (key, 0)
 
@@ -260,13 +260,14 @@ def _require_key(key: bytes, group_id: str, number: int) -> None:
 
 
 class EpisodeReader(Closing):
-    """Follows the topic of episodes without a consumer group: every record that is the newest of its episode.
+    """Follows the topic of episodes without a consumer group; returns each record that is the newest of its episode.
 
     Args:
-        from_beginning: start at the oldest record that compaction has left; otherwise only new records.
-        group: only this group's.
-        follow: wait for a topic that is missing or deleted; otherwise that is an error.
-        on_malformed: called with each record that is no episode; reading goes on behind it.
+        from_beginning: start at the oldest record that compaction has left; otherwise read only new records.
+        group: read only this group's episodes.
+        follow: wait for the topic if it is missing or deleted; otherwise a missing topic is an error.
+        on_malformed: called with the error of each record that is not an episode; reading continues with the next
+        record.
     """
 
     def __init__(
@@ -288,14 +289,14 @@ class EpisodeReader(Closing):
 
     @property
     def is_behind(self) -> bool:
-        """True if records that existed at the start are unread, and can be read now."""
+        """True if records that existed at the start are unread but can be read now."""
         reader = self._reader
         return not (reader.at_end or reader.missing or reader.leaderless) and reader.silent_since is None
 
     def poll(self, timeout: float) -> list[EpisodeRecord]:
-        """Return the changed episodes, or none after ``timeout`` seconds; deleted ones are left out."""
+        """Return the changed episodes, or an empty list after ``timeout`` seconds; deleted episodes are left out."""
         messages = self._reader.poll(timeout, _AT_ONCE)
-        if self._reader.ids != self._ids:  # made again: its episodes are written again
+        if self._reader.ids != self._ids:  # the topic was created again, so its episodes are written again
             self._order, self._ids = RecordOrder(), self._reader.ids
         return [record for message in messages for record in self._records(message)]
 

@@ -1,4 +1,4 @@
-"""The dead-letter topic for people: list dead letters, and send their records again.
+"""Lists the dead letters in their topic, and sends their records again.
 
 A dead letter keeps the record's key, value and headers. Sending it again helps once the stream can use the record:
 after an upgrade that supports a new type, or a repaired configuration.
@@ -24,7 +24,7 @@ _FLUSH_SECONDS: Final = 60.0
 
 
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
-    """One dead letter. ``value`` and the headers' values are bytes: base64 in JSON."""
+    """One dead letter; ``value`` and the headers' values are bytes, written as base64 in JSON."""
 
     partition: int
     offset: int
@@ -40,17 +40,17 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read(settings: Settings) -> Iterator[DeadLetter]:
-    """Yield every dead letter that is in the topic now, each partition in order."""
+    """Yield every dead letter that is in the topic now, in order within each partition."""
     return map(_letter, read_to_end(settings.kafka, settings.topics.dead_letters))
 
 
 def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
-    """Send the records of dead letters to the membership topic, and return how many were delivered.
+    """Send the records of dead letters to the membership topic, and return how many records were delivered.
 
-    Sending one twice is harmless: an event that was applied changes nothing the second time.
+    Sending a record twice is harmless: an event that was already applied changes nothing.
 
     Raises:
-        BadInput: a dead letter has only a part of a record that is longer than the topic allows.
+        BadInput: a dead letter has only a part of its record, because the record is longer than the topic allows.
     """
     topic, sent = settings.topics.membership, 0
     producer = EventProducer(settings, component="dlt")
@@ -67,14 +67,14 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
             producer.send_record(topic, letter.key, letter.value, letter.headers)
             sent += 1
         producer.flush(_FLUSH_SECONDS)
-    except KafkaException as error:  # an idempotent producer that may write nowhere is refused as a whole
+    except KafkaException as error:  # the cluster refuses an idempotent producer that may write to no topic
         reason = error.args[0]
         raise refusal(reason, settings, "dlt") or NotDelivered(f"topic {topic}: {reason.str()}") from error
     return sent
 
 
 def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
-    """Return the letters at ``partition:offset`` places, in that order."""
+    """Return the dead letters at the given ``partition:offset`` places, in that order."""
     by_place = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
     for place in places:
         if place not in by_place:

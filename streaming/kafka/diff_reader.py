@@ -1,7 +1,7 @@
-"""Reads the diffs from Kafka: each exactly once, resumable.
+"""Reads the diffs from Kafka, each exactly once, and can resume after a restart.
 
-The Spark sink delivers at least once, and each diff's ``ce_id`` is a pure function of the log. A reader that drops
-the ids it has seen gets every diff exactly once::
+The Spark sink delivers each diff at least once, and a diff's ``ce_id`` is a pure function of the log. A reader that
+drops diffs whose id it has seen gets every diff exactly once::
 
     for record in read_diffs(load(bootstrap_servers="127.0.0.1:9092"), from_beginning=True):
         print(record.diff.group_id, record.diff.cause.kind, record.diff.moved)
@@ -24,7 +24,8 @@ from streaming.records import codec
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 
-#: Most ids kept. Repeats are close to the first copy: they come from a batch that Spark writes again.
+#: The most ids that are kept. A repeated diff is close to the first copy, because it comes from a repeated batch of
+#: Spark.
 REMEMBERED_IDS = 200_000
 
 _decoder = msgspec.json.Decoder(Diff)
@@ -36,7 +37,7 @@ class MalformedDiff(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class DiffRecord:
-    """One diff, its ``ce_id``, its bytes, and its offset."""
+    """One diff with its ``ce_id``, its bytes, and its partition and offset."""
 
     id: str
     diff: Diff
@@ -49,11 +50,11 @@ class DiffReader(Closing):
     """Follows the diff topic without a consumer group.
 
     Args:
-        from_beginning: start at the earliest diff; otherwise read new diffs only.
-        positions: ``{partition: next offset}`` of an earlier reader, to continue there.
-        topic_id: that reader's; a topic that was made again since is read from its beginning.
-        follow: wait for a topic that is deleted, and read it from its beginning once it is made again; otherwise
-            that is an error.
+        from_beginning: start at the earliest diff; otherwise read only new diffs.
+        positions: ``{partition: next offset}`` of an earlier reader, from which to continue.
+        topic_id: the topic's id in that reader; a topic that was created again since is read from its beginning.
+        follow: wait for a deleted topic, and read it from its beginning once it is created again; otherwise
+            a deleted topic is an error.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class DiffReader(Closing):
 
     @property
     def positions(self) -> dict[int, int]:
-        """``{partition: next offset}``, with which a later reader continues."""
+        """``{partition: next offset}``, from which a later reader continues."""
         return {number: offset for (_, number), offset in self._reader.positions.items()}
 
     @property
@@ -94,10 +95,10 @@ class DiffReader(Closing):
         return self._reader.at_end
 
     def poll(self, timeout: float) -> DiffRecord | None:
-        """Return the next new diff, or None after ``timeout`` seconds or for a record of another group.
+        """Return the next new diff; None after ``timeout`` seconds, or for a repeated diff or another group's diff.
 
         Raises:
-            MalformedDiff: a record is no diff; the next call continues behind it.
+            MalformedDiff: a record is not a diff; the next call continues with the next record.
         """
         for message in self._reader.poll(timeout):
             return self._record(message)
@@ -132,13 +133,13 @@ def read_diffs(
     on_malformed: Callable[[MalformedDiff], None] | None = None,
     **options: Any,
 ) -> Iterator[DiffRecord]:
-    """Yield every diff once, until ``until()`` is true, which is called 10 times a second.
+    """Yield every diff once, until ``until()`` returns true; ``until`` is called 10 times per second.
 
-    ``exit_at_end``: end with what the topic held at the start. ``on_malformed``: called with each record that is no
-    diff, which is left out. Other options are those of :class:`DiffReader`.
+    ``exit_at_end``: end after the diffs that were in the topic at the start. ``on_malformed``: called with the error of
+    each record that is not a diff; the record is left out. Other options are those of :class:`DiffReader`.
 
     Raises:
-        MalformedDiff: a record is no diff, and there is no ``on_malformed``.
+        MalformedDiff: a record is not a diff, and ``on_malformed`` is not given.
     """
     with DiffReader(settings, follow=not exit_at_end, **options) as reader:
         while not until():

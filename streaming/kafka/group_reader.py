@@ -1,4 +1,4 @@
-"""A live group and the membership log, read from the monitor's topics: no access to the group itself is needed."""
+"""Reads a live group and the membership log from the monitor's topics, without access to the group itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SNAPSHOT: Final = "group.observed"
 def read_live(
     settings: Settings, group_id: str, *, also: Collection[str] = (), each: Callable[[int], None] = lambda _: None
 ) -> LiveGroup:
-    """Return a group's current state from the topics; raise UnknownGroup if they have no record of it."""
+    """Return a group's current state from the topics; raise UnknownGroup if the topics have no record of the group."""
     latest = next(iter(read_assignment_records(settings, group=group_id, each=each)), None)
     log, key = MembershipLog(group_id), group_id.encode()
     records: dict[int, list[tuple[Message, dict[str, str]]]] = defaultdict(list)
@@ -42,7 +42,7 @@ def read_live(
         each(1)
         if message.key() == key:
             _keep(records[message.partition() or 0], message)
-    # After the topic got more partitions, older records of the group are in another one.
+    # After the topic got more partitions, older records of the group are in another partition.
     for message, attributes in merge(*records.values(), key=lambda record: record[0].timestamp()[1]):
         try:
             log.feed(codec.decode_event(message.key(), message.value(), attributes))
@@ -52,7 +52,7 @@ def read_live(
 
 
 def _keep(records: list[tuple[Message, dict[str, str]]], message: Message) -> None:
-    """Keep a record of the group; of consecutive snapshots only the last, as they are long."""
+    """Keep a record of the group; of consecutive snapshots keep only the last, because snapshots are long."""
     attributes = codec.ce_attributes(message.headers())
     kind = attributes.get("type")
     if kind == _SNAPSHOT and records and records[-1][1].get("type") == _SNAPSHOT:
@@ -69,7 +69,7 @@ def read_change(
     *,
     each: Callable[[int], None] = lambda _: None,
 ) -> RequestedChange:
-    """Return a change of a group, from its current state or from the beginning of a past episode."""
+    """Return a requested change of a group, applied to its current state or to the beginning of a past episode."""
     if not isinstance(change, PastEpisode):
         return request_change(baseline_of(read_live(settings, group_id, each=each)), times, change)
     episodes = [record.episode for record in read_episode_records(settings, group=group_id, each=each)]
@@ -85,7 +85,7 @@ def read_change(
 def read_rounds(
     settings: Settings, episodes: Sequence[Episode], *, each: Callable[[int], None] = lambda _: None
 ) -> list[list[Diff]]:
-    """Return the rounds of some episodes that the diff topic still has, in order, by episode."""
+    """Return the rounds of each episode, in order, as far as the diff topic still has them."""
     ids = {diff_id for episode in episodes for diff_id in episode.rounds}
     diffs: dict[str, Diff] = {}
     if ids:
@@ -101,10 +101,10 @@ def read_rounds(
 
 
 def replay_sinks(settings: Settings, listing: Listing | None = None) -> Sinks:
-    """Return where a replay's outputs go: topic names, size limits and thresholds, as in the Spark job.
+    """Return the sinks of a replay's outputs: topic names, size limits and thresholds, as in the Spark job.
 
-    ``listing``: which members diffs list; None: as in the settings. A diff that its topic would refuse as too large is
-    left out, as in the stream.
+    ``listing``: which members diffs list; None: as in the settings. A diff that is too large for its topic is
+    left out, as in the Spark job.
     """
     topics = settings.topics
     partitions = dict.fromkeys((*topics.names, topics.episodes, topics.incidents), 1)
@@ -122,10 +122,10 @@ def read_log(
     until: Callable[[], bool] = lambda: False,
     each: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Record]:
-    """Yield the records of the membership topic, of all groups or of one, until ``until()`` is true.
+    """Yield the records of the membership topic, of all groups or of one group, until ``until()`` returns true.
 
-    ``with_cluster``: besides one group's also the events of the cluster. ``each`` is called with the number of records
-    read.
+    ``with_cluster``: besides one group's events also yield the cluster's events. ``each`` is called with the number of
+    records read since the last call.
     """
     keys = None if group is None else {group.encode(), *([CLUSTER.encode()] if with_cluster else [])}
     for message in read_to_end(settings.kafka, settings.topics.membership, until=until):
@@ -138,5 +138,5 @@ def read_log(
 def read_history(
     settings: Settings, at_ms: int, group: str | None = None, *, each: Callable[[int], None] = lambda _: None
 ) -> RecordedHistory:
-    """Return the history of all groups, or of one, as of ``at_ms``; errors as :func:`read_log`."""
+    """Return the history of all groups, or of one group, as of ``at_ms``; raises as :func:`read_log`."""
     return history_at(read_log(settings, group, with_cluster=True, each=each), at_ms, replay_sinks(settings))

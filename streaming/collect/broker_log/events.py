@@ -12,7 +12,7 @@ NO_REASON = "not provided"
 
 
 class MessageKind(StrEnum):
-    """The kind of a coordinator's message."""
+    """The kind of a log message of the group coordinator."""
 
     PREPARING = "preparing"
     STABILIZED = "stabilized"
@@ -31,7 +31,7 @@ class MessageKind(StrEnum):
     STATIC_AWAY = "static-away"
     #: A member requested a ``group.instance.id`` that another member owns. ``member_ids``: refused, owner.
     INSTANCE_REFUSED = "instance-refused"
-    #: A member id was assigned and no member joined with it.
+    #: The coordinator assigned a member id, but no member joined with this id.
     PENDING_GONE = "pending-gone"
     MEMBER_LOADED = "member-loaded"
     GROUP_EMPTY = "group-empty"
@@ -59,34 +59,34 @@ class ReasonKind(StrEnum):
     OTHER = "other"
 
 
-#: Time zones differ by multiples of this, ms.
+#: Offsets of time zones are multiples of this, ms.
 _ZONES_MS = 900_000
 Protocol = Literal["classic", "consumer", "share", "streams"]
 
 
 class LogTimestamp(NamedTuple):
-    """The timestamp of a line: ms since the epoch, read as UTC where it names no time zone, and its precision."""
+    """The timestamp of a log line, in ms since the epoch (read as UTC if it has no time zone), and its precision."""
 
     ms: int
     precision_ms: int = 1
 
     def zone_ms(self, near: int) -> int:
-        """Return the offset of the log's time zone if the line was written about this time (ms since the epoch)."""
+        """Return the offset (ms) of the log's time zone for a line written about the time ``near`` (ms since epoch)."""
         return round((near - self.ms) / _ZONES_MS) * _ZONES_MS
 
 
 class CoordinatorEvent(Struct, frozen=True, kw_only=True):
-    """One message of the group coordinator.
+    """One log message of the group coordinator, as an event.
 
     Attributes:
-        number: generation (classic) or epoch; of ``preparing`` the one that ends.
-        client_id: of the member (3.0 to 3.9).
-        host: of the member (3.0 to 3.9).
-        protocol: of a joining member, or of the group from now on. A classic member of a KIP-848 group sends
-            JoinGroup in each rebalance, and the coordinator logs each as a join.
-        client_reason: the client's own reason (KIP-800); None: it sent none.
+        number: the generation (classic) or epoch; for ``preparing`` the generation that ends.
+        client_id: the member's client id (Kafka 3.0 to 3.9).
+        host: the member's host (Kafka 3.0 to 3.9).
+        protocol: the protocol of a joining member, or of the group from now on. A classic member of a KIP-848 group
+            sends JoinGroup in each rebalance, and the coordinator logs each as a join.
+        client_reason: the client's own reason (KIP-800); None if the client sent no reason.
         late: the message follows the rebalance that it explains (GroupCoordinator.scala 3.0 to 3.9).
-        timestamp: of the line; None: it has no readable one.
+        timestamp: the line's timestamp; None if the line has no readable timestamp.
     """
 
     kind: MessageKind

@@ -1,8 +1,8 @@
-"""The reasons of each generation and epoch, from coordinators' events.
+"""Collects the reasons of each generation and epoch from the events of coordinators' logs.
 
-The log has reasons first and then their generation (or epoch): ``Preparing to rebalance group G in state S with
-old generation N (reason: R)`` … ``Stabilized group G generation N+1``; for consumer groups ``[GroupId G] Member M
-left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. In share and streams groups a leave or a fence
+The log has the reasons first and then the generation (or epoch) that results: ``Preparing to rebalance group G in state
+S with old generation N (reason: R)`` … ``Stabilized group G generation N+1``; for consumer groups ``[GroupId G] Member
+M left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. In share and streams groups a leave or a fence
 raises the epoch without a line.
 """
 
@@ -18,7 +18,7 @@ from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, 
 from streaming.collect.broker_log.messages import METADATA_CHANGED, SUBSCRIPTION_CHANGED, is_unanswered
 from streaming.records.events import COORDINATOR_MOVED, MAX_TIMESTAMP, UNDELIVERED, Evidence, Stop
 
-#: The most groups, and generations, kept: evidence waits for the record of its generation.
+#: The most groups, and the most generations, that are kept: evidence waits for the record of its generation.
 _REMEMBERED: Final = 50_000
 #: A record further from its line than this, ms, belongs to another line: the log is old, or a static member
 #: rejoined and the coordinator wrote the generation again.
@@ -29,10 +29,10 @@ _REQUESTED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FE
 
 @dataclass(slots=True)
 class _Phase:
-    """Timestamps of a join phase; None: not logged.
+    """The timestamps of one join phase; a timestamp is None if the log does not have it.
 
-    Several phases in a row count as one if only the last led to an assignment; ``prepared`` is that of the first.
-    ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
+    Several phases in a row count as one if only the last led to an assignment; ``prepared`` is the first
+    phase's time. ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
     """
 
     prepared: LogTimestamp | None = None
@@ -41,11 +41,11 @@ class _Phase:
 
 
 class JoinPhases:
-    """The times at which members of a classic group joined its last generations; takes its events in order.
+    """The times at which members of a classic group joined its last generations; takes log events in order.
 
-    ``Preparing to rebalance``: members are asked to rejoin. ``Stabilized``: all have; eager members had revoked
-    everything before. ``Assignment received``: members receive their assignment and the coordinator writes the
-    generation. That record has this line's time, which gives the time zone of the log.
+    ``Preparing to rebalance``: members are asked to rejoin. ``Stabilized``: all members have joined; eager members
+    revoked all partitions before that. ``Assignment received``: members receive their assignment and the coordinator
+    writes the generation. That record has this line's time, which gives the time zone of the log.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class JoinPhases:
         self._phases: OrderedDict[tuple[str, int], tuple[_Phase, LogTimestamp]] = OrderedDict()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Take the next event."""
+        """Take the next event of the log."""
         if event.kind is MessageKind.PREPARING:
             phase = self._phase(event, _Phase(event.timestamp))
             phase.is_requested = phase.is_requested and event.reason_kind in _REQUESTED
@@ -71,7 +71,7 @@ class JoinPhases:
         return phase
 
     def stop(self, group_id: str, number: int, timestamp: int) -> Stop | None:
-        """Return when an eager group's members stopped for a generation; None: not logged, or returned before."""
+        """Return when an eager group's members stopped for a generation; None if not logged, or if already returned."""
         entry = self._phases.get((group_id, number))
         if entry is None:
             return None
@@ -93,7 +93,7 @@ def _drop_oldest(entries: OrderedDict[Any, Any]) -> None:
 
 
 def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> int | UnsetType:
-    """Return the first or last (``end``) moment that a timestamp can mean, in the records' time zone."""
+    """Return the earliest, or with ``end`` the latest, time that a timestamp can mean, in the records' time zone."""
     if timestamp is None:
         return UNSET
     ms = timestamp.ms + zone + (timestamp.precision_ms - 1 if end else 0)
@@ -103,9 +103,10 @@ def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> i
 SOURCE: Final = "coordinator-log"
 #: The most reasons kept between two generations of a group.
 _PENDING: Final = 1000
-#: The most generations in a row without a record, whose reasons count for the next one.
+#: The most generations in a row without a record whose reasons count for the next generation.
 _SKIPPED: Final = 100
-#: A rebalance may follow from a move of the coordinator for this long: twice the default session timeout.
+#: A rebalance up to this long (ms) after a coordinator move may result from the move: twice the default session
+#: timeout.
 _MOVE_MS: Final = 90_000
 
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
@@ -115,23 +116,23 @@ _MEMBER_KINDS: Final = {
     MessageKind.MEMBER_FENCED: _FENCED,
 }
 _REASON_KINDS: Final = {ReasonKind.JOINED: _JOINED, ReasonKind.LEFT: _LEFT, ReasonKind.FENCED: _FENCED}
-#: Members that rejoin on their own: only their client knows why.
+#: Reasons of members that rejoin on their own; only the client has the cause.
 _REJOINS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
 _NUMBERED: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, MessageKind.EPOCH_BUMPED})
 
 
 @dataclass(slots=True)
 class _Group:
-    """A group between two of its generations.
+    """The state of one group between two of its generations.
 
     Attributes:
         pending: evidence for the next generation.
         logged: the number of ``pending`` when the coordinator last prepared a rebalance.
-        prepared: the generation that ended then; None: no rebalance is in progress.
-        last: the newest generation or epoch.
-        has_moved: another broker has become coordinator since.
-        moved_at: when it did, by the log.
-        is_silent: a leave raises the epoch without a line (share, streams).
+        prepared: the generation that ended when the rebalance was prepared; None if no rebalance is in progress.
+        last: the group's newest generation or epoch.
+        has_moved: another broker has become coordinator since the last generation.
+        moved_at: when the coordinator moved, according to the log.
+        is_silent: a leave raises the epoch without a log line (share, streams).
     """
 
     pending: list[Evidence] = field(default_factory=list)
@@ -144,7 +145,7 @@ class _Group:
 
 
 class GroupReasons:
-    """The reasons of the last generations and epochs; takes the events of a log in order."""
+    """The reasons of the last generations and epochs; takes the events of one log in order."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
@@ -152,7 +153,7 @@ class GroupReasons:
         self.phases = JoinPhases()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Take the next event."""
+        """Take the next event of the log."""
         self.phases.add(event)
         if event.kind is MessageKind.GROUP_DEAD:
             self._groups.pop(event.group_id, None)
@@ -163,7 +164,7 @@ class GroupReasons:
         if event.kind is MessageKind.PREPARING:
             self._prepare(group, event)
         elif event.kind in (MessageKind.GROUP_LOADED, MessageKind.GROUP_UNLOADED):
-            # The move voids what members had requested.
+            # The move discards the members' pending requests.
             group.pending.clear()
             group.prepared, group.has_moved, group.moved_at = None, True, event.timestamp
         elif event.kind in _NUMBERED:
@@ -174,7 +175,7 @@ class GroupReasons:
             self._add_member(group, event)
 
     def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
-        """Return the evidence of a generation or epoch, with that of skipped ones since ``after``."""
+        """Return the evidence of a generation or epoch, including skipped generations since ``after``."""
         evidence = list(self._evidence.get((group_id, number), ()))
         skipped = range(max(after + 1, number - _SKIPPED), number) if after is not None else ()
         for earlier in reversed(skipped):
@@ -191,7 +192,7 @@ class GroupReasons:
         if event.reason:
             _note(group.pending, _rebalance_evidence(event, has_moved=group.has_moved))
         group.prepared, group.logged = old, len(group.pending)
-        # Already now: the record of the new generation may arrive before its line.
+        # Store the reasons now, because the new generation's record may arrive before its log line.
         self._keep(event.group_id, old + 1, group.pending)
 
     def _begin(self, group: _Group, event: CoordinatorEvent) -> None:
@@ -231,10 +232,10 @@ class GroupReasons:
 
 
 def _note_move(group: _Group, event: CoordinatorEvent) -> None:
-    """Add evidence of a coordinator move right before a rebalance.
+    """Add evidence if the coordinator moved shortly before a rebalance.
 
-    A coordinator that loads a group gives each member a whole session timeout. Members that don't find it in time
-    lose their sessions together.
+    A coordinator that loads a group gives each member a whole session timeout. Members that don't find the coordinator
+    in time lose their sessions together.
     """
     if not group.has_moved or group.moved_at is None or event.timestamp is None:
         return
@@ -245,8 +246,10 @@ def _note_move(group: _Group, event: CoordinatorEvent) -> None:
 
 
 def _note(noted: list[Evidence], item: Evidence) -> None:
-    """Add evidence, unless it repeats some: the second line of a fence wins (Kafka's reason), and the first line of
-    a leave (the client's reason).
+    """Add evidence, unless it repeats earlier evidence.
+
+    A fence is logged in two lines, and the second line is kept (Kafka's reason). Of a leave's two lines the first is
+    kept (the client's reason).
     """
     if item in noted:
         return

@@ -42,7 +42,7 @@ _EPOCH: Final = re.compile(r"(?<![\w.:-])(?P<ms>\d{13}|(?P<s>\d{10})(?:\.(?P<fra
 
 
 def last_timestamp(text: str) -> LogTimestamp | None:
-    """Return the last timestamp in a text; None: it has no readable one."""
+    """Return the last timestamp in a text; None if the text has no readable timestamp."""
     for pattern in _FORMATS:
         timestamps = [*filter(None, (timestamp_of(match.groupdict()) for match in pattern.finditer(text)))]
         if timestamps:
@@ -52,7 +52,7 @@ def last_timestamp(text: str) -> LogTimestamp | None:
 
 
 def epoch_timestamp(number: float) -> LogTimestamp | None:
-    """Return the timestamp for seconds or milliseconds since the epoch; None: the number is neither."""
+    """Return the timestamp for a number of seconds or milliseconds since the epoch; None if it is out of range."""
     if _EPOCH_BEGIN_MS <= number < _EPOCH_END_MS:
         return LogTimestamp(int(number))
     if _EPOCH_BEGIN_MS <= number * 1000 < _EPOCH_END_MS:
@@ -61,7 +61,7 @@ def epoch_timestamp(number: float) -> LogTimestamp | None:
 
 
 def timestamp_of(part: Mapping[str, str | Any]) -> LogTimestamp | None:
-    """Return the timestamp of a date and time by the groups of :data:`_FORMATS`; None: there is no such date."""
+    """Return the timestamp for the named groups of a match of :data:`_FORMATS`; None if no such date exists."""
     month = part["month"]
     try:
         second = datetime(
@@ -100,7 +100,7 @@ def _zone(text: str | None) -> timezone:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-#: The tested layouts, for messages.
+#: The tested log layouts, for messages to users.
 KNOWN_LAYOUTS: Final = (
     "log4j patterns such as `[%d] %p %m (%c)%n`, JSON (log4j2, docker, Kubernetes CRI), logfmt, "
     "and lines behind a prefix of kubectl or docker compose"
@@ -110,7 +110,7 @@ _TRAILER_LENGTH: Final = 300
 _TRAILERS: Final = 3
 #: The first words of a message may also occur before it, in the operator's layout.
 _OPENINGS_TRIED: Final = 5
-#: The most levels of JSON in JSON.
+#: The most levels of nested JSON.
 _DEPTH: Final = 4
 #: The prefix of every message: GroupCoordinator.scala, GroupMetadataManager.scala, GroupCoordinatorService.java.
 _PREFIX: Final = re.compile(
@@ -142,11 +142,11 @@ _QUOTED: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
 
 
 class Text(NamedTuple):
-    """A text that may be a message, behind its header.
+    """A text in a log line that may contain a coordinator's message.
 
     Attributes:
-        outside: the timestamp of the document around the text.
-        fields: the JSON object that the text is a field of; empty: it is none.
+        outside: the timestamp of the JSON document around the text.
+        fields: the JSON object that has the text as a field; empty if the text is not in JSON.
     """
 
     text: str
@@ -155,7 +155,7 @@ class Text(NamedTuple):
 
 
 def texts(line: str) -> Iterator[Text]:
-    """Yield the texts in a line: the line itself, or the strings of the JSON in it."""
+    """Yield the texts in a log line: the line itself, or every string of the JSON in the line."""
     yield from _texts(COLOURS.sub("", line) if "\x1b" in line else line, None, {}, 0)
 
 
@@ -177,7 +177,7 @@ def _texts(value: object, outside: LogTimestamp | None, fields: dict[str, Any], 
 
 
 def read_json(text: str) -> dict[str, Any]:
-    """Return the JSON object that a text begins with; empty: there is none."""
+    """Return the JSON object at the beginning of a text; empty if the text begins with no JSON object."""
     try:
         value, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
@@ -186,7 +186,7 @@ def read_json(text: str) -> dict[str, Any]:
 
 
 def read_line(line: str) -> CoordinatorEvent | None:
-    """Return the event that a line reports; None: it has no known message."""
+    """Return the event that a log line reports; None if the line has no known message."""
     if "\x1b" in line:
         line = COLOURS.sub("", line)
     for text in texts(line) if _JSON.search(line) else ():
@@ -197,7 +197,7 @@ def read_line(line: str) -> CoordinatorEvent | None:
 
 
 def read_text(text: Text) -> CoordinatorEvent | None:
-    """Return the event that a text reports; None: it has no known message."""
+    """Return the event that a text reports; None if the text has no known message."""
     event = _read_text(text.text, is_field=bool(text.fields))
     if event is None or event.timestamp is not None:
         return event
@@ -233,7 +233,7 @@ def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) 
 
 
 def _unquoted(text: str) -> str:
-    """Return a text up to the quote that ends it, as logfmt (backslashes) or CSV (doubled quotes) write it."""
+    """Return a text up to its closing quote, without escapes (logfmt: backslashes; CSV: doubled quotes)."""
     quoted = _QUOTED.match(text)
     return re.sub(r'\\(.)|""', lambda match: match[1] or '"', quoted[0] if quoted else text, flags=re.DOTALL)
 
@@ -253,7 +253,7 @@ def _without_end(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
-    """Return the first timestamp in the fields of a JSON object; None: it has none."""
+    """Return the first timestamp in the fields of a JSON object; None if no field has one."""
     for name, value in fields.items():
         if isinstance(value, dict) and isinstance(seconds := value.get("epochSecond"), int):
             nanos = value.get("nanoOfSecond")

@@ -1,4 +1,4 @@
-"""One broker's log: chunks of bytes to events, with counts of the lines that were understood."""
+"""Reads one broker's log from chunks of bytes, returns its events, and counts the lines that were understood."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_log.layouts import KNOWN_LAYOUTS, read_line
 
-#: Every message of a group coordinator contains it ("group", "Group"), most other lines of a broker don't.
+#: Every message of a group coordinator contains this ("group", "Group"); most other log lines of a broker don't.
 COORDINATOR_NEEDLES: Final = (b"roup",)
-#: Longer lines are skipped: no known message of a coordinator comes near.
+#: Longer lines are skipped: all known messages of coordinators are much shorter.
 MAX_LINE_BYTES: Final = 2**17
-#: Bytes that are kept of the first and the last line.
+#: The most bytes that are kept of the first and of the last line.
 _KEPT_BYTES: Final = 2000
 
 
 class LineScanner:
-    """Splits chunks of a log into lines, and yields those with a needle that match ``interesting`` (None: all).
+    """Splits chunks of a log into lines; yields lines that contain a needle and match ``interesting`` (None: any line).
 
     Lines of more than ``longest`` bytes are skipped. ``within_line``: the first chunk may begin in the middle of a
     line, which is skipped. If the caller sets ``follow`` while it handles a line, the next line is always yielded.
@@ -40,7 +40,7 @@ class LineScanner:
         self._rest, self._skipping = b"", within_line
 
     def scan(self, chunk: bytes) -> Iterator[tuple[int, str]]:
-        """Yield number and text of the lines that end in this chunk and may matter."""
+        """Yield the number and text of each possibly relevant line that ends in this chunk."""
         text = self._rest + chunk if self._rest else chunk
         end = text.rfind(b"\n")
         self._rest = b""
@@ -71,7 +71,7 @@ class LineScanner:
         self.last = _decoded(text[text.rfind(b"\n", 0, end) + 1 : end][:_KEPT_BYTES])
 
     def finish(self) -> Iterator[tuple[int, str]]:
-        """Yield the last line, if no end of line follows it and it may matter."""
+        """Yield the number and text of the last line, if it has no line end and may be relevant."""
         if self._rest:
             yield from self.scan(b"\n")
 
@@ -109,7 +109,7 @@ _EXAMPLE_LENGTH: Final = 200
 
 @dataclass(slots=True)
 class LogCounts:
-    """Counts of the lines of a log.
+    """Counts of the lines in a log.
 
     Attributes:
         strange: lines about rebalances or members without a known message.
@@ -123,7 +123,7 @@ class LogCounts:
     example: str = ""
 
     def problem(self, *, is_whole: bool = False) -> str | None:
-        """Return what is wrong with the log; None: nothing. Of a complete log (``is_whole``) few lines are enough."""
+        """Return a description of the log's problem, or None; a complete log (``is_whole``) needs only few lines."""
         many_lines, many_messages = (1, 1) if is_whole else (_MANY_LINES, _MANY_MESSAGES)
         if not self.understood and (self.read >= many_lines or self.strange >= many_messages):
             shown = f"; such as: {self.example}" if self.example else ""
@@ -140,7 +140,7 @@ class LogCounts:
 
 
 class BrokerLog:
-    """Reads one broker's log in chunks of bytes."""
+    """Reads one broker's log in chunks of bytes and returns its coordinator events."""
 
     def __init__(self, *, within_line: bool = False) -> None:
         self.counts = LogCounts()
@@ -151,7 +151,7 @@ class BrokerLog:
         return self._events(self._scanner.scan(chunk))
 
     def finish(self) -> list[CoordinatorEvent]:
-        """Return the event of a last line without a line end."""
+        """Return the event of the last line, if that line has no line end."""
         return self._events(self._scanner.finish())
 
     def _events(self, lines: Iterable[tuple[int, str]]) -> list[CoordinatorEvent]:

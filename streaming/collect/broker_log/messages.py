@@ -1,7 +1,7 @@
-"""The messages of Kafka's group coordinators, from 2.0 to 4.3: text to event.
+"""Parses the log messages of Kafka's group coordinators, from 2.0 to 4.3, into events.
 
 ``messages.csv`` has one line for each template of a message: its kind, its first and last release (empty: the newest
-known release), the group's protocol if the message implies it, and the classes it was taken from. ``late``: the message
+known release), the group's protocol if the message implies it, and the Kafka class that logs it. ``late``: the message
 follows the rebalance that it explains. ``reasons.csv`` has the reasons in ``Preparing to rebalance … (reason: …)``;
 clients' reasons are part of them from 3.2 on (KIP-800). Where two templates match a text, the first wins. The classes:
 
@@ -62,7 +62,7 @@ _PIECE: Final = re.compile(r"\{(\w+)\}|([<>^])")
 
 
 def compile_template(text: str) -> re.Pattern[str]:
-    """Return the pattern of a template; it matches at the beginning of a message."""
+    """Return the regular expression of a message template; it matches at the beginning of a message."""
     pattern, at, has_reason = "", 0, False
     for piece in _PIECE.finditer(text):
         pattern += re.escape(text[at : piece.start()])
@@ -84,20 +84,20 @@ def _rows(table: str) -> list[dict[str, str]]:
 
 
 def split_members(text: str) -> tuple[str, ...]:
-    """Return the member ids of a list; ids with a UUID at the end may contain commas."""
+    """Return the member ids in a comma-separated list; ids that end with a UUID may contain commas."""
     separator = rf"(?<={_UUID}), " if re.search(rf"{_UUID}(?:, |$)", text) else ", "
     return tuple(member for member in re.split(separator, text) if member)
 
 
 def instance_id(text: str | None) -> str | None:
-    """Return the instance id in Scala's ``Some(x)``/``None`` or Java's ``x``/``null``."""
+    """Return the group.instance.id in Scala's ``Some(x)``/``None`` or Java's ``x``/``null``."""
     if text is None or text in ("None", "null", ""):
         return None
     return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text
 
 
 class RebalanceReason(NamedTuple):
-    """A parsed reason."""
+    """The parsed reason of a rebalance."""
 
     kind: ReasonKind
     member_ids: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class RebalanceReason(NamedTuple):
     client_reason: str | None = None
 
 
-#: Kind, first and last release, template.
+#: Tuples of kind, first release, last release and template.
 REASONS: Final = tuple(
     (ReasonKind(row["kind"]), row["since"], row["until"], row["template"]) for row in _rows("reasons.csv")
 )
@@ -115,7 +115,7 @@ _PATTERNS: Final = tuple(
 
 
 def read_reason(text: str) -> RebalanceReason:
-    """Parse a reason; an unknown wording is of kind ``other``."""
+    """Parse the reason of a rebalance; an unknown wording has the kind ``other``."""
     for kind, pattern in _PATTERNS:
         match = pattern.match(text)
         if match is not None:
@@ -148,7 +148,7 @@ SUBSCRIPTION_CHANGED: Final = "subscription has changed"
 
 
 class Message(NamedTuple):
-    """One template of a message, the first and the last release that has it, and its class."""
+    """A template of a log message, with its kind, the first and last release that log it, and its class in Kafka."""
 
     kind: MessageKind
     since: str
@@ -168,12 +168,12 @@ MESSAGES: Final = tuple(
     )
     for row in _rows("messages.csv")
 )
-#: The literals that templates begin with.
+#: The literal texts with which message templates begin.
 OPENINGS: Final = tuple(dict.fromkeys(re.split(r"[{<^]", message.template, maxsplit=1)[0] for message in MESSAGES))
 
 
 def _needle(template: str) -> str:
-    """Return the longest literal that every message of a template contains."""
+    """Return the longest literal text that every message of a template contains."""
     mandatory = re.sub(r"<[^>]*>|\.$", "{}", template)
     return max(re.split(r"\{\w*\}|\^", mandatory), key=len)
 
@@ -186,7 +186,7 @@ _COMPILED: Final = tuple(
 def read_message(
     text: str, timestamp: LogTimestamp | None, *, is_exact: bool, is_beginning: bool = False
 ) -> CoordinatorEvent | None:
-    """Return the event of a message; None: it matches none of :data:`MESSAGES`.
+    """Return the event of a message; None if no template in :data:`MESSAGES` matches.
 
     ``is_exact``: the message certainly ends with the text. ``is_beginning``: the text may go on after the message.
     """
@@ -230,7 +230,7 @@ def _event(
 
 
 def _closed(text: str, brackets: str) -> str:
-    """Return the text before the bracket that closes one opened before it."""
+    """Return the text before the closing bracket whose opening bracket precedes the text."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character == brackets[0]) - (character == brackets[1])

@@ -1,4 +1,4 @@
-"""Classic groups: one record (type 2) is one generation, with each member's subscription and assignment."""
+"""Decodes classic groups: each record (type 2) is one generation, with every member's subscription and assignment."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from streaming.records.events import GroupObserved, Kind, ObservedMember
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation of a classic group; only consumers and Connect have subscriptions and assignments here.
+    """One generation of a classic group; subscriptions and assignments are decoded only for consumers and Connect.
 
-    ``delay_ms``: Connect's remaining delay for lost tasks; None: no delay.
+    ``delay_ms``: Connect's remaining delay before it reassigns lost tasks; None if there is no delay.
     """
 
     protocol_type: str
@@ -34,14 +34,14 @@ class Generation:
 
 
 class ClassicGroup(NamedTuple):
-    """A record of type 2; value None: the group is gone."""
+    """A record of type 2; its value is None if the group was deleted."""
 
     group_id: str
     value: Generation | None
 
 
 def view(group_id: str, group: Generation, timestamp: int) -> GroupObserved | None:
-    """Return a snapshot of a classic group; None before its first generation, while it only has offsets."""
+    """Return a snapshot of a classic group; None before its first generation, while the group only has offsets."""
     if group.number <= 0 and not group.members:
         return None
     return GroupObserved(
@@ -60,7 +60,7 @@ def view(group_id: str, group: Generation, timestamp: int) -> GroupObserved | No
 
 
 def with_last_kind(before: Generation | None, now: Generation | None) -> Generation | None:
-    """Return ``now`` with the kind of ``before`` if it has no members, as an empty group has no protocol."""
+    """Return ``now``, with the kind of ``before`` if ``now`` has no members: an empty group has no protocol name."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now
     return replace(now, kind=before.kind)

@@ -1,11 +1,11 @@
-"""Metadata of Connect's workers in classic group records: connectors are topics, and tasks are partitions.
+"""Decodes Connect workers' metadata in classic group records: connectors are read as topics, tasks as partitions.
 
 The layouts are those of ``ConnectProtocol`` (``connect.protocol`` eager, in records ``default``) and of
 ``IncrementalCooperativeConnectProtocol`` (compatible, sessioned). The protocol's name selects the layout, as in the
 worker; a version below 0 is refused. A connector's own instance is its task −1.
 
-An incremental assignment has only new and revoked tasks. A worker runs what it reported when it joined
-(``allocation``), without the revoked and with the new ones.
+An incremental assignment has only new and revoked tasks. A worker runs the tasks that it reported when it joined
+(``allocation``), without the revoked tasks and with the new tasks.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """A worker's assignment; under the incremental protocols ``assigned`` has only new tasks.
+    """A worker's assignment; under the incremental protocols ``assigned`` contains only new tasks.
 
-    ``delay_ms``: the remaining delay for lost tasks.
+    ``delay_ms``: the remaining delay before lost tasks are reassigned.
     """
 
     assigned: Holding = field(default_factory=dict)
@@ -41,14 +41,14 @@ class WorkerAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker's subscription: its URL, and the tasks that it runs."""
+    """A worker's subscription: its URL, and the tasks that the worker runs."""
 
     url: str | None = None
     owned: Holding = field(default_factory=dict)
 
 
 def read_worker(data: bytes, protocol: str | None) -> Worker:
-    """Read a worker's subscription; without bytes it is empty."""
+    """Decode a worker's subscription; empty bytes give an empty subscription."""
     if not data:
         return Worker()
     fields = read_fields(_open(data, protocol), "workerState", _STATE)
@@ -57,7 +57,7 @@ def read_worker(data: bytes, protocol: str | None) -> Worker:
 
 
 def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
-    """Read a worker's assignment; without bytes it is empty."""
+    """Decode a worker's assignment; empty bytes give an empty assignment."""
     return _assignment(data, protocol) if data else WorkerAssignment()
 
 
@@ -74,7 +74,7 @@ def running_tasks(worker: Worker, assignment: WorkerAssignment, protocol: str | 
 
 
 def _open(data: bytes, protocol: str | None) -> Reader:
-    """Return a reader after the version field; its own version is that of the layout."""
+    """Return a reader positioned after the version field; its ``version`` is that of the protocol's layout."""
     if protocol not in LAYOUTS:
         raise MalformedRecord(f"protocol: {protocol!r} is none of Connect's ({', '.join(LAYOUTS)})")
     reader = Reader(data)

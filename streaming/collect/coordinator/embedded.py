@@ -1,9 +1,9 @@
-"""Consumers' metadata in classic group records: the embedded consumer protocol, which any client may write.
+"""Decodes consumers' metadata in classic group records: the embedded consumer protocol, which any client may write.
 
 The layouts are those of ``ConsumerProtocolSubscription.json`` (v0 to v3) and ``ConsumerProtocolAssignment.json``.
-It refuses what Kafka's ``ConsumerProtocol`` refuses: a negative version, null topics, names or partitions, and
-counts larger than the bytes. As in Kafka, a newer version reads as the newest known, an empty rack is none, and
-trailing bytes are ignored. Beyond Kafka, it refuses partitions below 0 and names that are not UTF-8.
+The decoder refuses what Kafka's ``ConsumerProtocol`` refuses: a negative version, null topics, names or partitions, and
+counts larger than the bytes. As in Kafka, a newer version is read as the newest known version, an empty rack as None,
+and trailing bytes are ignored. Beyond Kafka, it refuses partitions below 0 and names that are not UTF-8.
 
 The user data belongs to the assignor. For ``sticky`` it is the member's previous partitions and, from v1, their
 generation (StickyAssignor), because an eager member owns nothing while it joins. For ``cooperative-sticky`` it is
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged, strings
 from streaming.records.events import Partitions
 
-#: ``protocolType`` of consumers; Connect and others embed something else.
+#: ``protocolType`` of consumer groups; Connect and other clients embed other data.
 CONSUMER = "consumer"
 #: The highest known version of both layouts.
 _HIGHEST = 3
@@ -29,18 +29,18 @@ _WITH_GENERATION, _WITH_RACK = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSubscription:
-    """A member's subscription: its topics, owned partitions and their generation (−1: unknown)."""
+    """A member's subscription: its topics, its owned partitions, and their generation (−1: unknown)."""
 
     topics: tuple[str, ...] = ()
     owned: Partitions = field(default_factory=dict)
     owned_generation: int = -1
     rack_id: str | None = None
-    #: The assignor's own bytes.
+    #: The assignor's user data.
     user_data: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def read_subscription(data: bytes, protocol: str | None) -> ConsumerSubscription:
-    """Read a member's subscription under an assignor; without bytes it is empty."""
+    """Decode a member's subscription under an assignor; empty bytes give an empty subscription."""
     if not data:
         return ConsumerSubscription()
     reader = _open(data)
@@ -82,6 +82,6 @@ def _open(data: bytes) -> Reader:
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:
-    """Read topics with partitions, both ascending and unique; topics without partitions are omitted."""
+    """Read partitions by topic, topics and partitions ascending and unique; topics without partitions are omitted."""
     topics = reader.array(what, lambda: (reader.string(f"{what}.topic"), reader.partitions(f"{what}.partitions")))
     return merged(topics)

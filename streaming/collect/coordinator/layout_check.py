@@ -1,4 +1,4 @@
-"""Detects group records in another system's layout."""
+"""Detects that ``__consumer_offsets`` has another system's record layout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from assignors.errors import MonitorError, OutsideFailure
 from streaming.collect.coordinator.classic import GROUP_FIELDS, MEMBER_FIELDS
 from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, read_fields, structs
 
-#: The layout is another system's if so many first records are unusable and none is usable.
+#: The layout is another system's if the first records, this many, are all unusable.
 _MOST_UNUSABLE: Final = 20
 #: Key type of a classic group's generation.
 _GROUP: Final = b"\x00\x02"
@@ -23,11 +23,11 @@ _REDPANDA: Final = (
 
 
 class ForeignLayout(OutsideFailure):
-    """The offsets topic is not written by Apache Kafka's group coordinator."""
+    """The offsets topic was not written by Apache Kafka's group coordinator."""
 
 
 def is_redpanda(value: bytes) -> bool:
-    """True if these bytes are exactly a generation with members in Redpanda's layout."""
+    """True if the bytes are exactly one generation with members in Redpanda's layout."""
     reader = Reader(value)
     try:
         reader.version = reader.int16("version")
@@ -40,7 +40,7 @@ def is_redpanda(value: bytes) -> bool:
 
 
 class LayoutCheck:
-    """Checks that the group records of a topic are Kafka's."""
+    """Checks that a topic's group records have Kafka's layout."""
 
     def __init__(self) -> None:
         self._unusable = 0
@@ -51,10 +51,10 @@ class LayoutCheck:
         self._is_kafka = True
 
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
-        """Count an unusable record.
+        """Count an unusable group record.
 
         Raises:
-            ForeignLayout: this record, or all so far, have another system's layout.
+            ForeignLayout: this record, or every record so far, has another system's layout.
         """
         if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
             raise _foreign("its groups are in Redpanda's layout")

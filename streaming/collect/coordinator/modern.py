@@ -1,11 +1,11 @@
-"""Groups with epochs: consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071).
+"""State of groups with epochs: consumer groups (KIP-848), share groups (KIP-932), streams groups (KIP-1071).
 
-Their state is many records: the group's epoch, the epoch of its target assignment, and each member's
-subscription, target and current assignment. A record sets or removes one part in place, as copying a group of
-thousands of members for each would be slow.
+A group's state is spread over many records: its epoch, the epoch of its target assignment, and each member's
+subscription, target and current assignment. A record sets or removes one part in place, because copying a group of
+thousands of members for each record would be slow.
 
 Consumers and members of share groups hold partitions by topic id; several members of a share group may hold the
-same one. Members of streams groups hold tasks: a subtopology and a partition. The topology (type 23) lists the
+same partition. Members of streams groups hold tasks: a subtopology and a partition. The topology (type 23) lists the
 topics that subtopologies read.
 """
 
@@ -23,7 +23,7 @@ from streaming.records.events import GroupObserved, ObservedMember, Partitions
 ModernKind = Literal["consumer", "share", "streams"]
 #: ``{topic id, or subtopology: partitions}``.
 Held = Mapping[str, tuple[int, ...]]
-#: Topic id → topic name; an id that the cluster no longer has is its own name.
+#: Topic id → topic name; a topic id that the cluster no longer has maps to itself.
 TopicNames = Callable[[str], str]
 
 #: State of a member that owns its whole target assignment.
@@ -31,7 +31,7 @@ STABLE: Final = "STABLE"
 
 
 class GroupPart(NamedTuple):
-    """One record: sets a part of a group, or removes it (value None); ``key``: a member id or a pattern."""
+    """One record, which sets a part of a group or removes it (value None); ``key`` is a member id or a pattern."""
 
     group_id: str
     kind: ModernKind
@@ -41,9 +41,9 @@ class GroupPart(NamedTuple):
 
 
 class MemberMetadata(NamedTuple):
-    """A member's identity and subscription; fields that its kind of group does not have keep their defaults.
+    """A member's identity and subscription; fields that the group's kind does not have keep their defaults.
 
-    ``session_timeout_ms``: of a classic member in a migrating group.
+    ``session_timeout_ms``: the session timeout of a classic member in a migrating group.
     """
 
     client_id: str
@@ -60,7 +60,7 @@ class MemberMetadata(NamedTuple):
 
 
 class TargetAssignment(NamedTuple):
-    """Partitions or active tasks, and the standby and warm-up tasks of a streams group."""
+    """A member's target partitions or active tasks, and the standby and warm-up tasks of a streams group."""
 
     active: Held
     standby: Held | UnsetType = UNSET
@@ -68,7 +68,7 @@ class TargetAssignment(NamedTuple):
 
 
 class CurrentMemberAssignment(NamedTuple):
-    """A member's assignment, epochs and state; None before its first assignment."""
+    """A member's current assignment, epochs and state; its state is None before its first assignment."""
 
     member_epoch: int | None = None
     previous_member_epoch: int | None = None
@@ -80,14 +80,14 @@ class CurrentMemberAssignment(NamedTuple):
 
 
 class StreamsEpoch(NamedTuple):
-    """A streams group's epoch, and the epoch of the topology whose topics were complete (−1: none yet)."""
+    """A streams group's epoch, and the topology epoch whose topics were complete (−1: none yet)."""
 
     number: int
     validated_topology: int = -1
 
 
 class Topology(NamedTuple):
-    """The topology's epoch, and the topics that its subtopologies read."""
+    """A streams group's topology: its epoch, and the topics that its subtopologies read."""
 
     epoch: int
     topics: tuple[str, ...]
@@ -95,12 +95,12 @@ class Topology(NamedTuple):
 
 @dataclass
 class ModernGroup:
-    """A group with epochs.
+    """The state of a group with epochs.
 
     Attributes:
-        epoch: the group's epoch record, an int or a :class:`StreamsEpoch`; None: not known yet.
-        regexes: the topics of each pattern.
-        changed: members with a part that was set or removed since somebody cleared this.
+        epoch: the group's epoch record, an int or a :class:`StreamsEpoch`; None while it is unknown.
+        regexes: the topics that each subscription pattern matches.
+        changed: members with a part that was set or removed since a caller last cleared this set.
     """
 
     kind: ModernKind
@@ -120,7 +120,7 @@ class ModernGroup:
             self._count(current, 1)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
-        """Set a part, or the entry ``key`` of a mapping; an entry of None is removed."""
+        """Set a part of the group, or the entry ``key`` of a mapping part; the value None removes the entry."""
         if part in ("epoch", "target_epoch", "topology"):
             setattr(self, part, value)
             return
@@ -141,12 +141,12 @@ class ModernGroup:
 
     @property
     def number(self) -> int | None:
-        """The group's epoch; None: not known yet."""
+        """The group's epoch; None while it is unknown."""
         return self.epoch.number if isinstance(self.epoch, StreamsEpoch) else self.epoch
 
     @property
     def state(self) -> str:
-        """The state as Kafka's ConsumerGroup, ShareGroup or StreamsGroup computes it, from the records alone."""
+        """The group's state as Kafka's ConsumerGroup, ShareGroup or StreamsGroup computes it, by the records alone."""
         if not self.subscriptions:
             return "Empty"
         if self.kind == "share":
@@ -176,7 +176,7 @@ class ModernGroup:
 
     @property
     def assignor(self) -> str | None:
-        """The assignor that most members name (``ModernGroup.preferredServerAssignor``); None: no member does."""
+        """The assignor that most members request (``ModernGroup.preferredServerAssignor``); None without a request."""
         votes = Counter(member.server_assignor for member in self.subscriptions.values() if member.server_assignor)
         return min(votes, key=lambda name: (-votes[name], name), default=None)
 
@@ -212,5 +212,5 @@ class ModernGroup:
 
 
 def named(held: Held, names: TopicNames) -> Partitions:
-    """Return the partitions by topic name, topics and partitions ascending."""
+    """Return partitions by topic name, with topics and partitions ascending."""
     return {name: list(numbers) for name, numbers in sorted((names(key), held[key]) for key in held) if numbers}

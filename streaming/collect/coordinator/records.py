@@ -1,4 +1,4 @@
-"""The record types of ``__consumer_offsets`` and their decoder.
+"""The record types of ``__consumer_offsets``, and the decoder of their records.
 
 A key begins with its record type as int16 and the group id, a value with its version; a value of None is a
 tombstone. Types missing in :data:`_TYPES` (partition metadata, share state) are not decoded.
@@ -32,7 +32,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 _TYPE = Struct(">h")
 _COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
-#: Length of a commit's key with empty names.
+#: The length in bytes of an offset commit's key with empty names.
 _SHORTEST_KEY = 10
 #: OffsetCommitValue 3, as Kafka 2.1 to 4.x write it: int16 version, int64 offset, int32 leaderEpoch, metadata as a
 #: string after its int16 length (-1: null), int64 commitTimestamp. ``_PLAIN_BYTES``: its length without metadata.
@@ -42,7 +42,7 @@ _NULL = 0xFFFF
 
 
 class RawRecord(NamedTuple):
-    """One record of the offsets topic; ``timestamp`` in ms, ``leader_epoch`` −1 if unknown."""
+    """One record of the offsets topic; ``timestamp`` is in ms, and ``leader_epoch`` is −1 if unknown."""
 
     partition: int
     offset: int
@@ -53,7 +53,7 @@ class RawRecord(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """Types 0 and 1: a committed offset; ``timestamp`` (ms) None: the offset was removed."""
+    """An offset commit (types 0 and 1); ``timestamp`` (ms) is None if the offset was removed."""
 
     group_id: str
     topic: str
@@ -66,7 +66,7 @@ CoordinatorRecord = OffsetCommit | ClassicGroup | GroupPart
 
 
 class _Type(NamedTuple):
-    """One record type; ``make`` is called with the group id, the key's other fields and the value."""
+    """One record type; ``make`` is called with the group id, the other key fields, and the value."""
 
     make: Callable[..., CoordinatorRecord]
     value: Value
@@ -110,7 +110,7 @@ def _session_timeout(reader: Reader, what: str) -> int | None:
 
 
 def _endpoint(reader: Reader, what: str) -> str | UnsetType:
-    """Read a nullable struct: its first byte is negative for null."""
+    """Read a nullable struct with host and port; its first byte is negative for null."""
     if reader.int8(what) < 0:
         return UNSET
     host, port = reader.string(f"{what}.host"), reader.int16(f"{what}.port") & 0xFFFF
@@ -149,7 +149,7 @@ _SUBTOPOLOGIES = structs(
 
 
 def _source_topics(reader: Reader, what: str) -> tuple[str, ...]:
-    """Return the topics of all subtopologies, ascending; patterns are not resolved."""
+    """Return the source topics of all subtopologies, ascending; patterns are not resolved."""
     return tuple(sorted({topic for topics in _SUBTOPOLOGIES(reader, what) for topic in topics}))
 
 
@@ -253,17 +253,17 @@ _TYPES = {
 def decode(
     key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool] = lambda _: True
 ) -> CoordinatorRecord | None:
-    """Decode one record; None: its type is not used, or its group not wanted. Plain offset commits are always decoded.
+    """Decode one record; return None for unused types and unwanted groups, but decode every plain offset commit.
 
     Raises:
         NewerRecord: the type, or the value's version, is newer than Kafka 4.3.
-        MalformedRecord: key or value is malformed; the message names the field. No bytes raise anything else.
+        MalformedRecord: key or value is malformed; the message names the field. Malformed bytes raise no other error.
     """
     return read_plain_commit(key, value) or decode_any(key, value, is_wanted)
 
 
 def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord | None:
-    """Decode one record by the layout of its type; see :func:`decode`."""
+    """Decode one record by the general layout of its type; see :func:`decode`."""
     if key is None or len(key) < _TYPE.size:
         raise MalformedRecord(f"key: {key!r} has no record type")
     number: int = _TYPE.unpack_from(key)[0]
@@ -282,9 +282,9 @@ def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str]
 
 
 def read_plain_commit(key: bytes | None, value: bytes | None) -> OffsetCommit | None:
-    """Read an offset commit, or its tombstone, in today's layout and with ASCII names; None: another record.
+    """Read an offset commit or its tombstone, in today's layout and with ASCII names; None for any other record.
 
-    Nearly all records of the topic are such commits, and this is ten times as fast as the general decoder.
+    Nearly all records of the topic are such commits, and this function is ten times as fast as the general decoder.
     """
     if key is None or len(key) < _SHORTEST_KEY or key[:2] not in _COMMIT_TYPES or not key[4:-4].isascii():
         return None

@@ -1,7 +1,7 @@
-"""Kafka's binary encoding, fixed and flexible (KIP-482), and record layouts as tables, one line a field.
+"""Decodes Kafka's binary encoding, fixed and flexible (KIP-482); record layouts are tables with one line per field.
 
-Anybody may have written the bytes, so every step checks what is left: input that ends too early, or announces more
-elements than it has bytes for, is refused with the field's name.
+Any client may have written the bytes, so every step checks the remaining bytes: input that ends too early, or announces
+more elements than it has bytes for, is refused with the field's name.
 
 Names, versions and order of fields are those of ``group-coordinator/src/main/resources/common/message``, Kafka 4.3.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 #: Bytes of the longest unsigned varint that fits 32 bits.
 _VARINT_BYTES = 5
-#: Bytes of the longest string that Kafka reads, whatever the length's own width.
+#: The longest string that Kafka reads, in bytes; it does not depend on the width of the length field.
 _STRING_BYTES = 0x7FFF
 
 
@@ -28,11 +28,11 @@ class MalformedRecord(BadInput):
 
 
 class NewerRecord(MalformedRecord):
-    """A record type, or a version of one, that a later release of Kafka introduced."""
+    """The record's type or version was introduced by a later release of Kafka."""
 
 
 class MalformedMember(MalformedRecord):
-    """A member's metadata in a group record, written by its client, is malformed."""
+    """A member's metadata in a group record, which the member's client wrote, is malformed."""
 
 
 def _integer(layout: str) -> Callable[[Reader, str], int]:
@@ -51,12 +51,12 @@ def _integer(layout: str) -> Callable[[Reader, str], int]:
 
 
 class Reader:
-    """Reads one value after the other; ``what`` is the field's name in error messages.
+    """Reads one value after the other from bytes; ``what`` is the field's name in error messages.
 
     Attributes:
-        at: the next byte of ``data``.
+        at: the index of the next byte of ``data``.
         flexible: lengths are varints, and structs end with tagged fields.
-        version: of the struct in the bytes.
+        version: the version of the struct in the bytes.
     """
 
     __slots__ = ("at", "data", "flexible", "version")
@@ -74,7 +74,7 @@ class Reader:
     int8, int16, int32, int64 = _integer(">b"), _integer(">h"), _integer(">i"), _integer(">q")
 
     def varint(self, what: str) -> int:
-        """Read an unsigned number, seven bits a byte, the lowest first."""
+        """Read an unsigned number with seven bits per byte, the lowest bits first."""
         value = 0
         for index in range(_VARINT_BYTES):
             byte = self.int8(what)
@@ -84,13 +84,13 @@ class Reader:
         raise MalformedRecord(f"{what}: a length of more than {_VARINT_BYTES} bytes")
 
     def _length(self, what: str, *, wide: bool) -> int:
-        """Read a length; below 0 is null, as Kafka reads it. Flexible versions store it plus one."""
+        """Read a length: negative means null, as in Kafka; flexible versions store the length plus one."""
         if self.flexible:
             return self.varint(what) - 1
         return self.int32(what) if wide else self.int16(what)
 
     def raw(self, size: int, what: str) -> bytes:
-        """Read so many bytes."""
+        """Read ``size`` bytes."""
         taken = self.data[self.at : self.at + size]
         if len(taken) < size:
             raise MalformedRecord(f"{what}: {size} bytes announced, {len(taken)} there")
@@ -98,7 +98,7 @@ class Reader:
         return taken
 
     def nullable_string(self, what: str) -> str | None:
-        """Read text, or None."""
+        """Read a string, or None for null."""
         size = self._length(what, wide=False)
         if size < 0:
             return None
@@ -110,23 +110,23 @@ class Reader:
             raise MalformedRecord(f"{what}: not UTF-8") from error
 
     def string(self, what: str) -> str:
-        """Read text."""
+        """Read a string; null is an error."""
         text = self.nullable_string(what)
         if text is None:
             raise MalformedRecord(f"{what}: null")
         return text
 
     def nullable_bytes(self, what: str) -> bytes | None:
-        """Read bytes, or None."""
+        """Read bytes, or None for null."""
         size = self._length(what, wide=True)
         return None if size < 0 else self.raw(size, what)
 
     def uuid(self, what: str) -> str:
-        """Read an id as Kafka prints it: base64 url-safe, no padding."""
+        """Read a UUID and return it as Kafka prints it: url-safe base64 without padding."""
         return base64.urlsafe_b64encode(self.raw(16, what)).decode().rstrip("=")
 
     def nullable_array(self, what: str, element: Callable[[], T]) -> list[T] | None:
-        """Read elements, each by ``element``; or None."""
+        """Read an array, calling ``element`` for each element; return None for null."""
         size = self._length(what, wide=True)
         if size < 0:
             return None
@@ -135,21 +135,21 @@ class Reader:
         return [element() for _ in range(size)]
 
     def array(self, what: str, element: Callable[[], T]) -> list[T]:
-        """Read elements, each by ``element``."""
+        """Read an array, calling ``element`` for each element; null is an error."""
         elements = self.nullable_array(what, element)
         if elements is None:
             raise MalformedRecord(f"{what}: null")
         return elements
 
     def partitions(self, what: str) -> list[int]:
-        """Read partition numbers."""
+        """Read an array of partition numbers."""
         numbers = self.array(what, lambda: self.int32(what))
         if numbers and min(numbers) < 0:
             raise MalformedRecord(f"{what}: {min(numbers)} is no partition")
         return numbers
 
     def tagged(self) -> dict[int, bytes]:
-        """Read the tagged fields at the end of a struct; none in versions that are not flexible."""
+        """Read the tagged fields at the end of a struct; versions that are not flexible have no tagged fields."""
         fields = {}
         for _ in range(self.varint("number of tagged fields") if self.flexible else 0):
             tag = self.varint("tag")
@@ -157,14 +157,14 @@ class Reader:
         return fields
 
 
-#: Kafka counts versions of a record type from 0, one a change; a higher number is another system's bytes.
+#: Kafka counts versions of a record type from 0, one per change; a number above this comes from another system.
 _NEWEST_PLAUSIBLE = 99
-#: Reads one field, whose full name is for error messages.
+#: A function that reads one field; its second argument is the field's full name for error messages.
 Read = Callable[[Reader, str], Any]
 
 
 class Field(NamedTuple):
-    """A field of a struct: its name here (``to``; None: skipped), and the first version that has it."""
+    """A field of a struct: its attribute name (``to``; None: it is skipped), and the first version that has it."""
 
     name: str
     read: Read
@@ -173,15 +173,15 @@ class Field(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The value of a record type.
+    """The layout of a record type's value.
 
     Attributes:
-        fields: in order, up to the last one that is used.
-        make: called with the fields that have a name here.
+        fields: the fields in order, up to the last field that is used.
+        make: called with the fields that have an attribute name.
         newest: the newest known version.
         flexible: the first flexible version.
-        tags: tag → field, of the tagged fields that are used.
-        whole: ``fields`` are all fields, so that a version without tags has no more bytes.
+        tags: tag → field, for the tagged fields that are used.
+        whole: ``fields`` contains all fields, so a version without tags has no bytes after the last field.
     """
 
     name: str
@@ -193,7 +193,7 @@ class Value(NamedTuple):
     whole: bool = False
 
     def read(self, data: bytes) -> Any:
-        """Read a value."""
+        """Read the value of a record from its bytes."""
         reader = Reader(data)
         reader.version = reader.int16(f"{self.name}.version")
         if self.newest < reader.version <= _NEWEST_PLAUSIBLE:
@@ -211,7 +211,7 @@ class Value(NamedTuple):
 
 
 def structs(*fields: Field, make: Callable[..., Any] = dict) -> Read:
-    """Return the reader of an array of structs; ``make`` is called with the fields of each."""
+    """Return a function that reads an array of structs; it calls ``make`` with the fields of each struct."""
 
     def read_struct(reader: Reader, what: str) -> Any:
         values = read_fields(reader, what, fields)
@@ -227,7 +227,7 @@ def strings(reader: Reader, what: str) -> tuple[str, ...]:
 
 
 def read_fields(reader: Reader, what: str, fields: tuple[Field, ...]) -> dict[str, Any]:
-    """Read the fields of the reader's version; return those that have a name here."""
+    """Read the fields that the reader's version has; return the fields that have an attribute name."""
     values = {}
     for name, read, to, since in fields:
         if reader.version >= since:
@@ -238,7 +238,7 @@ def read_fields(reader: Reader, what: str, fields: tuple[Field, ...]) -> dict[st
 
 
 def merged(entries: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
-    """Return names with their numbers, both ascending and unique; names without numbers are omitted."""
+    """Return the numbers of each name, names and numbers ascending and unique; names without numbers are omitted."""
     numbers: dict[str, set[int]] = {}
     for name, more in entries:
         numbers.setdefault(name, set()).update(more)

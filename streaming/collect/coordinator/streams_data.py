@@ -1,4 +1,4 @@
-"""Kafka Streams' user data in consumers' subscriptions and assignments (classic protocol).
+"""Decodes Kafka Streams' user data in consumers' subscriptions and assignments (classic protocol).
 
 The layouts are those of ``SubscriptionInfo`` and ``AssignmentInfo``, versions 1 to 11. The assignment itself has
 the active tasks, by partition; the user data adds standby tasks and the time of the next rebalance. A warm-up
@@ -20,12 +20,13 @@ STREAM = "stream"
 _HIGHEST = 11
 #: First versions of SubscriptionInfo with the endpoint, the newest supported version, and offset sums for tasks.
 _WITH_ENDPOINT, _WITH_SUPPORTED, _WITH_SUMS = 2, 3, 7
-#: The first version of AssignmentInfo with the time of the next rebalance; of both with named topologies.
+#: The first version of AssignmentInfo with the time of the next rebalance; the first version of both with named
+#: topologies.
 _WITH_NEXT, _WITH_NAMES = 7, 10
 
 
 class Instance(NamedTuple):
-    """A member's Streams process, and its ``application.server``."""
+    """The process of a Kafka Streams member: its process id, and its ``application.server``."""
 
     process_id: str
     endpoint: str | UnsetType = UNSET
@@ -34,7 +35,7 @@ class Instance(NamedTuple):
 class AssignedTasks(NamedTuple):
     """The user data of an assignment: standby and warm-up tasks, ``{subtopology: partitions}``.
 
-    ``next_rebalance_ms``: when the member rejoins on its own, ms since the epoch; 0: at once; UNSET: never.
+    ``next_rebalance_ms``: when the member rejoins on its own, in ms since the epoch (0: at once; UNSET: never).
     """
 
     standby: Partitions
@@ -42,7 +43,7 @@ class AssignedTasks(NamedTuple):
 
 
 def read_instance(data: bytes | None) -> Instance | None:
-    """Read the user data of a subscription; None: there is none, or its version is newer."""
+    """Decode the user data of a subscription; None if there is no user data, or its version is newer."""
     reader = _open(data)
     if reader is None:
         return None
@@ -60,7 +61,7 @@ def read_instance(data: bytes | None) -> Instance | None:
 
 
 def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
-    """Read the user data of an assignment; None: there is none, or its version is newer."""
+    """Decode the user data of an assignment; None if there is no user data, or its version is newer."""
     reader = _open(data)
     if reader is None:
         return None
@@ -105,12 +106,12 @@ def _standby_task(reader: Reader) -> tuple[str, list[int]]:
 
 
 def _text(reader: Reader, what: str) -> bytes:
-    """Read a text written by DataOutputStream.writeUTF."""
+    """Read a text that Java's DataOutputStream.writeUTF wrote."""
     return reader.raw(reader.int16(what) & 0xFFFF, what)
 
 
 def _next_rebalance(reader: Reader) -> int | UnsetType:
-    """Read the time of the next rebalance, which follows the topics and hosts."""
+    """Read the time of the next rebalance (ms), after the topics and hosts that precede it."""
     reader.array("topics", lambda: (reader.int32("topics"), _text(reader, "topics")))
     _skip_hosts(reader, "partitionsByHost")
     _skip_hosts(reader, "standbyPartitionsByHost")

@@ -1,6 +1,6 @@
 """The polling collector: requests groups, publishes changes, and schedules the next requests.
 
-Its only state is what it published.
+After a restart the collector resumes from the events that it and other collectors published.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PollingCollector(BaseCollector):
 
     def _collect(self) -> None:
         self._source = f"kafka://{self._cluster}/groups"
-        # Opened first: no event is missed between the two readers.
+        # Opened before the published state is read, so that no event is missed between the two readers.
         with OtherCollectors(self._settings, self._source, self._wanted) as collectors:
             self._follow(collectors)
 
@@ -72,7 +72,7 @@ class PollingCollector(BaseCollector):
         self._listed_at = 0
         self._contact, self._unanswered = Contact(), set[str]()
         self._held: dict[str, float] = {}
-        # Groups with news since the last request for the list, or for their description.
+        # Groups with another event since the last ListGroups request, or since the request for their description.
         self._newer_than_list, self._newer_than_answer = set[str](), set[str]()
         self._away = self._complete = False
         _log.info("asking about groups, %g requests a second at most", self._pace.requests)
@@ -142,7 +142,7 @@ class PollingCollector(BaseCollector):
         return event
 
     def _changed_rebalances(self, events: list[Event]) -> Iterator[Event]:
-        """Yield the rebalances that changed; of a group that another collector follows, that one publishes them."""
+        """Yield events of changed rebalances, except for groups whose events another collector publishes."""
         for event in events:
             self._rebalances.observed(event.data)
         for data in self._rebalances.events(self._known_group, time.time_ns() // 1_000_000):
@@ -163,9 +163,9 @@ class PollingCollector(BaseCollector):
             self._groups[group_id] = group
 
     def _take_other(self, event: Event) -> None:
-        """Take another collector's event of a group: later answers are compared with it.
+        """Take another collector's event for a group; later answers about the group are compared with this event.
 
-        An answer to an earlier request may be older: a rebalance that has ended would look like another one.
+        An answer to an earlier request may be older than the event: an ended rebalance would look like a new one.
         """
         group_id = event.data.group_id
         self._held.pop(group_id, None)
@@ -176,7 +176,7 @@ class PollingCollector(BaseCollector):
         self._keep(group_id, state_after(event))
 
     def _is_held(self, group_id: str, now: float) -> bool:
-        """True if a change is left to the collector that published the group's last event."""
+        """True if another collector published the group's last event and still has time to publish the next one."""
         if now - self._held.setdefault(group_id, now) < OTHER_SECONDS:
             return True
         del self._held[group_id]
@@ -194,7 +194,7 @@ class PollingCollector(BaseCollector):
                 continue
             group = self._group(group_id)
             if item.state not in RESTS:
-                # The client has no names for the states of groups with epochs.
+                # confluent-kafka has no names for the states of groups with epochs.
                 state = item.state if item.state in REBALANCING_STATES else REBALANCING_STATES[-1]
                 rebalancing[group_id] = ListedGroup(state, self._described.get(group_id))
                 if group_id not in self._newer_than_list:
@@ -212,13 +212,13 @@ class PollingCollector(BaseCollector):
         self._metrics.overdue.set(self._schedule.overdue(now))
 
     def _look_for(self, groups: Iterable[str], now: float) -> None:
-        """Request the groups that no broker lists: whether a group is gone, only its coordinator knows."""
+        """Request the groups that no broker listed: only a group's coordinator can say that the group is gone."""
         for group_id in groups:
             group = self._group(group_id)
             if group.id:
                 self._schedule.add(group_id, 2, now)
                 self._schedule.hurry(group_id, now)
-            else:  # never published from here; the number of a group that the stream has is kept
+            else:  # this collector never published the group; the number of a group that the stream has is kept
                 self._schedule.remove(group_id)
                 if group.view is None:
                     self._keep(group_id, None)

@@ -1,8 +1,8 @@
-"""The events that follow from a coordinator's answer: ``poll(group, answer, …) -> (group, event)``. Pure.
+"""Computes the event that follows from a coordinator's answer: ``poll(group, answer, …) -> (group, event)``. Pure.
 
 Coordinators return neither a classic group's generation nor, through this client, a consumer group's epoch. So the
-numbers of these events are counted here: one more for each change that Kafka certainly counts as well. They never
-run ahead of Kafka's, so that the collector of ``__consumer_offsets`` can take over at any time.
+numbers of these events are counted here: one more for each change that Kafka certainly counts as well. The numbers
+never exceed Kafka's numbers, so that the collector of ``__consumer_offsets`` can take over at any time.
 
 ===========  ======================================  ==========================================================
 protocol     published                               one more
@@ -13,12 +13,12 @@ consumer     every state of members, assignments     members joined or left; or 
              and targets                             last seen at rest
 ===========  ======================================  ==========================================================
 
-If another collector published a group's last event, it has :data:`OTHER_SECONDS` to publish the next one, as it
-sees more. After that this collector does.
+If another collector published a group's last event, it has :data:`OTHER_SECONDS` to publish the next one, because it
+sees more details. After that time this collector publishes the event.
 
-Ids are a chain: each is a function of the id before it and of the snapshot. The first has the time in place of an id
-before it: a group that was deleted may come back exactly as it was at first. The last event of a group is all that a
-restarted collector needs (:func:`resumed`).
+Event ids are a chain: each id is a function of the previous id and of the snapshot. The first id has the time in place
+of a previous id, because a deleted group may be created again exactly as it was. The last event of a group is all that
+a restarted collector needs (:func:`resumed`).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from streaming.records.codec import encode, rfc3339
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import POLLING, Event, Evidence, GroupDeleted, GroupObserved, Kind, ObservedMember
 
-#: The limits of this collector's events, for their readers.
+#: The limits of this collector's events, published in every event for its readers.
 LIMITS = (
     "asked for with the Admin API: the generation or epoch is a count of what was seen, not Kafka's number; "
     "subscriptions, reasons, and what came and went between two answers can't be seen"
 )
-#: States in which nothing is under way; all others lie between two generations, or between an epoch and its end.
+#: States of a group at rest; in all other states the group rebalances.
 RESTS = frozenset({"Stable", "Empty"})
-#: How long a group's changes are left to another collector that published its last event.
+#: How long (s) a group's changes are left to another collector that published the group's last event.
 OTHER_SECONDS = 15.0
-#: State of a group that the coordinator does not have.
+#: The state of a group that its coordinator does not have.
 DEAD = "Dead"
 
 
@@ -62,7 +62,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Flux:
-    """A rebalance under way: last seen at rest, first seen in it (ms), and the first state that was seen."""
+    """A rebalance in progress: when the group was last seen at rest and first seen in it (ms), and its first state."""
 
     rest: int | None
     seen: int
@@ -71,9 +71,9 @@ class Flux:
 
 @dataclass(frozen=True, slots=True)
 class PolledGroup:
-    """The state of a group between two answers: its last published event, and when it was seen (ms).
+    """The state of a group between two answers: its last published event, and when the group was seen (ms).
 
-    ``described``: when it was last described, without a change since ``view``. ``rest``: when it was last at rest.
+    ``described``: when the group was last described, unchanged since ``view``. ``rest``: when it was last seen at rest.
     """
 
     view: GroupObserved | None = None
@@ -89,7 +89,7 @@ class PolledGroup:
 
     @property
     def number(self) -> int:
-        """The generation or epoch of the last published view; 0 before the first."""
+        """The generation or epoch of the last published snapshot; 0 if there is none."""
         return 0 if self.view is None else self.view.number or 0
 
 
@@ -97,7 +97,7 @@ UNKNOWN = PolledGroup()
 
 
 def resumed(event: Event) -> PolledGroup:
-    """Return the state of a group after its last event, of any collector."""
+    """Return the state of a group after its last event, which any collector may have published."""
     view = event.data
     if not isinstance(view, GroupObserved):
         return UNKNOWN
@@ -106,7 +106,7 @@ def resumed(event: Event) -> PolledGroup:
 
 
 def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
-    """Return the state of a group whose events were deleted, from its latest assignment."""
+    """Return the state of a group from its latest assignment, if retention deleted its events."""
     members = sorted(latest.members.items())
     view = GroupObserved(
         group_id=latest.group_id,
@@ -122,9 +122,9 @@ def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
 
 
 def in_flux(group: PolledGroup, state: str, now: int, rest: int | None = None) -> PolledGroup:
-    """Return the group after a state of a rebalance was seen at ``now`` (ms): only the first state counts.
+    """Return the group after a rebalancing state was seen at ``now`` (ms); the rebalance's first state is kept.
 
-    ``rest``: when the group was last listed at rest, if it was.
+    ``rest``: when ListGroups last showed the group at rest (ms); None if it did not.
     """
     if group.flux is not None:
         return group
@@ -132,18 +132,18 @@ def in_flux(group: PolledGroup, state: str, now: int, rest: int | None = None) -
 
 
 def is_news(group: PolledGroup, state: str) -> bool:
-    """True if a listed state requires a description: a rebalance has begun or ended.
+    """True if a listed state requires a new description of the group, as a rebalance has begun or ended.
 
-    A group that was never described is due anyway.
+    False for a group that was never described, which is due anyway.
     """
     expected = "Empty" if group.view is None else group.view.state
     return group.flux is not None or (group.described is not None and expected not in (None, state))
 
 
 def poll(group: PolledGroup, answer: Described, now: int, source: str) -> tuple[PolledGroup, Event | None]:
-    """Return the group after an answer at ``now`` (ms), and the event to publish; None: nothing changed.
+    """Return the group after an answer at ``now`` (ms), and the event to publish, or None if nothing changed.
 
-    A group that is empty when it is first seen is published once a member joins.
+    A group that is empty when it is first seen is published only once a member joins.
     """
     if answer.state == DEAD:
         data = GroupDeleted(group_id=answer.group_id, timestamp=now, reason="the coordinator no longer knows it")
@@ -163,7 +163,7 @@ def poll(group: PolledGroup, answer: Described, now: int, source: str) -> tuple[
 
 def _view(group: PolledGroup, answer: Described, now: int) -> GroupObserved:
     before = group.view
-    # Subscriptions can't be seen: those that the other collector published are kept.
+    # The Admin API has no subscriptions, so the subscriptions that the other collector published are kept.
     topics = {member.member_id: member.topics for member in before.members} if before is not None else {}
     kind: Kind | UnsetType = "streams" if answer.protocol == "classic" and answer.assignor == STREAM else UNSET
     view = GroupObserved(
@@ -176,7 +176,7 @@ def _view(group: PolledGroup, answer: Described, now: int) -> GroupObserved:
         group_protocol=answer.protocol,
         protocol=answer.assignor,
         state=answer.state,
-        # A group whose last member left has no assignor any more, but its kind.
+        # A group whose last member left has no assignor any more, but it keeps its kind.
         kind=kind if answer.members or before is None else before.kind,
     )
     number = group.number + (before is None or _is_counted(group, before, view))
@@ -187,7 +187,7 @@ def _view(group: PolledGroup, answer: Described, now: int) -> GroupObserved:
 
 
 def _is_counted(group: PolledGroup, before: GroupObserved, now: GroupObserved) -> bool:
-    """True if Kafka's own number has certainly grown since ``before``."""
+    """True if Kafka's own generation or epoch has certainly increased since ``before``."""
     if before.group_protocol != now.group_protocol:
         return True
     owned_before, owned_now = ({_name(member): member.assigned for member in view.members} for view in (before, now))
@@ -217,7 +217,7 @@ def _has_changed(group: PolledGroup, view: GroupObserved, *, at_rest: bool) -> b
 
 
 def _visible(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
-    """Return what an answer of a coordinator shows of a snapshot."""
+    """Return the part of a snapshot that a coordinator's answer contains."""
     is_consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
         member.member_id: (
@@ -249,6 +249,6 @@ def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, at_rest: boo
 
 
 def _digest(before: str, content: bytes) -> str:
-    """Return 128 bits of BLAKE2b over an id, after its length, and the content; in hexadecimal."""
+    """Return 128 bits of BLAKE2b in hexadecimal, over the previous id (after its length) and the content."""
     chain = f"{len(before)}:{before}".encode(errors="surrogatepass")
     return blake2b(chain + content, digest_size=16).hexdigest()

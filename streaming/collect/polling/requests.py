@@ -1,7 +1,8 @@
-"""Requests to the Admin API and their answers; nothing blocks.
+"""Sends requests to the Admin API and returns their answers; only :meth:`GroupRequests.brokers` blocks.
 
 From Kafka 4.0 on, the description of a classic group costs two requests, as the client requests a consumer group of
-that name first. That of a consumer group costs one, and the list of all groups one a broker.
+that name first. The description of a consumer group costs one request, and the list of all groups one request per
+broker.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from streaming.settings.connection import KafkaSettings
 
 #: Seconds that brokers have for an answer.
 ANSWER_SECONDS = 10.0
-#: Seconds that a coordinator has at first: a client that requests from the wrong one is replaced after that.
+#: Seconds that a coordinator has at first: a client that sends requests to the wrong broker is replaced after that.
 _FIRST_SECONDS = 2.5
-#: Longer than any coordinator has. When librdkafka (2.16) itself gives up a request that still waits for its
+#: A timeout that is never reached. When librdkafka (2.16) itself gives up a request that still waits for its
 #: coordinator, and the coordinator comes back, it uses freed memory: "Assertion `eonce->refcnt > 0' failed".
 _NEVER_SECONDS = 3600.0
-#: The client's names of states → Kafka's.
+#: confluent-kafka's state name → Kafka's state name.
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
     "COMPLETING_REBALANCING": "CompletingRebalance",
@@ -38,12 +39,12 @@ _STATES = {
     "EMPTY": "Empty",
     "DEAD": DEAD,
 }
-#: The states of consumer groups that the client has no names for: an epoch is not over.
+#: The states of consumer groups for which confluent-kafka has no name: the group is rebalancing.
 _BETWEEN = "Assigning or Reconciling"
 
 
 class Listed(NamedTuple):
-    """A group in the list: its state (None: unknown to the client), and how many requests a description costs."""
+    """A listed group: its state (None: unknown to the client), and the number of requests that a description costs."""
 
     group_id: str
     state: str | None
@@ -51,14 +52,14 @@ class Listed(NamedTuple):
 
 
 class GroupListing(NamedTuple):
-    """The groups that this user may see; ``trouble``: errors of brokers that could not list theirs."""
+    """The groups that this user may see; ``trouble`` has the errors of brokers that could not list their groups."""
 
     groups: tuple[Listed, ...]
     trouble: tuple[KafkaError, ...] = ()
 
 
 class Unanswered(NamedTuple):
-    """There is no answer about a group, or (None) no list."""
+    """A request without an answer: for the description of a group, or (``group_id`` None) for the list of groups."""
 
     group_id: str | None
     error: KafkaError
@@ -68,13 +69,13 @@ Reply = Described | GroupListing | Unanswered
 
 
 class GroupRequests:
-    """Requests to one cluster, each answered or timed out.
+    """Requests to one cluster; each request is answered or times out.
 
-    A client that leaves a request about a group open may never answer another one. librdkafka drops a broker that
-    all connections lost, or that metadata did not name for a moment, and connects to it again; but its cache of
-    coordinators keeps the dropped connection, and each request waits until that one comes up. Or no broker is left
-    (librdkafka issue 5301). So a new client repeats all open requests. It has twice the time until there is an answer
-    about the group for which it was made: a cluster may just be slow.
+    A client that leaves a request about a group unanswered may never answer another one. librdkafka drops a broker that
+    all connections lost, or that metadata did not contain for a moment, and connects to it again; but its cache of
+    coordinators keeps the dropped connection, and each request waits for that connection. Or no broker is left
+    (librdkafka issue 5301). So a new client repeats all open requests. Timeouts are doubled until there is an answer
+    about the group whose request was lost, because the cluster may just be slow.
     """
 
     def __init__(self, kafka: KafkaSettings) -> None:
@@ -89,34 +90,34 @@ class GroupRequests:
 
     @property
     def listing(self) -> bool:
-        """True if a list request is pending."""
+        """True if a request for the list of groups is pending."""
         return None in self._pending
 
     def describes(self, group_id: str) -> bool:
-        """True if a description request is pending."""
+        """True if a request for the group's description is pending."""
         return group_id in self._pending
 
     def brokers(self, topic: str) -> int:
-        """Return the number of brokers, which all receive a list request; ``topic`` keeps the answer short. Blocks."""
+        """Return the number of brokers, which each receive a list request; ``topic`` shortens the answer. Blocks."""
         return len(self._admin.list_topics(topic, timeout=ANSWER_SECONDS).brokers)
 
     def list(self) -> None:
         """Request the list of all groups."""
         future = self._admin.list_consumer_groups(request_timeout=ANSWER_SECONDS)
-        self._await(None, future, 2 * ANSWER_SECONDS)  # by then it names the brokers that did not answer
+        self._await(None, future, 2 * ANSWER_SECONDS)  # by then the client reports the brokers that did not answer
 
     def describe(self, groups: Iterable[str]) -> None:
-        """Request groups, each by itself: a coordinator that is away holds up its own groups only."""
+        """Request each group's description separately, so that an unavailable coordinator delays only its groups."""
         for group_id in groups:
             futures = self._admin.describe_consumer_groups([group_id], request_timeout=_NEVER_SECONDS)
             self._await(group_id, futures[group_id], self._seconds)
 
     def replies(self, wait: float) -> Iterator[Reply]:
-        """Yield answers, waiting up to ``wait`` seconds for the first, and requests without one."""
+        """Yield answers, and requests that timed out; wait up to ``wait`` seconds for the first answer."""
         replies = [*self._arrived(wait), *self._timed_out()]
         about = {None if isinstance(reply, GroupListing) else reply.group_id: reply for reply in replies}
         lost = [group_id for group_id, reply in about.items() if any(error.code() < 0 for error in _errors(reply))]
-        if lost:  # the client has no answer, and no broker refused one
+        if lost:  # the client itself reported an error, not a broker
             self._renew(lost[-1])
         elif self._made_for in about:
             self._seconds = _FIRST_SECONDS
@@ -141,7 +142,7 @@ class GroupRequests:
             yield Unanswered(group_id, KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own codes are spelled so
 
     def _renew(self, group_id: str | None) -> None:
-        """Use a new client from now on, because of a request that the client before lost."""
+        """Replace the client, because it lost a request, and repeat the pending requests."""
         pending, self._pending = self._pending, {}
         self._client += 1
         self._admin = kafka_admin.AdminClient(confluent_config(self._kafka))
@@ -192,7 +193,8 @@ def answer(description: Any) -> Described:
     """
     is_consumer = description.type.name == "CONSUMER"
     members = tuple(_member(member, is_consumer=is_consumer) for member in description.members)
-    # The likelier of the two states without a name: members still move partitions, or have no new target yet.
+    # The likelier of the two unnamed states: Reconciling if members still move partitions, Assigning if there is no new
+    # target.
     between = "Reconciling" if any(member.assigned != member.target for member in members) else "Assigning"
     state = _STATES.get(description.state.name, between if is_consumer else "Unknown")
     return Described(
@@ -224,6 +226,6 @@ def _partitions(assignment: Any) -> Partitions:
             raise MalformedRecord(f"an assignment: {place.partition} is no partition")
         try:
             pairs.append((place.topic, (place.partition,)))
-        except UnicodeDecodeError as error:  # the client decodes it only now
+        except UnicodeDecodeError as error:  # confluent-kafka decodes the topic name only now
             raise MalformedRecord("an assignment: the name of a topic is not UTF-8") from error
     return merged(pairs)

@@ -1,4 +1,4 @@
-"""State from the topics: the last event of each group by any collector, and what other collectors publish."""
+"""Reads the state to resume from: each group's last event by any collector, and what other collectors publish."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from streaming.records.events import Event, GroupObserved, Kind
 from streaming.settings.config import Settings
 
 _SNAPSHOTS: Final = frozenset({"group.observed", "group.deleted"})
-#: The most records of one poll, so that a long log does not delay requests.
+#: The most records that one poll returns, so that a long log does not delay requests.
 _MOST: Final = 1000
 
 
 class PublishedState(NamedTuple):
-    """Events that earlier collectors published, and the state of each group after its last one."""
+    """The events that earlier collectors published, and the state of each group after its last event."""
 
     events: Published
     groups: dict[str, PolledGroup]
 
 
 def read_published_state(settings: Settings, counts_source: str, wanted: Callable[[str], bool]) -> PublishedState:
-    """Read what earlier collectors published, whichever they were; reads each topic once.
+    """Read the events that earlier collectors of either type published; read each topic once.
 
     A group that was at rest for longer than the membership topic keeps its events resumes from its latest
     assignment, which the stream writes.
@@ -57,7 +57,7 @@ def read_published_state(settings: Settings, counts_source: str, wanted: Callabl
 
 
 def state_after(event: Event) -> PolledGroup | None:
-    """Return the state of a group after its last event; None: polling can't follow its kind."""
+    """Return the state of a group after its last event; None if polling can't follow this kind of group."""
     data = event.data
     if isinstance(data, GroupObserved) and not _is_polled(data.kind, data.group_protocol):
         return None
@@ -65,7 +65,7 @@ def state_after(event: Event) -> PolledGroup | None:
 
 
 def _is_snapshot(message: Message, wanted: Callable[[str], bool]) -> bool:
-    """True for a snapshot, or the deletion, of a wanted group."""
+    """True if the record is a snapshot or the deletion of a wanted group."""
     kind = codec.ce_attributes(message.headers()).get("type")
     return kind in _SNAPSHOTS and wanted((message.key() or b"").decode(errors="replace"))
 
@@ -82,7 +82,7 @@ def _is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
 
 
 class OtherCollectors(Closing):
-    """Reads from now on what other collectors publish about the followed groups."""
+    """Reads the events that other collectors publish about the followed groups from now on."""
 
     def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:
         self._source, self._wanted = source, wanted
@@ -90,7 +90,7 @@ class OtherCollectors(Closing):
         self._reader = TopicReader(settings.kafka, [settings.topics.membership], from_beginning=False, follow=True)
 
     def poll(self) -> list[Event]:
-        """Return snapshots and deletions that others published since the last call, in order; never waits."""
+        """Return snapshots and deletions that other collectors published since the last call, in order; never waits."""
         events = []
         for message in self._reader.poll(0, _MOST):
             event = _decoded(message) if _is_snapshot(message, self._wanted) else None
@@ -102,5 +102,5 @@ class OtherCollectors(Closing):
         return events
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the topic reader."""
         self._reader.close()

@@ -1,4 +1,4 @@
-"""The schedule of requests: often for groups in flux, seldom for groups at rest, within a budget.
+"""Schedules requests within a budget: often for groups in flux (rebalancing), seldom for groups at rest.
 
 Times are seconds on a clock that the caller reads. Groups in flux and groups at rest take turns, each longest
 overdue first, so that neither starves the other where the budget is short.
@@ -11,44 +11,44 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal, NamedTuple
 
-#: The longest delay of a signal.
+#: The longest time (s) by which waiting for answers may delay the handling of a signal.
 _LOOK_SECONDS: Final = 0.2
 #: The shortest wait for answers: requests that become due meanwhile are sent together.
 _PAUSE_SECONDS: Final = 0.05
-#: Between two lists, in pauses between two requests about a group in flux.
+#: The pause between two list requests, in multiples of the pause between two requests about a group in flux.
 _LIST_EVERY: Final = 2
-#: The part of the budget that lists may take.
+#: The part of the request budget that list requests may use.
 _LISTS: Final = 0.5
-#: What an answer showed: a rebalance or a change, no change, or there was no answer.
+#: The content of an answer: a rebalance or a change (``flux``), no change (``rest``), or no answer (``nothing``).
 Shown = Literal["flux", "rest", "nothing"]
 
 
 class Pace(NamedTuple):
-    """The shortest and the longest pause between two requests of a group (s), and the most requests a second."""
+    """The shortest and longest pause (s) between two requests about a group, and the most requests per second."""
 
     quick: float
     slow: float
     requests: float
 
     def pause(self, calm: int) -> float:
-        """Return the seconds until the next request; each answer in a row without a change (``calm``) doubles them."""
+        """Return the seconds until a group's next request; each unchanged answer in a row (``calm``) doubles them."""
         return min(self.slow, self.quick * 2.0 ** min(calm, 32))
 
     def between_lists(self, brokers: int) -> float:
-        """Return the seconds between two lists, each a request to every broker: they may not take the whole budget."""
+        """Return the seconds between two list requests, which go to every broker and must not use the whole budget."""
         return max(_LIST_EVERY * self.quick, brokers / (_LISTS * self.requests))
 
 
 def wait(until_due: float) -> float:
-    """Return the seconds to wait for answers: until the next request, and no longer than a signal may wait."""
+    """Return the seconds to wait for answers: until the next request, but at most the allowed delay of a signal."""
     return min(max(until_due, _PAUSE_SECONDS), _LOOK_SECONDS)
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A group: when it is due, what a request costs, and how many answers in a row showed no change, or failed.
+    """A scheduled group: its due time, the cost of a request, and how many answers in a row were unchanged or missing.
 
-    A group without an answer yet counts as calm: it comes before all groups with one.
+    A group without an answer yet counts as calm, and its due time puts it before all groups with an answer.
     """
 
     due: float
@@ -61,8 +61,8 @@ class _Slot:
 class Schedule:
     """Decides which groups are requested next.
 
-    The budget is refilled evenly and holds at most a second's worth. Requests that must be sent may overdraw it; the
-    others wait until it is refilled.
+    The budget is refilled evenly and holds at most one second's requests. Requests that must be sent may overdraw it;
+    the others wait until it is refilled.
     """
 
     def __init__(self, pace: Pace, now: float) -> None:
@@ -81,7 +81,7 @@ class Schedule:
         return self._budget
 
     def spend(self, requests: int, now: float) -> None:
-        """Count requests that are sent for something else."""
+        """Deduct requests that are sent for other purposes from the budget."""
         self._refill(now)
         self._budget -= requests
 
@@ -90,17 +90,17 @@ class Schedule:
         self._slots.setdefault(group_id, _Slot(now, cost)).cost = cost
 
     def remove(self, group_id: str) -> None:
-        """Request a group no more."""
+        """Stop requesting a group."""
         self._slots.pop(group_id, None)
 
     def hurry(self, group_id: str, now: float) -> None:
-        """Make a group due now, as it rebalances; a group in flux already has short pauses."""
+        """Make a group due now because it rebalances; a group in flux stays as it is, as its pauses are short."""
         slot = self._slots[group_id]
         if slot.calm and not slot.failed:
             slot.calm, slot.due = 0, min(slot.due, now)
 
     def retry(self, now: float) -> None:
-        """Make all groups without an answer due now, as the cluster is back."""
+        """Make all groups without an answer due now, because the cluster answers again."""
         for slot in self._slots.values():
             if slot.failed:
                 slot.due = min(slot.due, now)
@@ -125,7 +125,7 @@ class Schedule:
         return taken
 
     def answered(self, group_id: str, shown: Shown, now: float) -> None:
-        """Take the answer about a group, or the end of the wait for one (``nothing``)."""
+        """Record the answer about a group, or that its request had no answer (``nothing``)."""
         slot = self._slots.get(group_id)
         if slot is None:
             return
@@ -136,7 +136,7 @@ class Schedule:
 
     @property
     def cost(self) -> int:
-        """Requests for one description of every group."""
+        """The number of requests for one description of every group."""
         return sum(slot.cost for slot in self._slots.values())
 
     def _next_due(self, default: float) -> float:
@@ -147,5 +147,5 @@ class Schedule:
         return max(0.0, self._next_due(inf) - now, -self._refill(now) / self._pace.requests)
 
     def overdue(self, now: float) -> float:
-        """Return for how many seconds the group that waits the longest has been due."""
+        """Return how long (s) the longest waiting group has been due."""
         return max(0.0, now - self._next_due(now))
