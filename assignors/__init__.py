@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from assignors.lazy import lazy
 
-TYPE_CHECKING = False  # type checkers treat it as true; importing typing would take longer than all the rest
+TYPE_CHECKING = False  # type checkers assume True; importing typing would be slower than this module
 if TYPE_CHECKING:
     from assignors.errors import BadInput, MonitorError
     from assignors.invariants import check

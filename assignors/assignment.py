@@ -1,8 +1,8 @@
 """Set operations on ``{topic: partitions}``, and the diff between two assignments.
 
-Partitions are lists or ranges, ascending unless a function says otherwise. Neither arguments nor results have empty
-topics; :func:`normalize` removes them. Nothing here changes its arguments, and a result may hold an argument:
-treat both as frozen.
+Partitions are lists or ranges, ascending unless a docstring states another order. Neither arguments nor results have
+topics without partitions; :func:`normalize` removes such topics. No function changes its arguments. A result may
+contain parts of an argument, so treat both as frozen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LastOwners = dict[str, dict[int, str]]
 
 
 def even_ranges(count: int, members: int) -> list[range]:
-    """Return the non-empty contiguous ranges of ``count`` partitions over ``members``, larger ones first."""
+    """Divide ``count`` partitions into one contiguous range per member; return non-empty ranges, larger ones first."""
     base, extra = divmod(count, members)
     large = extra * (base + 1)
     bounds = [*range(0, large, base + 1), *(range(large, count, base) if base else ()), count]
@@ -44,7 +44,7 @@ def minus(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 
 def common(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
-    """Return the partitions in both."""
+    """Return the partitions that are in both ``left`` and ``right``."""
     both = {}
     for topic, partitions in left.items():
         if partitions == right.get(topic):
@@ -57,7 +57,7 @@ def common(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 
 def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
-    """Return the partitions in either."""
+    """Return the partitions that are in ``left``, in ``right`` or in both."""
     if not left or not right:
         return right or left
     either = dict(left)
@@ -67,7 +67,7 @@ def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 
 def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
-    """Return the partitions of these topics; the argument itself if it has no other topics."""
+    """Return the partitions of ``topics`` in ``owned``; return ``owned`` itself if it has no other topics."""
     selected = set(topics)
     if selected.issuperset(owned):
         return owned
@@ -75,17 +75,17 @@ def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartiti
 
 
 def normalize(owned: TopicPartitions) -> Lists:
-    """Return new lists, topics ascending and none empty: in this form equal assignments are ``==``."""
+    """Return new non-empty lists in ascending order of topics, so that equal assignments compare as ``==``."""
     return {topic: list(owned[topic]) for topic in sorted(owned) if owned[topic]}
 
 
 def normalize_members(assignment: Mapping[str, TopicPartitions]) -> dict[str, Lists]:
-    """Return every member's partitions, normalized."""
+    """Return the assignment with each member's partitions normalized."""
     return {member: normalize(owned) for member, owned in assignment.items()}
 
 
 def collect_sets(assignment: Mapping[str, TopicPartitions]) -> dict[str, set[int]]:
-    """Return all members' partitions, a set for each topic."""
+    """Return the partitions of all members as one set per topic."""
     sets: dict[str, set[int]] = {}
     for owned in assignment.values():
         for topic, partitions in owned.items():
@@ -94,7 +94,7 @@ def collect_sets(assignment: Mapping[str, TopicPartitions]) -> dict[str, set[int
 
 
 def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
-    """Return each topic's partitions, member after member: a partition with two owners is listed twice."""
+    """Return the partitions of all members as one list per topic; a partition with two owners is listed twice."""
     lists: Lists = {}
     for owned in members:
         for topic, partitions in owned.items():
@@ -103,14 +103,14 @@ def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
 
 
 def minus_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
-    """Return a member's claim, sorted and without partitions of other members. The claim may have duplicates."""
+    """Return the claimed partitions that no other member owns, ascending; ``claim`` may list a partition twice."""
     taken = collect_sets({owner: owned for owner, owned in assignment.items() if owner != member})
     free = {topic: sorted({*partitions}.difference(taken.get(topic, ()))) for topic, partitions in claim.items()}
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 
 def unassigned(topics: Iterable[str], counts: Mapping[str, int], owned: TopicPartitions) -> Lists:
-    """Return the partitions of these topics that are not in ``owned``; a topic without a count has none."""
+    """Return the partitions of ``topics`` that are not in ``owned``; topics missing from ``counts`` have none."""
     free: Lists = {}
     for topic in sorted(topics):
         every = range(counts.get(topic, 0))
@@ -121,7 +121,7 @@ def unassigned(topics: Iterable[str], counts: Mapping[str, int], owned: TopicPar
 
 
 def as_lists(owned: TopicPartitions) -> Lists:
-    """Return the same partitions in lists, without empty topics; a list is passed on, not copied."""
+    """Return the partitions in ``owned`` as lists, without empty topics; existing lists are reused, not copied."""
     return {
         topic: partitions if isinstance(partitions, list) else list(partitions)
         for topic, partitions in owned.items()
@@ -130,7 +130,7 @@ def as_lists(owned: TopicPartitions) -> Lists:
 
 
 def size(owned: TopicPartitions) -> int:
-    """Return the number of partitions."""
+    """Return the number of partitions in ``owned``."""
     return sum(map(len, owned.values()))
 
 
@@ -155,14 +155,14 @@ def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
 def diff_members(
     before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]
 ) -> dict[str, AssignmentDiff]:
-    """Return each member's change; a member on one side only has no partitions on the other."""
+    """Return the change of each member of both assignments; a missing member counts as one without partitions."""
     nothing: TopicPartitions = {}
     members = dict.fromkeys([*before, *after])
     return {member: diff(before.get(member, nothing), after.get(member, nothing)) for member in members}
 
 
 def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str]]:
-    """Return ``{topic: {partition: member}}``; of several owners the last one."""
+    """Return each partition's owner as ``{topic: {partition: member}}``; the last one if it has several owners."""
     by_topic: dict[str, dict[int, str]] = {}
     for member, owned in assignment.items():
         for topic, partitions in owned.items():
@@ -171,7 +171,7 @@ def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str
 
 
 def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> int:
-    """Return the number of partitions with different owners before and after."""
+    """Return the number of partitions whose owner differs between the two assignments."""
     last = owners(before)
     return sum(
         last.get(topic, {}).get(p, member) != member
@@ -184,7 +184,7 @@ def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, Topic
 def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Any]) -> tuple[LastOwners, Lists]:
     """Return the last owners of unassigned partitions after a round, and the partitions that another member got.
 
-    ``members``: each member's change in the round, with partitions lost in ``revoked`` and received in ``assigned``.
+    ``members``: each member's change in the round; ``revoked`` has its lost partitions, ``assigned`` its received ones.
     """
     freed = {topic: dict(owners) for topic, owners in last_owners.items()}
     for member_id, change in members.items():
@@ -194,7 +194,7 @@ def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[
     for member_id, change in members.items():
         for topic, partitions in change.assigned.items():
             free = freed.get(topic, {})
-            # A partition with two owners only occurs in `members`; violations report it.
+            # Only `members` can contain a partition with two owners, which is reported as a violation.
             if received := [p for p in partitions if free.pop(p, member_id) != member_id]:
                 moved.setdefault(topic, []).extend(received)
     return {topic: owners for topic, owners in freed.items() if owners}, moved

@@ -1,7 +1,7 @@
 """Explanation of an assignment: for each member and partition, the rule of the assignor that assigned or revoked it.
 
-It only uses the input and the result of the assignor, so it also explains an observed assignment. Every partition that
-a member has afterwards, or has lost, is in exactly one :class:`Decision`.
+The explanation only depends on the assignor's input and result, so :func:`explain` also handles observed assignments.
+Every partition that a member has after the round, or has lost in it, is in exactly one :class:`Decision`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Change of one member, and the decisions behind it."""
+    """Change of one member's assignment, and the decisions behind that change."""
 
     owned: dict[str, list[int]]
     revoked: dict[str, list[int]]
@@ -40,7 +40,7 @@ class Explanation:
 def explain(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> dict[str, Explanation]:
-    """Return each member's (zookeeper: thread's) change and its reasons, in the order of ``members``."""
+    """Return the change of each member (zookeeper: thread) with the reasons, in the order of ``members``."""
     reasons = _Reasons(protocol, assignor, topics, members, assignment)
     explanations = {}
     for member in reasons.group.members:
@@ -65,7 +65,7 @@ def explain(
 
 
 class _Reasons:
-    """Rules behind single partitions, as ``(rule, why)``."""
+    """Finds the rule behind the assignment or loss of a single partition, as ``(rule, why)``."""
 
     def __init__(
         self, protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
@@ -91,7 +91,7 @@ class _Reasons:
 
     def assigned(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
         count = self.group.count(topic)
-        if partition >= count:  # sticky where a topic has shrunk
+        if partition >= count:  # only ``sticky``, after a topic has shrunk
             return "no-such-partition", f"{topic} has {count} partitions; this assignor keeps what was owned"
         holders = ", ".join(holder for holder in self._holders[topic, partition] if holder != member.member_id)
         if holders:

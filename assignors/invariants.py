@@ -1,4 +1,4 @@
-"""Rules that an assignment must follow: for tests, ``check`` and the stream's violations.
+"""Rules that an assignment must follow; tests, the command ``check`` and the stream's violations use these rules.
 
 :func:`rules_for` returns the rules that an assignor promises; :func:`check` applies them, in time linear in the group's
 partitions and subscriptions.
@@ -15,7 +15,7 @@ from assignors.model import Member, Topic, TopicPartitions
 
 #: ``{member id (zookeeper: thread id): share}``.
 Observed = Mapping[str, TopicPartitions]
-#: The most partitions that a message lists; further ones are only counted.
+#: The largest number of partitions that a message lists; further partitions are only counted.
 _MOST_SHOWN = 10
 
 VALID = "valid"
@@ -26,7 +26,7 @@ COOPERATIVE_SAFE = "cooperative-safe"
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Violation of one rule, with the members and the partitions of one topic that violate it."""
+    """Violation of one rule: the rule, the members, and the partitions of one topic that break the rule."""
 
     rule: str
     message: str
@@ -40,23 +40,23 @@ class Violation:
 
 @dataclass(frozen=True)
 class Group:
-    """A group and its assignment, with indexes for the rules. Zookeeper members are expanded to threads."""
+    """A group and its assignment, with indexes for the rules; ZooKeeper members are expanded to their threads."""
 
     topics: Mapping[str, Topic]
     members: Sequence[Member]
     assignment: Observed
-    #: True if partitions may be without an owner until the next round (cooperative-sticky).
+    #: True if the assignor may leave partitions without an owner until the next round (cooperative-sticky).
     withholds: bool = False
     by_topic: bool = False
 
     @cached_property
     def subscriptions(self) -> dict[str, frozenset[str]]:
-        """Member → the topics it subscribes to."""
+        """Topics to which each member subscribes, by member id."""
         return {member.member_id: frozenset(member.topics) for member in self.members}
 
     @cached_property
     def subscribers(self) -> dict[str, list[str]]:
-        """Topic with metadata → its subscribers, in the order of members."""
+        """Subscribers of each topic with metadata, by topic, in the order of members."""
         subscribers: dict[str, list[str]] = {}
         for member, names in {member.member_id: member.topics for member in self.members}.items():
             for name in dict.fromkeys(names):
@@ -66,17 +66,17 @@ class Group:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Member → number of its partitions."""
+        """Number of partitions of each member, by member id."""
         return {member: size(self.share(member)) for member in self.subscriptions}
 
     @cached_property
     def owners(self) -> dict[str, dict[int, str]]:
-        """Topic → partition → owner after the round."""
+        """Owner of each partition after the round, by topic and partition."""
         return owners(self.assignment)
 
     @cached_property
     def claims(self) -> dict[str, dict[int, list[str]]]:
-        """Topic → partition → previous owners, by the claims of the highest generation."""
+        """Previous owners by topic and partition: the members whose claims have the highest generation."""
         generations = {member.member_id: member.generation for member in self.members}
         claims: dict[str, dict[int, list[str]]] = {}
         for member in self.members:
@@ -116,7 +116,7 @@ def make_group(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> Group:
     """Return the group as input of the rules, for this protocol and assignor."""
-    if protocol == "zookeeper":  # one member "consumerId-n" for each thread
+    if protocol == "zookeeper":  # Each thread becomes a member with the id "consumerId-n".
         members = [
             Member(f"{member.member_id}-{number}", tuple(name for name, count in streams.items() if number < count))
             for member in members
@@ -127,7 +127,7 @@ def make_group(
 
 
 def valid(group: Group) -> list[Violation]:
-    """Check that every partition of a subscribed topic has one owner, a subscriber, and no other is assigned."""
+    """Check that exactly the partitions of subscribed topics are assigned, each to one subscriber."""
     problems = sound(group)
     for name in group.subscribers:
         assigned = group.owners.get(name, {})
@@ -139,7 +139,7 @@ def valid(group: Group) -> list[Violation]:
 
 
 def sound(group: Group) -> list[Violation]:
-    """Check that assigned partitions exist and have one owner, a subscriber, which holds at any moment."""
+    """Check that assigned partitions exist and have one owner, a subscriber; this must hold at any moment."""
     strangers = [
         Violation(VALID, f"{member} holds partitions but is no member", (member,))
         for member, share in group.assignment.items()
@@ -149,7 +149,7 @@ def sound(group: Group) -> list[Violation]:
 
 
 def single(assignment: Observed, group: Group | None = None) -> list[Violation]:
-    """Check that no partition is assigned twice; with ``group`` also that members subscribe to their partitions."""
+    """Check that no partition is assigned twice and, with ``group``, that members subscribe to assigned topics."""
     problems: list[Violation] = []
     owners: dict[str, dict[int, str]] = {}
     for member, share in assignment.items():
@@ -194,11 +194,14 @@ def _misplaced_partitions(group: Group, member: str, name: str, assigned: tuple[
 
 
 def balanced(group: Group) -> list[Violation]:
-    """Check that no partition can move to a subscriber with at least two fewer; for range, of the same topic."""
+    """Check that loads are balanced: no partition can move to a subscriber with at least two partitions fewer.
+
+    For ``range``, only partitions of the same topic are counted.
+    """
     owned = group.owners
     if group.withholds and any(p not in owned.get(t, ()) for t in group.subscribers for p in range(group.count(t))):
-        return []  # balance comes with the next round
-    problems: dict[tuple[str, str], Violation] = {}  # by pair: one topic that shows it is enough
+        return []  # The next round assigns the remaining partitions, and only its assignment must be balanced.
+    problems: dict[tuple[str, str], Violation] = {}  # By pair of members: one topic is enough to show the imbalance.
     for name, subscribers in group.subscribers.items():
         sizes = {member: len(group.share(member).get(name, ())) for member in subscribers}
         loads, of = (sizes, f" of {name}") if group.by_topic else (group.sizes, "")
@@ -216,7 +219,7 @@ def balanced(group: Group) -> list[Violation]:
 
 
 def sticky(group: Group) -> list[Violation]:
-    """Check that no partition moved from a member that still subscribes to one that ends up with more partitions."""
+    """Check that no partition moved to a member with more partitions than its old owner, which still subscribes."""
     problems = []
     for name, by_partition in group.claims.items():
         for partition, rivals in by_partition.items():
@@ -237,8 +240,8 @@ def sticky(group: Group) -> list[Violation]:
 def cooperative_safe(group: Group) -> list[Violation]:
     """Check that no member is assigned a partition that another member still owns and must revoke first.
 
-    As in the client (``validateCooperativeAssignment``), a partition that a member claims already, even with an old
-    generation, does not count as assigned to it.
+    As in the client (``validateCooperativeAssignment``), a partition that a member already claims does not count as
+    newly assigned to that member, even if the claim has an old generation.
     """
     problems = []
     owned = {member.member_id: member.owned for member in group.members}
@@ -290,7 +293,7 @@ def check(
     *,
     rules: Sequence[str] | None = None,
 ) -> list[Violation]:
-    """Return the violations of ``rules``; if None, of the rules that the assignor promises."""
+    """Return the violations of ``rules``; None checks the rules that the assignor promises."""
     group = make_group(protocol, assignor, topics, members, assignment)
     asked = rules_for(protocol, assignor, group) if rules is None else rules
     return [violation for rule in asked for violation in RULES[rule](group)]

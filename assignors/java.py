@@ -26,7 +26,7 @@ def signed(value: int) -> int:
     return ((value & _MASK) ^ _SIGN) - _SIGN
 
 
-@lru_cache(maxsize=1 << 16)  # as a Java String keeps its own
+@lru_cache(maxsize=1 << 16)  # A Java String also caches its hash code.
 def string_hash(text: str) -> int:
     """Return ``String.hashCode``: h = 31·h + unit over the UTF-16 units."""
     value = 0
@@ -56,7 +56,7 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def uuid_bits(text: str) -> tuple[int, int]:
-    """Return the most and least significant 64 bits (signed) of a Uuid in Kafka's format; they compare as Uuids do."""
+    """Return the most and least significant 64 bits (signed) of a Uuid in Kafka's format; pairs sort as Uuids do."""
     try:
         # "+" and "/" belong to standard base64: b64decode would accept them.
         plain = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)
@@ -76,7 +76,7 @@ def uuid_hash(bits: tuple[int, int]) -> int:
 
 
 def hash_set_copy_capacity(size: int) -> int:
-    """Return the size of the table of ``new HashSet(collection)`` for this size."""
+    """Return the number of bins in the table of ``new HashSet(collection)``, for a collection of this size."""
     return 1 << max(int(size / 0.75), DEFAULT_CAPACITY - 1).bit_length()
 
 
@@ -85,9 +85,9 @@ def hash_order(
 ) -> list[int]:
     """Return the iteration order of a HashMap whose keys have these hash codes, inserted in this order; O(n log n).
 
-    Returns positions in ``hashes``. ``capacity``: size of the map's first table, a power of two. ``keys``: where more
-    than eight strings fall into one bin of a large table, Java orders those with equal hash codes by ``compareTo``;
-    without ``keys`` they keep the order of insertion.
+    Returns positions in ``hashes``. ``capacity``: size of the map's first table, a power of two. ``keys``: the strings.
+    If more than eight strings fall into one bin of a large table, Java orders strings with equal hash codes by
+    ``compareTo``; without ``keys`` such strings keep the order of insertion.
     """
     count = len(hashes)
     final = capacity
@@ -116,7 +116,7 @@ _FIBONACCI = 0x9E3779B97F4A7C15
 def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
     """Return distinct strings in the iteration order of a ``TimelineHashMap``, after insertion in this order.
 
-    ``most``: the largest number of strings so far, as the table never shrinks.
+    ``most``: the largest number of strings that the map has ever held, as its table never shrinks.
     """
     bits = 1
     while max(most, len(texts)) * 3 > 4 << bits:
@@ -127,14 +127,14 @@ def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
 
 
 def _overflows(bins: Sequence[int], capacity: int, final: int) -> bool:
-    """True if a bin had more than eight keys at any time: then the table grew early, or the bin became a tree.
+    """Return True if a bin ever had more than eight keys, so that the table grew early or the bin became a tree.
 
-    ``bins``: those of the final table; the bins of a smaller table are their last bits.
+    ``bins``: the bin of each key in the final table; the last bits of this number are the bin in a smaller table.
     """
     while capacity <= final:
         mask = capacity - 1
         held = [key_bin & mask for key_bin in bins[: threshold(capacity) + 1]]
-        # With one key in each used bin, the remaining keys can't fill a bin: no closer look needed.
+        # If the keys beyond one per used bin are too few to overflow a bin, the bins need not be counted.
         if len(held) - len(set(held)) >= TREEIFY_ABOVE:
             held.sort()
             if any(map(eq, held, held[TREEIFY_ABOVE:])):
@@ -166,7 +166,7 @@ class JavaRandom:
         while True:
             bits = self._next(31)
             value = bits % bound
-            if bits - value + (bound - 1) < 1 << 31:  # the last, short run of values would not be uniform
+            if bits - value + (bound - 1) < 1 << 31:  # The last, incomplete run of values would not be uniform.
                 return value
 
     def next_signed(self) -> int:

@@ -11,24 +11,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 DEFAULT_CAPACITY = 16
-#: A list bin that would exceed this is treeified (``TREEIFY_THRESHOLD``).
+#: A list bin with more keys than this becomes a tree (``TREEIFY_THRESHOLD``).
 TREEIFY_ABOVE = 8
-#: … unless the table is smaller than this (``MIN_TREEIFY_CAPACITY``): then the table doubles.
+#: In a table smaller than this, a full bin doubles the table instead (``MIN_TREEIFY_CAPACITY``).
 TREE_CAPACITY = 64
 #: A tree bin that a resize leaves with this many keys or fewer becomes a list again (``UNTREEIFY_THRESHOLD``).
 UNTREEIFY_AT = 6
 
 
 def threshold(capacity: int) -> int:
-    """Return the number of keys at which a table doubles: three quarters."""
+    """Return the number of keys at which a table doubles: three quarters of its capacity."""
     return capacity * 3 // 4
 
 
 class HashTable:
     """A HashSet of int keys with given hash codes.
 
-    ``capacity`` is a power of two. ``compared`` orders keys of equal hash code in a tree (``Comparable``); None: by
-    their value, where Java would use an unpredictable identity hash.
+    ``capacity`` is a power of two. ``compared`` orders keys with equal hash codes in a tree (``Comparable``). None
+    orders such keys by their value, where Java would use an unpredictable identity hash.
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY, compared: Sequence[bytes] | None = None) -> None:
@@ -51,7 +51,7 @@ class HashTable:
         spread = self._hashes[key] = code ^ (code >> 16 & 0xFFFF)
         index = spread & (len(self._bins) - 1)
         keys, tree = self._bins[index], self._trees.get(index)
-        if tree is not None:  # in the list the new key follows its parent in the tree
+        if tree is not None:  # In the list, the new key follows its parent in the tree.
             keys.insert(keys.index(tree.insert(key, self._rank(key))) + 1, key)
             self._root_to_front(index)
         else:
@@ -90,7 +90,7 @@ class HashTable:
                 if len(self._bins[place]) > UNTREEIFY_AT:
                     if self._bins[sibling]:
                         self._treeify(place)
-                    else:  # a bin that kept all its keys is still the tree it was
+                    else:  # A bin that kept all its keys keeps its tree.
                         self._trees[place] = tree
 
     def _treeify(self, index: int) -> None:
@@ -119,14 +119,14 @@ def _is_red(node: _Node | None) -> bool:
 
 
 class _Tree:
-    """The red-black tree of a bin (Cormen et al., chapter 13, as ``HashMap.TreeNode`` has it)."""
+    """The red-black tree of a bin (Cormen et al., chapter 13, in the variant of ``HashMap.TreeNode``)."""
 
     def __init__(self) -> None:
         self.root: Any = None
         self._nodes: dict[int, _Node] = {}
 
     def insert(self, key: int, rank: tuple[int, Any]) -> int:
-        """Insert a key (``putTreeVal``); return its parent's key, or the key itself at the root."""
+        """Insert a key (``putTreeVal``); return the key of its parent, or the key itself if it became the root."""
         above, at, side = None, self.root, 0
         while at is not None:
             above, side = at, int(rank > at.rank)

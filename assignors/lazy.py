@@ -1,10 +1,10 @@
-"""Lazy imports: packages whose names load their module on first use (PEP 562)."""
+"""Lazy imports: a package whose public names import their modules on first use (PEP 562)."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # type checkers treat it as true; importing typing would take longer than all the rest
+TYPE_CHECKING = False  # type checkers assume True; importing typing would be slower than this module
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def lazy(
     namespace: dict[str, Any], homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package ``namespace``; ``homes``: module → its names."""
+    """Return ``__getattr__`` and ``__dir__`` for a package's ``namespace``; ``homes``: module → its public names."""
     home = {name: module for module, names in homes.items() for name in names}
 
     def load(name: str) -> Any:

@@ -17,16 +17,16 @@ NO_GENERATION = -1
 
 #: ``{topic: ascending partitions}``: owned or assigned partitions of one member.
 TopicPartitions = Mapping[str, Sequence[int]]
-#: ``{member id (zookeeper: thread id): partitions}``, every member present.
+#: ``{member id (zookeeper: thread id): partitions}`` with an entry for every member.
 Assignment = dict[str, dict[str, Sequence[int]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as cluster metadata shows it. ``partitions == 0`` means that it has no metadata.
+    """A topic in the cluster's metadata; ``partitions == 0`` means that the topic has no metadata.
 
-    ``racks[p]`` are the racks of partition p's replicas, ``()`` when unknown; ``topic_id`` is the Uuid as
-    Kafka prints it (base64, url-safe), needed by the consumer protocol only.
+    ``racks[p]`` are the racks of partition p's replicas, ``()`` if unknown. ``topic_id`` is the topic's Uuid in the
+    format in which Kafka prints it (base64, url-safe); only the consumer protocol needs it.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Topic:
     topic_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Turn lists of racks into tuples."""
+        """Convert lists of racks into tuples."""
         racks = self.racks
         if racks is not None and not (type(racks) is tuple and {tuple}.issuperset(map(type, racks))):
             object.__setattr__(self, "racks", tuple(map(tuple, racks)))
@@ -43,7 +43,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member as the JoinGroup response shows it (zookeeper: a consumer, with its ``streams`` for each topic).
+    """A member as in the JoinGroup response (zookeeper: a consumer, with its number of ``streams`` for each topic).
 
     ``owned`` and ``generation`` are the member's claim (ConsumerProtocolSubscription v2, or the sticky
     assignor's user data); under the consumer protocol ``owned`` is the previous target assignment.
@@ -58,7 +58,7 @@ class Member:
     streams: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
-        """Turn a list of topics into a tuple; refuse a single string, whose letters would count as topics."""
+        """Convert a list of topics into a tuple; refuse a single string, whose letters would count as topics."""
         topics: Iterable[str] = self.topics
         if type(topics) is not tuple:
             if isinstance(topics, str):

@@ -1,8 +1,9 @@
 """Partitioners of the Java producer (kafka-clients 4.3).
 
-A key, the empty one too, is hashed over all partitions. Records without a
-key, or of a producer that ignores keys, go round robin (``RoundRobinPartitioner``) or to one partition until a
-batch is full (``BuiltInPartitioner``, KIP-794). Here every partition has a leader, and all queues are equally long.
+The hash of a key, even of an empty one, selects one of all partitions. Records without a key, or of a producer that
+ignores keys, go round-robin (``RoundRobinPartitioner``) or to one partition until a batch is full
+(``BuiltInPartitioner``, KIP-794). This module assumes that every partition has a leader and that all queues are
+equally long.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def murmur2(key: bytes) -> int:
         k = word * _M & _MASK
         h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
     if whole < len(key):
-        # The original's switch falls through, so it reads the tail as one short word.
+        # The switch in Java's murmur2 falls through, so it reads the tail as one short word.
         h = (h ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
     h = (h ^ h >> 13) * _M & _MASK
     h ^= h >> 15
@@ -41,15 +42,15 @@ def murmur2(key: bytes) -> int:
 
 
 def to_positive(number: int) -> int:
-    """Return the number without its sign bit, as ``Utils.toPositive`` (−1 → 2147483647)."""
+    """Return the number without its sign bit, as ``Utils.toPositive`` does (−1 → 2147483647)."""
     return number & _POSITIVE
 
 
-@lru_cache(maxsize=1 << 14)  # most keys of records are group ids
+@lru_cache(maxsize=1 << 14)  # Most keys of the monitor's records are group ids.
 def partition_for_key(key: bytes, partitions: int) -> int:
     """Return the partition of ``key`` among *all* ``partitions`` of a topic (available or not), 0-based.
 
-    ``BuiltInPartitioner.partitionForKey``. An empty key is a key; a null key has no hash.
+    Same as ``BuiltInPartitioner.partitionForKey``. An empty key has a hash; a null key does not.
     """
     if partitions < 1:
         raise InvalidPartition(f"partitions: {partitions}; a topic has at least 1")
@@ -57,15 +58,15 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 def round_robin(partitions: int, start: int = 0) -> Iterator[int]:
-    """Yield the partition of each record under ``RoundRobinPartitioner``, whatever its key.
+    """Yield the partition of each successive record under ``RoundRobinPartitioner``, whatever the record's key is.
 
-    Its AtomicInteger wraps from 2147483647 to −2147483648; masked, that is one step like any other.
+    Its AtomicInteger wraps from 2147483647 to −2147483648; without its sign bit the counter then continues at 0.
     """
     return (to_positive(number) % partitions for number in count(start))
 
 
 class BuiltInPartitioner:
-    """Sticky partitioner: one partition for ``batch_size`` bytes, then another random one."""
+    """Sticky partitioner: sends ``batch_size`` bytes to one partition, then switches to another random partition."""
 
     def __init__(self, partitions: int, batch_size: int, draw: Callable[[], int]) -> None:
         if batch_size < 1:

@@ -1,8 +1,9 @@
-"""Find an assignor by protocol and name; its module loads on first use: ``import assignors`` is cheap.
+"""Find assignors by protocol and name; an assignor's module loads on first use, so that ``import assignors`` is fast.
 
-Where the package ``rebalance-kernel`` is installed, its functions are tried first. Python is the reference: native
-code computes the same, and declines (None) groups that Python refuses, whose order follows Java's own hash table,
-``range`` with racks, and for the other classic assignors unequal subscriptions.
+If the package ``rebalance-kernel`` is installed, its native functions are tried first. Python is the reference, and
+native functions return the same assignments. They return None for groups that Python refuses, for groups whose order
+needs a complete Java hash table, for ``range`` with racks, and for the other classic assignors with unequal
+subscriptions; Python then handles the group.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from assignors.model import Assignment, Member, Topic
 
 RebalanceProtocol = Literal["EAGER", "COOPERATIVE"]
 Assign = Callable[..., Assignment]
-#: Functions of the native package. A name changes with the function's parameters: another release lacks it.
+#: Functions of the native package. A function with other parameters gets another name, so that a package of another
+#: release lacks the function and Python is used.
 NATIVE_FUNCTIONS: Final = ("client_shares", "range_target", "uniform_target")
 
 
 class Assignor(NamedTuple):
     """An assignor of a protocol.
 
-    ``assign``: from ``(topics, members)``, members in the order of the JoinGroup response, to the assignment; it
-    raises InvalidGroup where the group contradicts itself. ZooKeeper's also take a ``kafka_version``. ``python``: the
-    same without native code. ``supported_protocols``: under which clients may run it
-    (``ConsumerPartitionAssignor.supportedProtocols``).
+    ``assign``: function from ``(topics, members)``, with members in the order of the JoinGroup response, to the
+    assignment; it raises InvalidGroup if the group contradicts itself. ZooKeeper's functions also take a
+    ``kafka_version``. ``python``: the same function without native code. ``supported_protocols``: rebalance protocols
+    under which clients may run the assignor (``ConsumerPartitionAssignor.supportedProtocols``).
     """
 
     assign: Assign
@@ -51,12 +53,12 @@ _ENTRIES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...], tuple[Rebal
 
 
 def names(protocol: str) -> list[str]:
-    """Return the assignors of a protocol, in the order of Kafka's documentation."""
+    """Return the names of a protocol's assignors, in the order of Kafka's documentation."""
     return [name for entry_protocol, name in _ENTRIES if entry_protocol == protocol]
 
 
 def protocols() -> list[str]:
-    """Return the protocols that have assignors."""
+    """Return the names of the protocols that have assignors."""
     return list(dict.fromkeys(protocol for protocol, _ in _ENTRIES))
 
 
@@ -65,7 +67,7 @@ def find(protocol: str, name: str) -> Assignor:
     """Return the assignor ``name`` of ``protocol``.
 
     Raises:
-        UnknownAssignor: there is none; the message lists those there are.
+        UnknownAssignor: the assignor does not exist; the message lists the existing ones.
     """
     entry = _ENTRIES.get((protocol, name))
     if entry is None:

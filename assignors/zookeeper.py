@@ -1,7 +1,7 @@
 """Assignors of the old consumer (``kafka.consumer.PartitionAssignor``, 0.8.2 to 1.1), over consumer threads.
 
-Each consumer computed the whole group's assignment from ZooKeeper and took its own part; here it is the whole. A
-thread's id is ``consumer-n``; its assignment is keyed by that.
+Each consumer computed the whole group's assignment from ZooKeeper and used its own part; these functions return the
+whole assignment. Keys of the assignment are thread ids, in the format ``consumer-n``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _parse_version(kafka_version: str) -> tuple[int, ...]:
 
 
 def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> dict[str, list[str]]:
-    """Return the thread ids of each subscribed topic, sorted as strings: c-10 is before c-2.
+    """Return the thread ids of each subscribed topic, sorted as strings, so that c-10 comes before c-2.
 
     Topics with the same threads share one list.
     """
@@ -66,8 +66,8 @@ def assign_range(
 ) -> Assignment:
     """Return each thread's partitions under ``range`` (kafka.consumer.RangeAssignor, the same in all versions).
 
-    Each topic's partitions go in contiguous ranges to its sorted threads. The thread at position i of n takes from
-    (P div n)·i + min(i, P mod n). O(threads log threads + topics × threads).
+    Each topic's partitions are assigned in contiguous ranges to the topic's sorted threads. With P partitions and n
+    threads, the range of thread i begins at (P div n)·i + min(i, P mod n). O(threads log threads + topics × threads).
     """
     _parse_version(kafka_version)
     threads = threads_by_topic(topics, members)
@@ -88,17 +88,18 @@ def assign_round_robin(
 ) -> Assignment:
     """Return each thread's partitions under ``roundrobin`` (kafka.consumer.RoundRobinAssignor).
 
-    Partitions go round the sorted threads in the order of the signed hash code of their text.
-    Until 0.10.1 every topic must have the same threads, else an error; since 0.10.2 (KAFKA-2434) all threads of the
-    group are in one circle, non-subscribers skipped; since 1.0 the text, and so the order, is another.
+    Partitions are assigned round-robin to the sorted threads, in the order of the signed hash codes of the partitions'
+    texts. Until 0.10.1 every topic must have the same threads; other groups raise InvalidGroup. Since 0.10.2
+    (KAFKA-2434) all threads of the group are in one circle, in which non-subscribers are skipped. Since 1.0 the texts,
+    and so the order, are different.
 
-    Partitions with equal hash codes ("[Aa,0]" and "[BB,0]") have no order in Kafka: it follows the layout of a
-    Scala map. Here they keep the order of the topics' names, then of partitions.
+    Partitions with equal hash codes ("[Aa,0]" and "[BB,0]") have no defined order in Kafka, where it follows the layout
+    of a Scala map. In this function such partitions are ordered by topic name, then by partition.
     O(partitions log partitions + threads log threads); skipping costs at most the threads between two subscribers.
     """
     version = _parse_version(kafka_version)
     threads = threads_by_topic(topics, members)
-    if version < _UNION_SINCE:  # conditions (a) and (b) of the class: the same streams and topics everywhere
+    if version < _UNION_SINCE:  # conditions (a) and (b) of the class: equal topics and numbers of streams
         first, *more = threads or [""]
         for name in more:
             if threads[name] != threads[first]:
@@ -127,7 +128,7 @@ def assign_round_robin(
 
 
 def hash_ordered(sizes: Mapping[str, int], *, dashed: bool) -> list[tuple[str, int]]:
-    """Return all partitions of the topics by the signed hash code of "[topic,partition]" or "topic-partition"."""
+    """Return all partitions by the signed hash code of "topic-partition" (``dashed``) or "[topic,partition]"."""
     text = "{}-{}" if dashed else "[{},{}]"
     partitions = [(name, partition) for name, size in sizes.items() for partition in range(size)]
     return sorted(partitions, key=lambda pair: string_hash(text.format(*pair)))

@@ -1,9 +1,9 @@
 """Input of the client-side assignors: a checked group in Java's orders, its racks, and the members' claims.
 
 Claims are read as ``AbstractStickyAssignor.allSubscriptionsEqual`` does, in map order. A partition claimed twice
-belongs to the claim of the higher generation. Two claims of the same generation leave it without an owner and doubly
-claimed, unless a third claim has a higher generation. A claim may exceed a topic's count if the topic was recreated
-with fewer partitions: Java does not check that.
+belongs to the claim of the higher generation. A partition with two claims of the same generation has no owner and is
+*doubly claimed*, unless a third claim has a higher generation. A claim may contain partitions beyond the topic's
+partition count if the topic was recreated with fewer partitions: Java does not check claims for that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assignors.model import NO_GENERATION, Member, Topic, TopicPartitions, check
 
 @dataclass(frozen=True, slots=True)
 class ClientGroup:
-    """A checked group; ``counts``: partition count of each topic that has subscribers and metadata."""
+    """A validated group; ``counts``: the partition count of each topic that has subscribers and metadata."""
 
     members: Sequence[Member]
     topics: Mapping[str, Topic]
@@ -32,7 +32,7 @@ class ClientGroup:
 
 
 def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGroup:
-    """Return the group with partition counts of its subscribed topics; does not check ``owned``."""
+    """Validate the group and return it with the partition counts of its subscribed topics; ``owned`` is not checked."""
     check_group(topics, members)
     for name, topic in topics.items():
         if topic.racks is not None and len(topic.racks) != topic.partitions:
@@ -46,7 +46,7 @@ def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> Client
 
 
 def map_order(ids: Sequence[str]) -> list[int]:
-    """Return positions of member ids in the iteration order of a ``HashMap<memberId, …>`` filled in this order."""
+    """Return the positions of member ids in the iteration order of a ``HashMap`` whose keys were put in this order."""
     return hash_order(list(map(string_hash, ids)), keys=ids)
 
 
@@ -56,17 +56,17 @@ def in_map_order(members: Sequence[Member]) -> list[Member]:
 
 
 def id_keys(ids: Sequence[str]) -> Sequence[str] | Sequence[bytes]:
-    """Return sort keys of member ids for Java's order, by position."""
+    """Return one sort key per member id, in the order of ``ids``, that sorts as Java sorts strings."""
     return ids if all(map(str.isascii, ids)) else list(map(string_key, ids))
 
 
 def sorted_members(members: Sequence[Member]) -> list[Member]:
-    """Return the members in the order of range and round robin: static ones by instance id, then by member id.
+    """Return the members in the order of range and round robin: static ones by instance id, then others by member id.
 
-    As ``AbstractPartitionAssignor.MemberInfo.compareTo`` does, in a stable sort of the map order.
+    This is the order of ``AbstractPartitionAssignor.MemberInfo.compareTo``; equal members stay in map order.
     """
     instances = [member.instance_id for member in members if member.instance_id is not None]
-    if len(set(instances)) != len(instances):  # brokers prevent this, but the Java classes handle it
+    if len(set(instances)) != len(instances):  # brokers refuse duplicate instance ids; Java's classes handle them
         members = in_map_order(members)
     return sorted(members, key=static_first)
 
@@ -75,17 +75,17 @@ def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
     """Return each topic's subscribers as ascending positions; topics with the same subscribers share one list."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(members):
-        for name in dict.fromkeys(member.topics):  # a topic may be listed twice
+        for name in dict.fromkeys(member.topics):  # A subscription may list a topic twice.
             places.setdefault(name, []).append(place)
     shared: dict[tuple[int, ...], list[int]] = {}
     return {name: shared.setdefault(tuple(subscribed), subscribed) for name, subscribed in places.items()}
 
 
 class Racks:
-    """Racks of members and partitions.
+    """Racks of a group's members and of its partitions' replicas.
 
-    ``of_member``: each member's rack by position, or None; ``of_topic``: by topic and partition the racks of the
-    replicas, () if unknown; a rack may occur twice.
+    ``of_member``: the rack of each member by its position, or None. ``of_topic``: the racks of the replicas by topic
+    and partition, () if unknown; a rack may occur twice.
     """
 
     def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
@@ -100,14 +100,14 @@ class Racks:
 
 
 def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[str, ...]]) -> bool:
-    """Return whether assignment is rack-aware (``AbstractPartitionAssignor.useRackAwareAssignment``)."""
+    """Return True if Kafka assigns with regard to racks (``AbstractPartitionAssignor.useRackAwareAssignment``)."""
     distinct = {frozenset(racks) for racks in set(partition_racks)}
     everywhere = frozenset[str]().union(*distinct)
     return not everywhere.isdisjoint(consumer_racks) and distinct != {everywhere}
 
 
 def racks_matter(group: ClientGroup) -> bool:
-    """True if a member is in a rack of a partition, and not every partition has replicas in all racks."""
+    """Return True if a member is in a rack of a partition, and not every partition has replicas in all racks."""
     if not group.rack_aware:
         return False
     everywhere = chain.from_iterable(group.topics[name].racks or ((),) for name in group.counts)
@@ -118,9 +118,10 @@ def racks_matter(group: ClientGroup) -> bool:
 class Owned:
     """Owned partitions by member, each partition at most once.
 
-    ``shares`` and their ``sizes``: by position of the member; ``partitions``: all owned ones; ``contested``: claimants
-    of partitions with several claims; ``doubly``: partitions claimed twice in one generation, by topic; ``beyond``:
-    topics with claims beyond their partition count; ``lost``: by topic and partition the member that must give it up.
+    ``shares`` and their ``sizes``: by position of the member. ``partitions``: all owned partitions. ``contested``: the
+    claimants of each partition with several claims. ``doubly``: partitions claimed twice in one generation, by topic.
+    ``beyond``: topics with claims beyond their partition count. ``lost``: the member that must give up a partition, by
+    topic and partition.
     """
 
     shares: list[TopicPartitions]
@@ -132,7 +133,7 @@ class Owned:
     lost: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def take(self, place: int, name: str, partitions: Container[int]) -> None:
-        """Remove partitions of a topic from a share; ``self.partitions`` does not change."""
+        """Remove partitions of topic ``name`` from a member's share; ``self.partitions`` does not change."""
         share = dict(self.shares[place])
         before = share.pop(name)
         left = [partition for partition in before if partition not in partitions]
@@ -142,13 +143,13 @@ class Owned:
         self.sizes[place] -= len(before) - len(left)
 
     def give_up(self, place: int, name: str, partitions: Collection[int]) -> None:
-        """Remove partitions of a topic from a share, and record them as lost."""
+        """Remove partitions of topic ``name`` from a member's share, and record these partitions as lost."""
         self.take(place, name, partitions)
         self.lost.setdefault(name, {}).update(dict.fromkeys(partitions, place))
 
 
 def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
-    """Return the claims of ``members`` (in map order) with conflicts resolved; O(owned)."""
+    """Return the members' owned partitions after conflicts are resolved; ``members`` in map order; O(owned)."""
     partitions: dict[str, list[int]] = {name: [] for name in group.counts}
     shares: list[TopicPartitions] = []
     for member in members:
@@ -173,7 +174,7 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
 
 
 def _resolve_conflicts(owned: Owned, name: str, members: Sequence[Member]) -> None:
-    """Leave each contested partition of a topic to one claimant, or to none."""
+    """Assign each contested partition of topic ``name`` to one claimant, or to no member."""
     claimants: dict[int, list[int]] = {}
     for place, share in enumerate(owned.shares):
         for partition in share.get(name, ()):
@@ -183,8 +184,8 @@ def _resolve_conflicts(owned: Owned, name: str, members: Sequence[Member]) -> No
     for partition, places in owned.contested[name].items():
         rival, holds = places[0], True
         for place in places[1:]:
-            # Java reads the rival's generation from its subscription (a negative one counts as none), the claimant's
-            # as sent.
+            # Java reads the rival's generation from the rival's subscription, where a negative number means no
+            # generation; it uses the claimant's generation as sent.
             generation, against = members[place].generation, max(members[rival].generation, NO_GENERATION)
             if generation == against:
                 owned.doubly.setdefault(name, set()).add(partition)

@@ -2,7 +2,7 @@
 
 Goals, in order: balanced within each topic; racks matched where that costs no balance (KIP-881); the same partition
 numbers of co-partitioned topics to the same member. Not sticky.
-O(members·log members + size of the assignment): equal topics share their ranges.
+O(members·log members + size of the assignment), as topics with equal subscribers and counts share their ranges.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def _needs_racks(group: ClientGroup, name: str, audience: Sequence[Member]) -> b
 
 
 def _divide_by_racks(group: ClientGroup, names: Sequence[str], audience: Sequence[Member]) -> list[list[int]]:
-    """Return each subscriber's partitions: first those in its rack, then ranges over the remaining ones."""
+    """Return each subscriber's partitions: first those in its rack, then a range of the remaining partitions."""
     racks = [member.rack_id or None for member in audience]
     count = group.counts[names[0]]
     in_racks = [group.topics[name].racks or ((),) * count for name in names]
     division = _Division(count, racks)
-    if any(racks):  # else Java sees no partition racks at all, and nothing to match
+    if any(racks):  # Otherwise Java reads no partition racks, so no rack can match.
         if len(names) > 1:
             division.match_together(in_racks)
         elif _needs_racks(group, names[0], audience):
@@ -71,7 +71,7 @@ class _Division:
             self._by_rack.setdefault(rack, []).append(member)
 
     def _room(self, member: int) -> int:
-        """Return how many partitions the member may still get (``maxAssignable``)."""
+        """Return the number of partitions that the member may still get (``maxAssignable``)."""
         return max(0, self._base + (self._extra > 0) - len(self.shares[member]))
 
     def _give(self, member: int, partitions: Iterable[int]) -> None:
@@ -86,7 +86,8 @@ class _Division:
         """Assign each partition to the first member with room whose rack has a replica of it in every topic."""
         shares = self.shares
         nobody = len(shares)
-        # Room only shrinks, so each rack's queue only loses its first member, which is the last of its list.
+        # A member's room only shrinks, so a rack's queue only loses its first member, which is the last one in the
+        # list.
         queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
         queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
         base = self._base
@@ -106,7 +107,7 @@ class _Division:
             if len(held) > base:
                 self._extra -= 1
                 queues[self._racks[best]].pop()
-                if not self._extra:  # from now on no member may exceed the base
+                if not self._extra:  # From here on, no member may get more partitions than the base.
                     for queue in queues.values():
                         while queue[-1] < nobody and not self._room(queue[-1]):
                             queue.pop()
@@ -115,7 +116,7 @@ class _Division:
         self._free = dict.fromkeys(unmatched)
 
     def match_alone(self, racks: Sequence[Collection[str]]) -> None:
-        """Assign to each member in turn the next partitions with a replica in its rack, as many as it has room for."""
+        """Assign each member in turn the next partitions with a replica in its rack, up to the member's room."""
         in_rack: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
         for partition, at in enumerate(racks):
             for rack in {*at, None}:
@@ -123,7 +124,7 @@ class _Division:
                     in_rack[rack].append(partition)
         waiting = {rack: iter(partitions) for rack, partitions in in_rack.items()}
         for member, rack in enumerate(self._racks):
-            # A list, as _give changes _free; no member has partitions yet.
+            # A list is needed because _give changes _free. No member has partitions yet.
             self._give(member, list(islice((p for p in waiting[rack] if p in self._free), self._room(member))))
 
     def range_over_the_rest(self) -> None:

@@ -1,7 +1,8 @@
 """``roundrobin`` (RoundRobinAssignor): assigns sorted partitions to sorted members in turn.
 
-Goals: one circle over all topics, so that counts differ by at most one where subscriptions are equal. Not sticky,
-not rack-aware. O(members·log members + given shares): within a topic the circle is an arithmetic progression.
+Goals: one circle of members over all topics, so that partition counts differ by at most one if subscriptions are
+equal. The assignor is not sticky and not rack-aware. O(members·log members + size of the assignment): within a
+topic each member's partitions are an arithmetic progression.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``sticky`` (StickyAssignor) and ``cooperative-sticky`` (CooperativeStickyAssignor): balance, then stickiness.
 
-Equal subscriptions go to ``sticky_uniform``, others to ``sticky_general``. ``owned`` and ``generation`` of a member
-are those of its user data under ``sticky``, and those of its subscription under ``cooperative-sticky``.
+``sticky_uniform`` handles groups with equal subscriptions, ``sticky_general`` all other groups. A member's ``owned``
+and ``generation`` come from its user data under ``sticky``, and from its subscription under ``cooperative-sticky``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from assignors.model import Assignment, Member, Topic
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's partitions under ``sticky``.
 
-    Kafka fails for two kinds of groups with unequal subscriptions; this function assigns them. Where Kafka throws a
-    NullPointerException (a partition's owner of an older generation already has all partitions it can have), that owner
-    is skipped. Where Kafka moves partitions in circles forever, the first repetition ends the passes.
+    Kafka fails for two kinds of groups with unequal subscriptions; this function returns an assignment for both. Kafka
+    throws a NullPointerException if a partition's owner of an older generation already has all partitions it can have;
+    this function skips that owner. Kafka may move partitions in circles forever; this function stops at the first
+    repetition.
     """
     return _balanced(topics, members, withhold=False)
 
@@ -27,14 +28,14 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
 def assign_cooperative(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's partitions in this round of ``cooperative-sticky``.
 
-    The balance is that of ``sticky``. A partition that its owner must first revoke is unassigned in this round; the
-    rebalance after the revocation assigns it.
+    The assignment is as balanced as that of ``sticky``. A partition that its owner must first revoke is unassigned in
+    this round; the rebalance after the revocation assigns the partition.
     """
     return _balanced(topics, members, withhold=True)
 
 
 def _balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhold: bool) -> Assignment:
-    """Return the balanced assignment; ``withhold`` leaves out each partition that its owner must revoke first."""
+    """Return the balanced assignment; with ``withhold``, partitions that their owner must revoke first are left out."""
     group = read_group(topics, members)
     if not members:
         return {}
@@ -48,10 +49,10 @@ def _balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhol
 
 
 def equal_subscriptions(members: Sequence[Member]) -> bool:
-    """Return ``AbstractStickyAssignor.allSubscriptionsEqual``, with its quirks.
+    """Return True if subscriptions are equal by the rules of ``AbstractStickyAssignor.allSubscriptionsEqual``.
 
     While the reference subscription is empty, the next member replaces it: earlier members may subscribe to nothing,
-    and still get partitions. Sizes are those of lists: a topic listed twice counts twice.
+    and still get partitions. Java compares the sizes of lists, so a topic that is listed twice counts twice.
     """
     reference: set[str] = set()
     alike: tuple[str, ...] | None = None

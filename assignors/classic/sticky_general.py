@@ -1,9 +1,9 @@
-"""Sticky where subscriptions differ (``GeneralAssignmentBuilder``).
+"""Sticky assignment of groups in which subscriptions differ (``GeneralAssignmentBuilder``).
 
 Goals, in order: balance as far as subscriptions allow; members keep owned partitions that they still subscribe to (in
 matching racks); a free partition goes to the least loaded subscriber; then partitions move, if possible back to the
 owner of an older generation, until no move brings two loads closer. Members are numbered in the order of their ids.
-Why a partition needs only one comparison: docs/design/sticky.md.
+docs/design/sticky.md explains why one comparison per partition is enough.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def build(
 ) -> list[dict[str, Sequence[int]]]:
     """Return the assignment by position of ``members``, which are in map order.
 
-    ``withhold`` leaves out partitions that another member claims and the new owner does not.
+    With ``withhold``, partitions that another member claims and the new owner does not claim are left out.
     """
     state = read_state(group, members, owned, racks)
     initializing = not any(state.loads)
@@ -32,15 +32,15 @@ def build(
     return state.shares(owned, withhold=withhold)
 
 
-#: Passes before repetitions are detected: real groups need fewer.
+#: Number of passes before the search for repetitions begins; real groups need fewer passes.
 _PASSES_BEFORE_DOUBT = 16
 
 
 class _Rebalancer:
-    """Rebalancer that moves partitions between members while that brings loads closer.
+    """Moves partitions between members as long as a move brings the loads of two members closer.
 
-    Topics with fewer than two potential consumers don't take part, nor do members (*frozen*) that have all possible
-    partitions and none that could move.
+    Topics with fewer than two potential consumers take no part. *Frozen* members take no part either: they have all
+    partitions that they can have, and none of these can move.
     """
 
     def __init__(self, state: StickyState, members: Sequence[Member]) -> None:
@@ -55,11 +55,11 @@ class _Rebalancer:
         self._moves = 0
         self._movements = _Movements()
         self._astray = bool(state.stuck)
-        #: Result of :meth:`_balanced`, and the number of moves before it.
+        #: Last result of :meth:`_balanced`, and the number of moves that had been made then.
         self._balance_known = (-1, False)
 
     def rebalance(self, free: Mapping[str, Sequence[int]], *, initializing: bool) -> None:
-        """Move free partitions, then all; undo everything if the balance did not improve."""
+        """Move the free partitions, then all partitions; undo all moves if the balance did not improve."""
         state = self._state
         owners = {name: list(owners_of_topic) for name, owners_of_topic in self._movable.items()}
         loads = list(state.loads)
@@ -72,13 +72,13 @@ class _Rebalancer:
             state.loads[:] = loads
 
     def _score(self, loads: Sequence[int]) -> int:
-        """Return the sum of all pairwise differences, as a Java int (``getBalanceScore``)."""
+        """Return the sum of all pairwise differences of loads, as a Java int (``getBalanceScore``)."""
         taking_part = sorted(load for rank, load in enumerate(loads) if rank not in self._frozen)
         last = len(taking_part) - 1
         return signed(sum((2 * place - last) * load for place, load in enumerate(taking_part)))
 
     def _passes(self, partitions: Mapping[str, Sequence[int]]) -> bool:
-        """Pass over the partitions until a pass moves none; return whether any moved.
+        """Pass over the partitions until a pass moves no partition; return True if any partition was moved.
 
         Reverse moves can make Kafka's passes repeat forever (its consumer then hangs in ``poll``). Here they end when a
         pass results in the same assignment as an earlier one.
@@ -92,7 +92,7 @@ class _Rebalancer:
                 now = [list(owners) for owners in self._movable.values()], self._movements.snapshot()
                 if now == seen:
                     break
-                if count & (count - 1) == 0:  # Brent's algorithm: compare with the state at the last power of two
+                if count & (count - 1) == 0:  # Brent's algorithm: compare with the last power of two
                     seen = now
         return count > 0
 
@@ -114,7 +114,7 @@ class _Rebalancer:
                     most = self._least(subscribers) + 1
                     continue
             if load > most:
-                # The first of the least loaded ones, as subscribers ascend.
+                # Subscribers ascend, so this is the first of the least loaded members.
                 self._reassign(name, partition, min(subscribers, key=loads.__getitem__))
                 most = self._least(subscribers) + 1
         return self._moves > moves
@@ -133,7 +133,7 @@ class _Rebalancer:
         owners[partition] = new
 
     def _balanced(self) -> bool:
-        """Return whether no member can take a partition from one with at least two more (``isBalanced``).
+        """Return True if no member can take a partition from one with at least two more partitions (``isBalanced``).
 
         Java checks this before every partition. The result only matters once a partition can move, or has moved, to a
         previous owner that no longer subscribes (*astray*), or can't leave a member (``State.stuck``). In all other
@@ -145,9 +145,9 @@ class _Rebalancer:
         return self._balance_known[1]
 
     def _nothing_to_take(self, name: str, owners: Sequence[int]) -> bool:
-        """True if no subscriber with room has two fewer than another member that holds one of these partitions."""
+        """Return True if no subscriber with room has at least two partitions fewer than a member in ``owners``."""
         loads, room = self._loads, self._room
-        # A member with as many partitions as its topics have counts as full, even if some are astray.
+        # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
         hungry = [rank for rank in self._state.subscribers[name] if loads[rank] != room[rank]]
         if not hungry:
             return True
@@ -156,7 +156,8 @@ class _Rebalancer:
             return max(map(loads.__getitem__, set(owners))) <= self._least(hungry) + 1
         places = self._state.places
         for partition, owner in enumerate(owners):
-            # Of two holders Java finds the later one in map order; neither could take it.
+            # If two members hold the partition, Java finds the later one in map order; neither could take the
+            # partition.
             also = stuck.get(partition, owner)
             takers = [rank for rank in hungry if rank not in (owner, also)]
             seen = max(owner, also, key=places.__getitem__)
@@ -172,18 +173,18 @@ def _capacities(state: StickyState, members: Sequence[Member]) -> list[int]:
     by_subscription: dict[tuple[str, ...], int] = {}
     for topics in dict.fromkeys(member.topics for member in members):
         sizes = [counts[name] for name in topics if name in counts]
-        # Listing as many topics as exist counts as all of them, even if one is listed twice.
+        # A member that lists as many topics as exist counts as subscribed to all topics, even if one is listed twice.
         by_subscription[topics] = total if len(sizes) == len(counts) else sum(sizes)
     return [by_subscription[members[place].topics] for place in state.places]
 
 
 def _previous_owners(members: Sequence[Member], state: StickyState) -> dict[str, dict[int, int]]:
-    """Return each partition's owner in the highest generation before the newest; the first of equal ones."""
+    """Return each partition's owner in the highest generation before the newest one; the first owner in a tie."""
     newest = max([NO_GENERATION, *(member.generation for member in members)])
     ranks = {place: rank for rank, place in enumerate(state.places)}
     previous: dict[str, dict[int, int]] = {}
     older = [place for place, member in enumerate(members) if member.generation < newest]
-    for place in sorted(older, key=lambda place: -members[place].generation):  # stable: the first of equal generations
+    for place in sorted(older, key=lambda place: -members[place].generation):  # the sort is stable
         for name, partitions in members[place].owned.items():
             if name in state.owners:
                 claims = previous.setdefault(name, {})
@@ -197,7 +198,7 @@ _Pair = tuple[str, int, int]
 
 
 class _Movements:
-    """Moves so far, and by topic and pair of members a ``HashSet<TopicPartition>`` (``PartitionMovements``)."""
+    """All moves so far, with one ``HashSet<TopicPartition>`` per topic and pair of members (``PartitionMovements``)."""
 
     def __init__(self) -> None:
         self._of_partition: dict[tuple[str, int], _Pair] = {}
@@ -207,13 +208,13 @@ class _Movements:
         return {pair: list(moved) for pair, moved in self._moved.items()}
 
     def instead_of(self, name: str, partition: int, old: int, new: int) -> int:
-        """Return the partition to move to ``new``: if possible one of the topic that earlier moved the other way."""
+        """Return the partition to move to ``new``: if possible one that earlier moved from ``new`` to ``old``."""
         pair = self._of_partition.get((name, partition))
         reverse = self._moved.get((name, new, old if pair is None else pair[1]))
         return partition if reverse is None else next(iter(reverse))
 
     def record(self, name: str, partition: int, old: int, new: int) -> None:
-        """Record a move; two moves of a partition count as one from the first owner, or as none (``movePartition``)."""
+        """Record a move (``movePartition``); a partition's second move is combined with its first one."""
         before = self._of_partition.pop((name, partition), None)
         if before is not None:
             moved = self._moved[before]

@@ -1,7 +1,8 @@
 """State of the general sticky path: kept partitions, and the assignment of free ones (``maybeAssign``).
 
-Members are represented by their rank by id, partitions by the index in lists of owners. Loads only grow while free
-partitions are assigned, so a heap of (load, rank) may have outdated entries: each is corrected when it reaches the top.
+A member is represented by its rank in the order of ids, a partition by its index in a list of owners. Loads only grow
+while free partitions are assigned, so a heap of (load, rank) may have outdated entries: an entry is corrected when it
+reaches the top.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ NO_ONE = -1
 
 @dataclass(slots=True)
 class StickyState:
-    """Owners of partitions, as ranks of members.
+    """Owner of each partition, as the rank of a member.
 
-    ``places``: positions in map order; ``owners``: topics in Java's order, fewest subscribers first, then by name;
-    ``potential``: number of subscribers, with duplicates; ``claims``: previous owner of each partition, subscribed or
-    not; ``revoked``: a member owned partitions without a subscription or outside its rack; ``stuck``: partitions that
-    never leave a member.
+    ``places``: positions of members in map order. ``owners``: topics in Java's order, fewest subscribers first, then by
+    name. ``potential``: number of subscribers of a topic, with duplicates. ``claims``: previous owner of each
+    partition, whether it subscribes to the topic or not. ``revoked``: True if a member owned partitions of a topic
+    without a subscription, or outside its rack. ``stuck``: partitions that never leave a member.
     """
 
     group: ClientGroup
@@ -41,7 +42,7 @@ class StickyState:
     stuck: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def free(self) -> dict[str, list[int]]:
-        """Return the partitions without an owner, by topic."""
+        """Return the partitions without an owner as ``{topic: partitions}``."""
         return {
             name: [partition for partition, owner in enumerate(owners) if owner == NO_ONE]
             for name, owners in self.owners.items()
@@ -49,7 +50,7 @@ class StickyState:
         }
 
     def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
-        """Return the assignment by position; ``withhold`` leaves out partitions that only another member claims."""
+        """Return the assignment by position; ``withhold``: without partitions that only other members claim."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
         changed = {
             name: owners
@@ -80,7 +81,7 @@ class StickyState:
         else:
             pairs = enumerate(zip(self.owners[name], claims, strict=True))
             skip = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
-            skip -= self.stuck.get(name, {}).keys()  # no member has to give those up
+            skip -= self.stuck.get(name, {}).keys()  # No member has to give these partitions up.
         for partition, places in owned.contested.get(name, {}).items():
             if partition >= len(self.owners[name]):
                 continue
@@ -92,7 +93,7 @@ class StickyState:
 
 
 def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> StickyState:
-    """Return the state with kept partitions only: those of subscribed topics, in matching racks."""
+    """Return the state in which members own only what they keep: partitions of subscribed topics in matching racks."""
     keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
     ranked = [members[place] for place in places]
@@ -116,8 +117,8 @@ def _lose_count(state: StickyState) -> None:
     """Mark the partitions that Java treats as free after an owned partition that does not exist.
 
     ``getUnassignedPartitions`` iterates over all partitions in parallel with the sorted owned ones, and looks for the
-    next owned one. If that does not exist, all owned partitions of later topics also count as free, and still stay
-    with their owners.
+    next owned one. If that partition does not exist, all owned partitions of later topics also count as free, although
+    they stay with their owners.
     """
     names = list(state.owners)
     first = min((names.index(name) for name in state.stuck), default=len(names))
@@ -155,7 +156,7 @@ def _keep(state: StickyState, rank: int, member: Member, share: TopicPartitions)
 
 
 def assign_free(state: StickyState, free: Mapping[str, Sequence[int]]) -> None:
-    """Assign every free partition: first to members in its racks, the remaining ones to any subscriber."""
+    """Assign every free partition, to a subscriber in one of its racks if possible, else to any subscriber."""
     racks = state.racks
     if racks is not None:
         in_rack = [racks.of_member[place] for place in state.places]
@@ -169,7 +170,7 @@ def _assign(
     in_rack: Sequence[str | None],
     near: Callable[[str, int], Iterable[str | None]],
 ) -> dict[str, list[int]]:
-    """Assign each partition to the least loaded subscriber in one of its racks; return the remaining ones."""
+    """Assign each partition to the least loaded subscriber in one of its racks; return the partitions without one."""
     loads, size = state.loads, len(state.loads)
     heaps_of: dict[int, dict[str | None, list[int]]] = {}
     remaining: dict[str, list[int]] = {}
@@ -177,7 +178,7 @@ def _assign(
         subscribers = state.subscribers[name]
         heaps = heaps_of.setdefault(id(subscribers), {})
         if name in free and not heaps:
-            for rank in subscribers:  # ascending, and so are entries with equal loads
+            for rank in subscribers:  # Members ascend, and so do the entries with equal loads.
                 heaps.setdefault(in_rack[rank], []).append(loads[rank] * size + rank)
             for heap in heaps.values():
                 heapify(heap)

@@ -4,8 +4,9 @@ Goals, in order: every member has floor or ceil of partitions / members; members
 first; racks match (a mismatch is given up even if owned). Every owned or free partition is processed a constant number
 of times: O(partitions + members·log members), plus sorting the shares that lose partitions.
 
-Sizes alone decide who receives: a member below the floor is *under*, one at the floor that may still get one
-more is *exact*. Free partitions go round-robin over *under* until each has the floor, then one each to *exact*.
+Only the sizes of shares decide which member receives a free partition. A member below the floor is *under*; a member
+at the floor that may still get one more is *exact*. Free partitions go round-robin to the *under* members until each
+has the floor, then one partition goes to each *exact* member.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def build(
 ) -> list[dict[str, Sequence[int]]]:
     """Return the assignment by position of ``members``, which are in map order.
 
-    ``withhold`` leaves out partitions that another member has to revoke first, and doubly claimed ones.
+    With ``withhold``, partitions that another member must revoke first and doubly claimed partitions are left out.
     """
     _disown_doubly_claimed(owned)
     if racks is not None:
@@ -48,7 +49,7 @@ def build(
             _add(shares, name, sorted(pairs), withheld)
     left = sum(len(partitions) for _, partitions in free)
     receivers = quotas.receivers(owned.sizes, left)
-    if len(receivers) < left:  # members' shares are full of partitions that don't exist
+    if len(receivers) < left:  # Members' shares are full of partitions that do not exist.
         counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.beyond))
         raise InvalidGroup(
             f"members: they own partitions that do not exist ({counts}) and keep so many of them that others find no "
@@ -62,7 +63,7 @@ def build(
 
 
 def _disown_doubly_claimed(owned: Owned) -> None:
-    """Remove doubly claimed partitions from owners, even if a third claim of a higher generation won them."""
+    """Remove doubly claimed partitions from their owners, even if the owner's claim has a higher generation."""
     for name, doubly in owned.doubly.items():
         for partition in doubly:
             for place in set(owned.contested[name][partition]):
@@ -80,7 +81,7 @@ def _disown_mismatches(owned: Owned, racks: Racks) -> None:
 
 
 def _keep_quotas(ids: Sequence[str], owned: Owned, quotas: _Quotas, ranks: dict[str, int]) -> None:
-    for place in map_order(ids):  # a second map, filled from the first: only trees make a difference
+    for place in map_order(ids):  # Java copies the map: the order only differs if a bin is a tree
         size = owned.sizes[place]
         keep = quotas.keep(place, size)
         if keep < size:
@@ -89,7 +90,7 @@ def _keep_quotas(ids: Sequence[str], owned: Owned, quotas: _Quotas, ranks: dict[
 
 
 def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
-    """Return the partitions of a share after its first ``keep``, ordered by (partition, topic)."""
+    """Return the partitions of a share without its first ``keep`` ones in the order of (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
     keys = [p * topics + rank for name, partitions in share.items() for rank in (ranks[name],) for p in partitions]
@@ -102,10 +103,11 @@ def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[s
 
 
 def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> Free:
-    """Return the partitions of each topic that are assigned.
+    """Return the partitions of each topic that are free for assignment.
 
     Java iterates over all partitions in parallel with the sorted kept ones, and looks for the next kept one. If that
-    does not exist, all partitions of later topics are assigned, kept ones a second time.
+    partition does not exist, all partitions of later topics count as free, so that kept ones are assigned a second
+    time.
     """
     free: Free = []
     is_astray = False
@@ -134,10 +136,10 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> 
 def _assign_in_racks(
     free: Free, racks: Racks, quotas: _Quotas, sizes: list[int]
 ) -> tuple[dict[str, list[tuple[int, int]]], Free]:
-    """Assign free partitions to members in their racks, in the order of fewest such members.
+    """Assign free partitions to members in their racks; partitions with the fewest such members come first.
 
-    Updates ``quotas`` and ``sizes``. Returns pairs of partition and member by topic, and the remaining partitions in
-    the order in which they are assigned next.
+    Updates ``quotas`` and ``sizes``. Returns (partition, member) pairs by topic, and the remaining partitions in the
+    order in which they are assigned next.
     """
     circle = _RackCircle(racks, quotas, sizes)
     items = [
@@ -164,7 +166,7 @@ class _RackCircle:
         self._quotas = quotas
         self._sizes = sizes
         self._start = 0
-        # Number of members in each rack, to skip searches that would fail.
+        # Number of queued members in each rack, so that searches that would fail are skipped.
         self._left = Counter(self._rack[place] for place in quotas.under)
 
     def take(self, near: Collection[str]) -> int:
@@ -194,7 +196,7 @@ class _RackCircle:
 
 @dataclass(slots=True)
 class _Quotas:
-    """Quotas: ``extra`` members end up with ``ceiling`` partitions, all others with ``floor``.
+    """Quotas of members: ``extra`` members end up with ``ceiling`` partitions, all other members with ``floor``.
 
     ``large``: number of members at the ceiling so far; ``under``: positions of members below the floor; ``exact``:
     members at the floor that may still get one more.
@@ -213,7 +215,7 @@ class _Quotas:
         return cls(floor, floor + (extra > 0), extra)
 
     def keep(self, place: int, size: int) -> int:
-        """Return the number of owned partitions that a member keeps; called once per member, in map order."""
+        """Return the number of owned partitions that a member keeps; call this once per member, in map order."""
         if size < self.floor:
             self.under.append(place)
             return size
@@ -225,7 +227,7 @@ class _Quotas:
         return self.floor
 
     def add_large(self) -> None:
-        """Count a member at the ceiling; after the last one, members at the floor get no more partitions."""
+        """Count a member at the ceiling; once there are ``extra``, members at the floor get no more partitions."""
         self.large += 1
         if self.large == self.extra:
             self.exact.clear()
@@ -258,7 +260,7 @@ class _Quotas:
 def _add(
     shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Owned | None
 ) -> None:
-    """Add partitions to the shares at their positions; ``withheld``: not those that another member lost or contests."""
+    """Add partitions to shares by position, except those that ``withheld`` has as lost by others or doubly claimed."""
     lost: Mapping[int, int] = {} if withheld is None else withheld.lost.get(name, {})
     doubly: Collection[int] = () if withheld is None else withheld.doubly.get(name, ())
     by_place: dict[int, list[int]] = {}

@@ -1,8 +1,9 @@
 """``IncrementalCooperativeAssignor`` (KIP-415, KAFKA-12495) and ``EagerAssignor`` as pure functions.
 
 Running work stays on its worker: only work that must move is revoked, and assigned one round later. Work of a departed
-worker waits ``max_delay_ms`` for its return. Numbers of connectors, and of tasks, differ by at most one: overloaded
-workers give up work; consecutive revoking rounds back off. O((tasks + workers) log (tasks + workers)).
+worker waits up to ``max_delay_ms`` for the worker's return. The workers' numbers of connectors differ by at most one,
+and so do their numbers of tasks: overloaded workers give up work. Consecutive rounds with revocations back off.
+O((tasks + workers) log (tasks + workers)).
 
 Sets, as the Java class names them: deleted = previous − configured; lost = previous − active − deleted;
 created = configured − previous − active; duplicated = work that more than one worker runs.
@@ -25,7 +26,7 @@ Task = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Connector instances and tasks. The order is the order in which a worker holds or reports them."""
+    """Connector instances and tasks, in the order in which a worker holds or reports them."""
 
     connectors: tuple[str, ...] = ()
     tasks: tuple[Task, ...] = ()
@@ -42,7 +43,7 @@ class Work:
 
 
 class WorkChange(NamedTuple):
-    """One worker's part of a round: work to start (``assigned``) and to stop (``revoked``)."""
+    """Change of one worker in a round: work to start (``assigned``) and work to stop (``revoked``)."""
 
     assigned: Work = Work()
     revoked: Work = Work()
@@ -52,20 +53,20 @@ class WorkChange(NamedTuple):
 class LeaderMemory:
     """Memory of the leader between rounds (the fields of ``IncrementalCooperativeAssignor``).
 
-    A worker that becomes leader starts from ``LeaderMemory()``. Sets are ascending tuples, so that equal states are
-    equal values.
+    A worker that becomes leader starts with ``LeaderMemory()``. Sets are stored as ascending tuples, so that equal
+    memories compare as equal.
     """
 
     #: All work that ran or was lost after the previous round.
     previous: Work = Work()
-    #: Work that the previous round revoked, until that is known to have taken effect.
+    #: Work that the previous round revoked, until the leader knows that the workers gave it up.
     revoked: Work = Work()
     members: tuple[str, ...] = ()
     generation: int = -1
     revoked_in_previous: bool = False
     #: Workers that joined without work while a delay ran, in order.
     candidates: tuple[str, ...] = ()
-    #: When the delayed rebalance is due (ms); 0: there is none.
+    #: Time at which the delayed rebalance is due (ms); 0: no rebalance is scheduled.
     scheduled_ms: int = 0
     delay_ms: int = 0
     #: Number of consecutive rounds with revocations: the exponent of the back-off.
@@ -73,7 +74,7 @@ class LeaderMemory:
 
 
 class ConnectRound(NamedTuple):
-    """Result of one round. After ``delay_ms`` > 0 the workers rejoin by themselves."""
+    """Result of one round; if ``delay_ms`` > 0, the workers rejoin by themselves after that time."""
 
     state: LeaderMemory
     changes: dict[str, WorkChange]
@@ -94,11 +95,12 @@ def assign(
     generation: int | None = None,
     last_completed_generation: int | None = None,
 ) -> ConnectRound:
-    """Compute one round of the leader: ``(state, changes, delay_ms)``.
+    """Compute one round of the leader and return ``(state, changes, delay_ms)``.
 
     ``workers``: reported work of each worker, in the order of the JoinGroup response; a worker gives up its first work
-    first. ``configured``: number of tasks of each connector. ``last_completed_generation``: the last one synced by the
-    leader; if that is not the previous round's, the leader forgets the work that it remembers as running.
+    first. ``configured``: number of tasks of each connector. ``last_completed_generation``: the last generation synced
+    by the leader; if it is not the previous round's generation, the leader forgets the work that it remembers as
+    running.
     """
     connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
     memory = replace(state)
@@ -134,7 +136,7 @@ def _kinds(
     configured: Mapping[str, int],
     last_completed_generation: int | None,
 ) -> tuple[_Kind[str], _Kind[Task]]:
-    # memberConfigs, and then a second HashMap filled from it
+    # Java fills the HashMap memberConfigs, and then a second HashMap from it.
     running = {worker: workers[worker] for worker in in_hash_order(in_hash_order(list(workers)))}
     all_connectors = tuple(name for work in running.values() for name in work.connectors)
     all_tasks = tuple(task for work in running.values() for task in work.tasks)
@@ -142,7 +144,7 @@ def _kinds(
     if not (
         set(state.revoked.connectors).isdisjoint(all_connectors) and set(state.revoked.tasks).isdisjoint(all_tasks)
     ):
-        previous = Work(all_connectors, all_tasks)  # some of the previous round's revocations did not take effect
+        previous = Work(all_connectors, all_tasks)  # Some of the previous round's revocations did not take effect.
     return _Kind(
         {worker: work.connectors for worker, work in running.items()}, set(configured), previous.connectors, string_key
     ), _Kind(
@@ -158,7 +160,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(slots=True)
 class _Shelf(Generic[_Item]):
-    """Connectors or tasks of one worker: ``held`` in the worker's own order, ``added`` in this round."""
+    """Connectors or tasks of one worker: ``held`` ones in the worker's own order, and those ``added`` in this round."""
 
     worker: str
     held: list[_Item]
@@ -220,12 +222,12 @@ class _Kind(Generic[_Item]):
             shelf.added = [item for item in shelf.added if item not in gone]
 
     def give(self, workers: Sequence[str]) -> None:
-        """Assign one lost item to each of ``workers`` in turn, whatever they already have."""
+        """Assign the lost items to ``workers`` round-robin, whatever these workers already have."""
         for item, worker in zip(self.lost, cycle(workers), strict=False):
             self.shelf[worker].added.append(item)
 
     def assign(self, *, reassign: bool) -> None:
-        """Assign created (and lost) items to the least loaded workers, by (load, id)."""
+        """Assign created items, with ``reassign`` also lost ones, to the least loaded workers by (load, id)."""
         ordered = sorted(self.shelf.values(), key=lambda shelf: (len(shelf), string_key(shelf.worker)))
         waiting = self.created + self.lost if reassign else self.created
         at = level_end = 0
@@ -241,7 +243,7 @@ class _Kind(Generic[_Item]):
         return self.ascending({item for items in self.revoked.values() for item in items})
 
     def remembered(self) -> tuple[_Item, ...]:
-        """Return the items that run after this round or are still lost: the next round counts them as running."""
+        """Return the items that run after this round or are still lost; the next round counts both as running."""
         runs = {item for shelf in self.shelf.values() for item in (*shelf.held, *shelf.added)}
         runs.difference_update(*self.revoked.values())
         return self.ascending(runs.union(self.lost))
@@ -250,16 +252,16 @@ class _Kind(Generic[_Item]):
 def _lost_work(
     memory: LeaderMemory, now_ms: int, max_delay_ms: int, connectors: _Kind[str], tasks: _Kind[Task]
 ) -> bool:
-    """Handle lost work (``handleLostAssignments``); return True if it is assigned like new work now.
+    """Handle lost work (``handleLostAssignments``); return True if lost work is assigned like new work in this round.
 
-    Otherwise it is assigned to workers that returned without work, or it waits until ``scheduled_ms``.
+    Otherwise the lost work is assigned to workers that returned without work, or waits until ``scheduled_ms``.
     """
     if not (connectors.lost or tasks.lost or memory.revoked_in_previous):
         _reset(memory)
         return False
     workers = connectors.shelf
     if max_delay_ms == 0 or (memory.scheduled_ms <= 0 and set(memory.members).issubset(workers)):
-        return True  # no worker left: the answers of the previous round did not arrive
+        return True  # No worker departed, so the answers of the previous round did not arrive.
     if 0 < memory.scheduled_ms <= now_ms:
         back = [worker for worker in memory.candidates if worker in workers]
         connectors.give(back)
@@ -276,7 +278,7 @@ def _lost_work(
 
 
 def _may_revoke(memory: LeaderMemory, now_ms: int, max_delay_ms: int, *, has_surplus: bool) -> bool:
-    """True if load-balancing revocations happen in this round; only called while no delay runs."""
+    """Return True if this round may revoke work for balance; only call this while no delay runs."""
     if not has_surplus:
         if memory.revoked_in_previous:
             memory.revoked_in_previous = False
@@ -301,7 +303,7 @@ def _reset(memory: LeaderMemory) -> None:
 def backoff_ms(attempts: int, max_delay_ms: int) -> int:
     """Return 40ⁿ ms, at most ``max_delay_ms``, as ``ExponentialBackoff(1, 40, max_delay_ms, jitter 0)`` does.
 
-    The power is in floating point as in Java, so the longest delay may be one below the maximum.
+    The power is computed in floating point as in Java, so the longest delay may be 1 ms below ``max_delay_ms``.
     """
     if max_delay_ms <= 1:
         return max_delay_ms
@@ -312,8 +314,8 @@ def backoff_ms(attempts: int, max_delay_ms: int) -> int:
 def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[str, Work]:
     """Return every worker's work under ``EagerAssignor``: all connectors, then all tasks, over the sorted workers.
 
-    The first task goes to the worker after that of the last connector. Nothing is sticky, as all work stops first.
-    ``configured`` has the number of tasks of each connector.
+    The first task goes to the worker after the one with the last connector. The assignor is not sticky, as all work
+    stops before a round. ``configured``: number of tasks of each connector.
     """
     connectors: dict[str, list[str]] = {worker: [] for worker in workers}
     tasks: dict[str, list[Task]] = {worker: [] for worker in workers}
@@ -328,7 +330,7 @@ def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[
 
 
 def work_after(owned: Work, change: WorkChange) -> Work:
-    """Return the work of a worker that ran ``owned`` and has applied ``change``, in its own order."""
+    """Return the work of a worker that ran ``owned`` and has applied ``change``, in the worker's own order."""
     stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
     received = work_on_wire(change.assigned)
     return Work(
@@ -338,7 +340,7 @@ def work_after(owned: Work, change: WorkChange) -> Work:
 
 
 def work_on_wire(work: Work) -> Work:
-    """Return the same work in the order after decoding (``ExtendedAssignment.toStruct``)."""
+    """Return ``work`` in the order that it has after it was sent and decoded (``ExtendedAssignment.toStruct``)."""
     names = list(dict.fromkeys(work.connectors))
     connectors = in_hash_order(names, capacity=hash_set_copy_capacity(len(names)))
     tasks: dict[str, list[Task]] = {name: [] for name in connectors}

@@ -13,10 +13,10 @@ from assignors.model import Member, Topic, TopicPartitions, check_group
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """Checked input of a server-side assignor.
+    """Validated input of a server-side assignor.
 
-    ``members``: in the iteration order of ``TargetAssignmentBuilder``'s HashMap; ``topics``: those with metadata;
-    ``ids``: the Uuids (most, least significant bits) of all topics that have one.
+    ``members``: in the iteration order of ``TargetAssignmentBuilder``'s HashMap. ``topics``: the topics with metadata.
+    ``ids``: the Uuid (most and least significant bits) of each topic that has a Uuid.
     """
 
     members: list[Member]
@@ -26,7 +26,7 @@ class ServerGroup:
     def in_topic_id_order(self, member: Member) -> list[str]:
         """Return the topics in the iteration order of ``new HashSet<>(member.subscribedTopicIds())``.
 
-        The names also come from a HashSet, and names without metadata count for the capacity of both.
+        Java reads the topic names from another HashSet; names without metadata count for the capacity of both sets.
         """
         names = list(dict.fromkeys(member.topics))
         by_name = in_hash_order(names, capacity=hash_set_copy_capacity(len(member.topics)))
@@ -34,13 +34,13 @@ class ServerGroup:
         return self.in_uuid_order(with_metadata, hash_set_copy_capacity(len(names)))
 
     def in_uuid_order(self, names: Sequence[str], capacity: int = 16) -> list[str]:
-        """Return topics in the iteration order of a HashMap by Uuid that was filled in this order."""
+        """Return topics in the iteration order of a HashMap by Uuid whose keys were put in the order of ``names``."""
         hashes = [uuid_hash(self.ids[name]) for name in names]
         return [names[at] for at in hash_order(hashes, capacity=capacity)]
 
 
 def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGroup:
-    """Check topics and members, and return the group."""
+    """Validate topics and members, and return them as a group."""
     check_group(topics, members)
     ids: dict[str, tuple[int, int]] = {}
     holder: dict[tuple[int, int], str] = {}
@@ -61,7 +61,7 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
 
 
 def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[int], list[str]]]:
-    """Return the subscribers of topics, as ascending places in ``members``, with the topics that all have them."""
+    """Return sets of subscribers, as ascending positions in ``members``, each with the topics that have this set."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(members):
         for name in dict.fromkeys(member.topics):
@@ -74,7 +74,7 @@ def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[
 
 
 def kept(owned: TopicPartitions, subscribed: Mapping[str, None]) -> dict[str, Sequence[int]]:
-    """Return the owned partitions of topics that the member still subscribes to, ascending."""
+    """Return the owned partitions, ascending, of the topics that the member still subscribes to."""
     return {
         name: partitions if isinstance(partitions, range) else sorted(partitions)
         for name, partitions in owned.items()
@@ -83,9 +83,10 @@ def kept(owned: TopicPartitions, subscribed: Mapping[str, None]) -> dict[str, Se
 
 
 def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dict[str, list[range]]:
-    """Return the partitions without an owner, as ascending ranges, for each topic of which a member owns some.
+    """Return the partitions without an owner, as ascending ranges, of each topic with at least one owned partition.
 
-    ``subscribed``: topics of each of ``group.members``. Owned partitions of other topics count as unowned.
+    ``subscribed``: topics of each member in ``group.members``. A partition owned without a subscription counts as
+    unowned.
     """
     owners: dict[str, dict[int, str]] = {}
     subscribers: dict[str, set[int]] = {}
@@ -97,7 +98,7 @@ def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dic
             holders = owners.setdefault(name, {})
             for partition in claimed:
                 if name not in member_topics and partition >= size:
-                    continue  # nobody looks at it
+                    continue  # Kafka ignores it.
                 if not 0 <= partition < size:
                     raise InvalidGroup(
                         f"members.{member.member_id}.owned.{name}: partition {partition} does not exist; "

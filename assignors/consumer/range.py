@@ -1,6 +1,7 @@
 """``range`` of the consumer protocol (RangeAssignor, KIP-848): each topic in contiguous ranges over its subscribers.
 
-Static members come first, sizes are at most one apart. Neither sticky nor rack-aware. O(members log members + shares).
+Static members come first; sizes of ranges of one topic differ by at most one. The assignor is neither sticky nor
+rack-aware. O(members log members + number of ranges).
 """
 
 from __future__ import annotations

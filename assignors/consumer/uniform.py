@@ -2,12 +2,12 @@
 
 Topics without metadata only count for the equality of subscriptions (``ModernGroup.subscriptionType``).
 
-Equal subscriptions (UniformHomogeneousAssignmentBuilder, 4.3.1): every member gets floor(partitions / members), some
-one more, and keeps its partitions up to that quota. Members are visited in the order of the coordinator's HashMap. A
-member above its quota gives up its last partitions in HashSet order; a member below it returns its right to one more
-unless the remaining members need it (KAFKA-18688). Then members with room take the free partitions in blocks: topics in
-HashSet<Uuid> order, partitions ascending, given-up ones last.
-O(members log members + runs of owned partitions): a block is a ``range``, not its partitions.
+Equal subscriptions (UniformHomogeneousAssignmentBuilder, 4.3.1): the quota of a member is floor(partitions / members),
+of some members one more. Each member keeps its partitions up to its quota. Members are visited in the order of the
+coordinator's HashMap. A member above its quota gives up its last partitions in HashSet order. A member below its quota
+passes on its right to one more partition, unless the remaining members need it (KAFKA-18688). Then members with room
+take the free partitions in blocks: topics in HashSet<Uuid> order, partitions ascending, given-up partitions last.
+O(members log members + runs of owned partitions), as a block is stored as a ``range``.
 
 Different subscriptions (UniformHeterogeneousAssignmentBuilder): members keep partitions of subscribed topics unless
 balance moves them. Topics are ordered by partitions per subscriber (descending), subscribers, Uuid. Free partitions go
@@ -82,7 +82,7 @@ def _homogeneous_shares(group: ServerGroup) -> list[_Share]:
 
 
 def _split_at_quota(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple[_Share, list[_Run]]:
-    """Return the first ``quota`` partitions in Java's order, and the remaining ones in that order.
+    """Return the share's first ``quota`` partitions in Java's order, and the remaining partitions in the same order.
 
     The topics are keys of a HashMap that was filled in the order of ``owned``, each with a HashSet of Integers.
     """
@@ -106,7 +106,7 @@ def _split_at_quota(group: ServerGroup, member: Member, share: _Share, quota: in
 
 
 def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> None:
-    """Assign each member its ``quota`` of the waiting partitions, one block after the other."""
+    """Assign each unfilled member the number of waiting partitions that it may still get, in contiguous blocks."""
     runs = iter(waiting)
     name, run = next(runs, ("", ()))
     at = 0
@@ -127,7 +127,7 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
                 at = 0
 
 
-#: ``MAX_ITERATION_COUNT``: passes over the topics before an imbalance is left as it is.
+#: ``MAX_ITERATION_COUNT``: the most passes over the topics; a remaining imbalance is left as it is.
 _MAX_PASSES = 16
 
 
@@ -159,11 +159,11 @@ class _Load:
         self.moves = 0
 
     def by_load(self, members: Sequence[int]) -> list[int]:
-        return sorted(members, key=self.sizes.__getitem__)  # stable, and members ascend
+        return sorted(members, key=self.sizes.__getitem__)  # The sort is stable, and members ascend.
 
     def deal(self, name: str, members: Sequence[int], partitions: Iterable[int]) -> None:
         order = self.by_load(members)
-        heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # sorted, and so a heap
+        heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # A sorted list is a heap.
         dealt: dict[int, list[int]] = {}
         for partition in partitions:
             size, place = heap[0]
@@ -209,7 +209,7 @@ def _balance(load: _Load, topics: Sequence[tuple[str, list[int]]]) -> None:
 
 
 def _balance_topic(load: _Load, name: str, ranges: _Ranges) -> None:
-    """Move the topic's last partitions from the most to the least loaded member until loads differ by one."""
+    """Move the topic's last partitions from the most to the least loaded member until these loads differ by one."""
     to_give: dict[int, list[int]] = {}
     while not ranges.balanced():
         giver = ranges.next_most()
@@ -258,7 +258,7 @@ class _Ranges:
     def next_most(self) -> int:
         if self.high_next < self.high_start:
             if self.high_end <= self.high_start and self.high_start > 0:
-                # the whole range was excluded: continue with the next load that has members
+                # The whole range was excluded, so continue with the next load that has members.
                 self.high_level = self.sizes[self.members[self.high_start - 1]]
             else:
                 self.high_level -= 1

@@ -1,1 +1,1 @@
-"""Placement of replicas on brokers: Kafka's for new partitions, and the evenness of an existing one."""
+"""Placement of replicas on brokers: Kafka's placement of new partitions, and the evenness of an existing placement."""

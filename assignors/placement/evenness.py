@@ -1,7 +1,8 @@
 """Evenness of an existing placement of replicas, and moves towards an even one.
 
-Goals, in order: every partition in as many racks as it has replicas; replicas even over brokers; preferred leaders even
-over brokers (which moves no data). Moves are greedy, each is an improvement; O((moves + 1) × replicas).
+Goals, in order: every partition is in as many racks as it has replicas; brokers have equally many replicas; brokers are
+preferred leader equally often (which moves no data). Moves are greedy, and each move improves the placement;
+O((moves + 1) × replicas).
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class Move(NamedTuple):
 class Evenness:
     """Counts of a placement, and the moves to a better one.
 
-    ``leaders`` and ``replicas``: numbers by broker, including brokers with none. ``rack_gaps``: partitions with two
-    replicas in one rack and none in another one. ``after``: the better placement.
+    ``leaders`` and ``replicas``: number of preferred leaders and of replicas by broker, including brokers with 0.
+    ``rack_gaps``: partitions with two replicas in one rack and no replica in another rack. ``after``: the placement
+    after all moves.
     """
 
     leaders: dict[int, int]
@@ -65,7 +67,7 @@ def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Seq
         better.close_gap(partition)
     while better.move_replica():
         pass
-    moves = [  # several steps of one replica are one move
+    moves = [  # Several steps of one replica count as one move.
         Move(partition, source, target)
         for partition, replicas in placement.items()
         for source, target in zip(replicas, better.lists[partition], strict=True)
@@ -82,7 +84,7 @@ class _Better:
         self.racks = racks
         self.all_racks = {rack for rack in racks.values() if rack is not None}
         self.lists = {partition: list(replicas) for partition, replicas in placement.items()}
-        #: Ordered sets: the answer does not depend on Python's hash seed.
+        #: Ordered sets, so that the result does not depend on Python's hash seed.
         self.held: dict[int, dict[Partition, None]] = {broker: {} for broker in racks}
         self.leaders = dict.fromkeys(racks, 0)
         for partition, replicas in self.lists.items():
@@ -105,7 +107,7 @@ class _Better:
             self._move(partition, source, min(free, key=lambda broker: len(self.held[broker])))
 
     def move_replica(self) -> bool:
-        """Move a replica between brokers that differ by two or more, if one can move without losing a rack."""
+        """Move a replica between brokers whose counts differ by two or more, if its partition loses no rack."""
         by_load = sorted(self.held, key=lambda broker: len(self.held[broker]))
         for source in reversed(by_load):
             for target in by_load:
@@ -133,7 +135,7 @@ class _Better:
         self.held[target][partition] = None
 
     def even_leaders(self) -> list[Move]:
-        """Move leadership along chains of replicas from brokers with most leaders to those with fewest."""
+        """Move leadership along chains of replicas from brokers with the most leaders to those with the fewest."""
         first = {partition: replicas[0] for partition, replicas in self.lists.items()}
         led: dict[int, dict[Partition, None]] = defaultdict(dict)
         for partition, leader in first.items():
@@ -158,7 +160,7 @@ class _Better:
         ]
 
     def _chain(self, source: int, led: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
-        """Return the shortest chain of hand-overs, last first, to a broker with at least two leaders fewer, or []."""
+        """Return the shortest chain of leader changes, last first, to a broker with at least two fewer; [] if none."""
         chains: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])
         while queue:

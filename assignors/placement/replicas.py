@@ -1,12 +1,14 @@
 """Kafka's placement of the replicas of new partitions.
 
 ``assign_replicas`` is ``AdminUtils.assignReplicasToBrokers`` of ZooKeeper-era clusters (server-common, to 4.0). Leaders
-go round the broker list; followers go round from the leader's neighbour plus a shift, which grows by one each time the
-leaders wrap. With racks, every partition is in as many racks as it has replicas.
+are assigned round-robin over the broker list. Followers are assigned round-robin from the leader's neighbour plus a
+shift, which grows by one each time the leaders wrap. With racks, every partition is in as many racks as it has
+replicas.
 
-``place_striped`` is ``StripedReplicaPlacer`` of KRaft controllers (kafka-metadata 4.3). Racks are taken in turn from a
-random one, brokers within a rack from a random one; each partition moves both on by one, and after as many partitions
-as there are unfenced brokers everything is shuffled. Fenced brokers come last and never lead.
+``place_striped`` is ``StripedReplicaPlacer`` of KRaft controllers (kafka-metadata 4.3). Racks are used in turn from a
+random rack on, and brokers of a rack in turn from a random broker on. Each partition advances both positions by one.
+After as many partitions as there are unfenced brokers, racks and brokers are shuffled. Fenced brokers come last and are
+never leaders.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from assignors.java import JavaRandom, hash_order, in_string_order, shuffle, str
 #: ``{partition: broker ids}``; the first of a partition's brokers is its preferred leader.
 Placement = dict[int, list[int]]
 
-#: The most replicas of one call: more than any cluster has, and few enough for a machine's memory.
+#: The largest number of replicas in one call: more than any cluster has, and few enough for a machine's memory.
 MAX_REPLICAS = 20_000_000
 _MAX_INT = 2**31 - 1
 
@@ -90,10 +92,11 @@ def assign_replicas(
     start_partition: int = 0,
     random: JavaRandom | None = None,
 ) -> Placement:
-    """Return the brokers of partitions ``start_partition`` … ``start_partition + partitions − 1`` by AdminUtils.
+    """Return ``{partition: brokers}`` by AdminUtils, from ``start_partition`` to ``start_partition + partitions − 1``.
 
-    Brokers without racks take turns in their order. ``start_index``: place of partition 0's leader; ``shift``: of the
-    first followers, the start index when that is given; ``random`` draws what is not given, the start first.
+    Brokers without racks are used in the order of ``brokers``. ``start_index``: position of partition 0's leader.
+    ``shift``: the shift of the first followers, by default equal to a given ``start_index``. ``random`` draws missing
+    values, the start index first.
     """
     _check(brokers, partitions, replication_factor, start_partition)
     without = [str(broker.id) for broker in brokers if broker.rack is None]
@@ -145,7 +148,7 @@ def _spread_over_racks(brokers: Sequence[Broker], leader: int, replicas: int, sh
     while len(chosen) < replicas:
         candidate = brokers[(leader + 1 + (shift * racks + tried) % (count - 1)) % count]
         tried += 1
-        # Never the same broker twice: the replication factor is at most the number of brokers.
+        # No broker is used twice, as the replication factor is at most the number of brokers.
         if candidate.id in chosen or (candidate.rack in used_racks and len(used_racks) < racks):
             continue
         chosen.append(candidate.id)
@@ -156,10 +159,10 @@ def _spread_over_racks(brokers: Sequence[Broker], leader: int, replicas: int, sh
 def place_striped(
     brokers: Sequence[Broker], partitions: int, replication_factor: int, random: JavaRandom, *, start_partition: int = 0
 ) -> Placement:
-    """Return the brokers of partitions ``start_partition`` … ``start_partition + partitions − 1`` by KRaft.
+    """Return ``{partition: brokers}`` by KRaft, from ``start_partition`` to ``start_partition + partitions − 1``.
 
-    Brokers without a rack are a rack of their own. ``random`` draws offsets and shuffles: ``JavaRandom(seed)``
-    answers as the placer with ``new Random(seed)``.
+    Brokers without a rack together form one more rack. ``random`` draws offsets and shuffles: with ``JavaRandom(seed)``
+    the result equals that of Kafka's placer with ``new Random(seed)``.
     """
     _check(brokers, partitions, replication_factor, start_partition)
     if all(broker.fenced for broker in brokers):
@@ -201,7 +204,7 @@ class _RackList:
         # Offsets are drawn, and brokers shuffled, in the order of a HashMap<Optional<String>, Rack>.
         hashes = [0 if name is None else string_hash(name) for name in names]
         in_order = [names[position] for position in hash_order(hashes)]
-        # Each rack's fenced and unfenced brokers.
+        # Two broker lists per rack: its fenced and its unfenced brokers.
         self._racks = {
             name: tuple(
                 _BrokerList([broker.id for broker in by_rack[name] if broker.fenced is fenced], random)
@@ -228,8 +231,8 @@ class _RackList:
         self._offset += 1
         return brokers
 
-    # Both loops end. Lists that take themselves for empty after a shuffle (last asked in the epoch 0 before it)
-    # were not asked in the epoch in between either, which found enough brokers without them.
+    # Both loops end. After a shuffle the epoch is 0 again, so a list last used in the previous epoch 0 is not reset and
+    # may return no broker. The epochs in between found enough brokers without such a list, so this epoch does, too.
 
     def _leader(self) -> tuple[int, int]:
         position = self._offset
@@ -242,7 +245,7 @@ class _RackList:
         position = self._offset
         while len(chosen) < count:
             if position == leader_rack:
-                leader_rack = -1  # the leader's rack had its turn, once
+                leader_rack = -1  # The leader's rack is skipped once, as it already has a replica.
             else:
                 fenced, unfenced = self._racks[self._names[position]]
                 broker = unfenced.next(self._epoch)

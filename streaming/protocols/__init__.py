@@ -1,5 +1,6 @@
-"""Every rebalance protocol, from ZooKeeper watchers to KIP-848, as a pure state machine with common types.
+"""Pure state machines, with common types, of every rebalance protocol from ZooKeeper watchers to KIP-848.
 
-``apply(state, event) -> (state, outputs)``: states and events are frozen values, transitions are tables of data
-(:mod:`streaming.protocols.vocabulary`), time is an argument. ``families`` names the protocols and finds their machines.
+The interface is ``apply(state, event) -> (state, outputs)``. States and events are frozen values, transitions are
+tables of data (:mod:`streaming.protocols.vocabulary`), and time is an argument. ``families`` lists the protocols by
+name and finds their machines.
 """

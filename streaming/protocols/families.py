@@ -1,4 +1,4 @@
-"""The protocols by name: supported assignors, default assignor, and state machine."""
+"""Table of the protocols by name, with their supported assignors, default assignor, and state machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from streaming.protocols.zookeeper import ZooKeeper
 
 
 class Family(NamedTuple):
-    """A protocol by its name on the command line."""
+    """Entry of one protocol, as it is named on the command line."""
 
     default: str
-    #: The registry's protocol whose assignors it runs, and those that it supports.
+    #: The protocol in the assignors' registry, and the assignors that this protocol supports.
     assignors_of: str
     carries: tuple[str, ...]
-    #: Why it does not support other assignors.
+    #: The reason why the protocol does not support other assignors.
     reason: str
 
 
@@ -43,11 +43,12 @@ FAMILIES: dict[str, Family] = {
 
 
 def carried(protocol: str, assignor: str | None) -> str:
-    """Return the assignor to run under ``protocol``: the requested one, or the default for None.
+    """Return the assignor to run under ``protocol``: the requested one or, for None, the protocol's default.
 
     Raises:
-        UnknownAssignor: there is no such protocol.
-        ImpossiblePair: the protocol does not support the assignor; the message has the reason and the supported ones.
+        UnknownAssignor: the protocol does not exist.
+        ImpossiblePair: the protocol does not support the assignor; the message has the reason and the supported
+        assignors.
     """
     family = FAMILIES.get(protocol)
     if family is None:
@@ -62,7 +63,7 @@ def carried(protocol: str, assignor: str | None) -> str:
 
 
 def machine(protocol: str, setup: Setup) -> Machine[Any, Any]:
-    """Return the machine of a protocol, with the assignor that ``setup`` names."""
+    """Return the state machine of a protocol, with the assignor that ``setup`` names."""
     carried(protocol, setup.assignor)
     if protocol == "zookeeper":
         return ZooKeeper(setup)

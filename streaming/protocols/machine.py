@@ -1,7 +1,7 @@
-"""Base classes of protocols: a machine with a pure ``apply``, and a step, which is a group while one event is applied.
+"""Base classes of protocols: ``Machine`` with a pure ``apply``, and ``Step``, a group while one event is applied.
 
-There are two transition tables: by the :class:`~streaming.protocols.vocabulary.Stage` of a process, and by the phase of
-the group. Events about processes are looked up for each process, all others by the phase.
+There are two transition tables: one by the :class:`~streaming.protocols.vocabulary.Stage` of a process, and one by the
+phase of the group. Events about processes are looked up by each process's stage, all other events by the phase.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Tab
 
 
 class Step(ABC, Generic[S, M]):
-    """A group while one event is applied, and the outputs so far."""
+    """State of a group while one event is applied, and the outputs so far."""
 
     def __init__(self, group: S, at: int, setup: vocabulary.Setup) -> None:
         self.at = at
         self.setup = setup
         self.timing = setup.timing
-        #: The group as changed so far, without its members.
+        #: The group with the changes so far; its members are in ``members``.
         self.group = group
         self.members: dict[str, M] = dict(group.members)
         self.out: list[vocabulary.MachineOutput] = []
 
     def set(self, **changes: Any) -> None:
-        """Change fields of the group."""
+        """Set fields of the group's state."""
         self.group = structs.replace(self.group, **changes)
 
     def update(self, name: str, **changes: Any) -> M:
-        """Change a member."""
+        """Set fields of one member's state."""
         member = structs.replace(self.members[name], **changes)
         self.members[name] = member
         return member
 
     def done(self) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """Return the new group and the outputs of the step."""
+        """End the step, and return the new group and the outputs."""
         return structs.replace(self.group, members=self.members), tuple(self.out)
 
     def group_members(self) -> dict[str, M]:
@@ -53,25 +53,25 @@ class Step(ABC, Generic[S, M]):
         return {name: member for name, member in self.members.items() if member.is_member}
 
     def send(self, kind: str, times: int = 1) -> None:
-        """Count requests or notifications that were sent."""
+        """Output the number of requests or notifications of one kind that were sent."""
         if times:
             self.out.append(vocabulary.Sent(kind, times))
 
     def later(self, event: vocabulary.MachineEvent) -> None:
-        """Schedule an event."""
+        """Schedule an event at its own time."""
         self.out.append(vocabulary.After(event))
 
     def network(self, times: int = 1) -> int:
-        """Return when a message that is sent now arrives, after crossing the network this many times."""
+        """Return the arrival time of a message that is sent now and crosses the network ``times`` times."""
         return self.at + times * self.timing.network_ms
 
     def calls(self, names: Iterable[str]) -> vocabulary.Calls:
-        """Return these members' current calls."""
+        """Return the current calls of these members as ``(name, call)`` pairs."""
         members = self.members
         return tuple([(name, members[name].call) for name in names])
 
     def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
-        """Return the members of ``event`` that are in one of these stages and still wait for this call."""
+        """Return the members of ``event`` that are in one of these stages and still wait for the call in the event."""
         members = self.members
         return [
             name
@@ -93,41 +93,42 @@ class Step(ABC, Generic[S, M]):
             self.later(event(at, self.calls(names), *more))
 
     def subscriptions(self) -> None:
-        """Output the topics that live members subscribe to, if they have changed."""
+        """Output the topics to which live members subscribe, if these topics have changed."""
         subscribed = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
         if subscribed != self.group.subscribed:
             self.set(subscribed=subscribed)
             self.out.append(vocabulary.SubscribedTopics(subscribed))
 
     def subscribed(self, live: Collection[M]) -> frozenset[str]:
-        """Return the topics that these live members subscribe to."""
+        """Return the topics to which the members in ``live`` subscribe."""
         return frozenset(topic for member in live for topic in member.client.topics)
 
     # Steps that differ by protocol when a process starts, ends or stops sending.
 
     #: The type of the group's members.
     member: type[M]
-    #: The requests by which a process finds its group, becomes a member and leaves, and the events of the last two.
+    #: Names of the requests by which a process finds its group's coordinator and leaves, and the events of the requests
+    #: by which it joins and leaves.
     hello = "FindCoordinator"
     farewell: str
     knocks: type[vocabulary.MemberCalls]
     parts: type[vocabulary.MemberCalls]
-    #: A static member announces a temporary shutdown.
+    #: True if a static member announces a temporary shutdown.
     says_back_soon = False
 
     def incarnation(self, name: str) -> int:
-        """Return the number of times that a process has begun to join."""
+        """Count and return how many times a process has begun to join, including this time."""
         number = self.group.incarnations.get(name, 0) + 1
         self.set(incarnations={**self.group.incarnations, name: number})
         return number
 
     def own_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
-        """Return a member id that is unique in the group, as a crashed process may still have its own."""
+        """Return a member id that is unique in the group, in which a crashed process may still have the usual id."""
         member_id = self.setup.member_id(name, incarnation)
         return vocabulary.ghost_name(member_id, incarnation) if member_id in taken else member_id
 
     def shares(self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]) -> dict[str, TopicPartitions]:
-        """Return the assignment by name, computed by the registry's assignor; ``members`` by name."""
+        """Return the assignment by member name, computed by the registry's assignor; ``members``: by name."""
         names = {member.member_id: name for name, member in members.items()}
         assignment = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
         return {names[member_id]: share for member_id, share in assignment.items()}
@@ -142,7 +143,7 @@ class Step(ABC, Generic[S, M]):
             self.later(self.parts(self.network(), self.calls(names)))
 
     def static(self, member: M) -> bool:
-        """True if the member's place waits for it when it shuts down (``group.instance.id``, KIP-345)."""
+        """True if the group keeps the member's place while it is shut down (``group.instance.id``, KIP-345)."""
         return member.client.instance_id is not None
 
     def heartbeat(self, member: M) -> tuple[str, int]:
@@ -151,7 +152,7 @@ class Step(ABC, Generic[S, M]):
         return "Heartbeat", self.timing.heartbeat_ms
 
     def quiet(self, names: Collection[str]) -> None:
-        """Count the heartbeats that these members have sent until now."""
+        """Output the number of heartbeats that these members have sent until now."""
         members = self.members
         since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
         sent: Counter[str] = Counter()
@@ -161,17 +162,17 @@ class Step(ABC, Generic[S, M]):
             self.send(kind, sent[kind])
 
     def last_contact(self, member: M) -> int:
-        """Return when the last request of a member arrived, including counted heartbeats."""
+        """Return the arrival time of a member's last request, including heartbeats that are only counted."""
         if member.beat_from is None:
             return member.contact_at
         return max(member.contact_at, vocabulary.last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
 
     def interrupted(self, member: M) -> dict[str, Any]:
-        """Return the fields of a member that change when its process ends or freezes; its session now runs out."""
+        """Return the fields of a member that change when its process ends or freezes and its session runs out."""
         return {"beat_from": None, "contact_at": self.last_contact(member)}
 
     def settle(self) -> None:
-        """Announce the round that is complete without the silent members, if there is one."""
+        """Announce the round that is complete without the members that stopped sending requests, if there is one."""
 
     @abstractmethod
     def renamed(self, before: str, after: str) -> None:
@@ -179,25 +180,25 @@ class Step(ABC, Generic[S, M]):
 
     @abstractmethod
     def watch(self, names: Collection[str]) -> None:
-        """Schedule the end of the sessions of members that no longer send requests."""
+        """Schedule the end of the sessions of these members, which no longer send requests."""
 
     @abstractmethod
     def thawed(self, name: str) -> None:
-        """Resume a frozen process."""
+        """Resume one frozen process."""
 
     @abstractmethod
     def resubscribed(self, names: Collection[str]) -> None:
-        """Handle changed subscriptions of these members."""
+        """Handle the changed subscriptions of these members."""
 
 
 AnyStep = Step[Any, Any]
 
 
 def _start(step: AnyStep, event: vocabulary.Start) -> None:
-    """Start processes: they find their coordinator and join, last in the order of joining.
+    """Start processes, which find their coordinator and then join after all earlier members.
 
     If a process ran before, the group may still have its earlier incarnation as a member, under the old member id.
-    That remains as a ghost until its session ends.
+    That earlier incarnation remains in the group as a ghost until its session ends.
     """
     names = [client.name for client in event.clients]
     for client in event.clients:
@@ -222,7 +223,7 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
 
 
 def _stop(step: AnyStep, event: vocabulary.ShutDown) -> None:
-    """Shut processes down temporarily: static members keep their places, all others leave."""
+    """Shut processes down temporarily: static members keep their places in the group, all other members leave."""
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
     _end(step, dynamic, Stage.LEAVING, is_announced=True)
@@ -230,7 +231,7 @@ def _stop(step: AnyStep, event: vocabulary.ShutDown) -> None:
 
 
 def _thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
-    """Resume frozen processes: within their session they continue, afterwards they have lost everything and rejoin."""
+    """Resume frozen processes: those with a live session continue, others have lost all partitions and rejoin."""
     for name in event.names:
         step.thawed(name)
     step.subscriptions()
@@ -244,7 +245,7 @@ def _subscribe(step: AnyStep, event: vocabulary.Subscribe) -> None:
 
 
 def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
-    """End processes. Members of the group announce that, or their sessions are watched until they expire."""
+    """End processes: members of the group send a leave request, or their sessions are watched until they expire."""
     step.quiet(names)
     step.consume(dict.fromkeys(names, vocabulary.NOTHING))
     counted = []
@@ -282,12 +283,12 @@ LIFE: Table = {
     **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
 }
 
-#: Handlers of events that are handled alike in every stage.
+#: Handlers of events that are handled in the same way in every stage.
 HANDLERS = {event: row.handler for (_, event), row in LIFE.items()}
 
 
 class Machine(ABC, Generic[S, M]):
-    """State machine of one protocol."""
+    """State machine of one rebalance protocol."""
 
     #: Type of the group's state.
     group: type[S]
@@ -303,12 +304,12 @@ class Machine(ABC, Generic[S, M]):
         return self.group(topics=topics)
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:
-        """Return a stable group at 0 ms, whose members have owned these partitions since this generation or epoch."""
+        """Return a stable group at 0 ms in which members own ``held``; ``number``: its generation or epoch."""
         del topics, held, number
         raise vocabulary.ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
 
     def at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
-        """Return the fields of members of a stable group, by name."""
+        """Return the state fields of each member of a stable group, by member name."""
         return {
             client.name: {
                 "client": client,
@@ -325,7 +326,7 @@ class Machine(ABC, Generic[S, M]):
         }
 
     def group_at_rest(self, members: Mapping[str, M], topics: Mapping[str, Topic], **fields: Any) -> S:
-        """Return a stable group with these members."""
+        """Return a stable group that consists of these members."""
         count, subscribed = (
             len(members),
             frozenset(topic for member in members.values() for topic in member.subscription),
@@ -347,10 +348,10 @@ class Machine(ABC, Generic[S, M]):
 
     @abstractmethod
     def step(self, group: S, at: int) -> Step[S, M]:
-        """Return a step that begins with this group."""
+        """Return a step that begins with this group at the time ``at``."""
 
     def apply(self, group: S, event: vocabulary.MachineEvent) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """Return the group after ``event``, and the outputs.
+        """Return the group after ``event``, and the outputs of applying it.
 
         Raises:
             UndefinedTransition: the protocol defines nothing for this event in this state; nothing changed.
@@ -372,7 +373,7 @@ class Machine(ABC, Generic[S, M]):
     def _process(
         self, group: S, event: vocabulary.MemberEvent | vocabulary.Start
     ) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """Apply an event about processes, which must be in a stage with a transition for it."""
+        """Apply an event about processes, each of which must be in a stage with a transition for the event."""
         names = event.names if isinstance(event, vocabulary.MemberEvent) else [client.name for client in event.clients]
         allowed = {}
         for name in names:
@@ -400,7 +401,7 @@ class Machine(ABC, Generic[S, M]):
         }
 
     def heartbeats(self, group: S, until: int) -> list[vocabulary.Sent]:
-        """Return the heartbeats that members have sent until ``until`` and that no step has counted yet."""
+        """Return the number of heartbeats that members sent until ``until`` and that no step has counted yet."""
         step = self.step(group, until)
         step.quiet(step.members)
         return [output for output in step.out if isinstance(output, vocabulary.Sent)]

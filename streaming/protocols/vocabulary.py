@@ -1,7 +1,7 @@
-"""Types that all machines share: clients, timing, events from outside, outputs, states, and transition tables.
+"""Types that all machines use: clients, timing, events from outside, outputs, states, and transition tables.
 
-Times are milliseconds. Members are identified by the *name* of their process, which outlives member ids. An event or
-output lists several members if the same happens to all of them at the same time, such as a thousand heartbeats.
+Times are in milliseconds. Members are identified by the *name* of their process, which outlives member ids. If the same
+event happens to several members at the same time, such as a thousand heartbeats, one event or output lists all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assignors.model import Topic, TopicPartitions
 
 NOTHING: TopicPartitions = {}
 Names = tuple[str, ...]
-#: ``(name, call)``: an answer counts only while the member still waits for that call.
+#: ``(name, call)``: a member's name and call number; an answer is ignored unless the member still waits for that call.
 Calls = tuple[tuple[str, int], ...]
 
 
@@ -37,20 +37,20 @@ class ImpossiblePair(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Configuration of a process. ``topics`` is its subscription, which ``Subscribe`` changes."""
+    """Configuration of a process; ``topics`` is its subscription, which the event ``Subscribe`` changes."""
 
     name: str
     topics: tuple[str, ...] = ()
     instance_id: str | None = None
     rack_id: str | None = None
-    #: ``partition.assignment.strategy`` in order; when empty, the group's default assignor.
+    #: ``partition.assignment.strategy`` in order; if empty, the group's default assignor is used.
     assignors: tuple[str, ...] = ()
-    #: ``group.protocol``; when None, the protocol of the machine.
+    #: ``group.protocol``; if None, the protocol of the machine is used.
     group_protocol: Literal["classic", "consumer"] | None = None
 
 
 class Held(NamedTuple):
-    """A member that is in the group from the start, and the partitions that it owns then; default id: its name."""
+    """A member that is in the group from the start, with the partitions it owns then; default id: its name."""
 
     client: Client
     share: TopicPartitions = NOTHING
@@ -64,17 +64,18 @@ def _quarter(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The timing model. Every action takes exactly the time given here, so that forecasts are reproducible.
+    """The timing model: every action takes exactly the time in this class, so that forecasts are reproducible.
 
-    A request and its answer take ``network_ms`` each. Members heartbeat every ``heartbeat_ms`` (classic) or
-    ``consumer_heartbeat_ms`` (KIP-848, where the coordinator sets it), counted from their last assignment, and
-    learn of a rebalance from the answer. They act on it once they have processed the records they hold, which
-    takes 0, ¼, ½ or ¾ of ``processing_ms``, depending on the member's name. Callbacks and assignors take no time.
+    A request and its answer take ``network_ms`` each. Members send heartbeats every ``heartbeat_ms`` (classic) or
+    ``consumer_heartbeat_ms`` (KIP-848, where the coordinator sets the interval), counted from their last assignment.
+    The answer to a heartbeat informs members of a rebalance. Members act on the answer after they have processed the
+    records of their last poll, which takes 0, ¼, ½ or ¾ of ``processing_ms``, depending on the member's name. Callbacks
+    and assignors take no time.
     """
 
     network_ms: int = 1
     heartbeat_ms: int = 3000
-    #: How long a member processes the records of one poll.
+    #: Time that a member needs to process the records of one poll.
     processing_ms: int = 1000
     consumer_heartbeat_ms: int = 5000
     session_timeout_ms: int = 45_000
@@ -82,15 +83,15 @@ class Timing:
     scheduled_rebalance_delay_ms: int = 300_000
     #: ``group.initial.rebalance.delay.ms`` of the broker.
     initial_rebalance_delay_ms: int = 3000
-    #: ``group.consumer.assignment.interval.ms`` of the broker (4.3): the least time between two targets.
+    #: ``group.consumer.assignment.interval.ms`` of the broker (4.3): the shortest time between two targets.
     assignment_interval_ms: int = 1000
-    #: How long clients take to see new partitions; up to ``metadata.max.age.ms`` (5 min) in production.
+    #: Time after which clients notice new partitions; up to ``metadata.max.age.ms`` (5 min) in production.
     metadata_age_ms: int = 0
     #: ``rebalance.backoff.ms`` of the ZooKeeper consumer.
     zookeeper_backoff_ms: int = 2000
 
     def busy_ms(self, name: str) -> int:
-        """Return how long a member is busy before it acts on an answer."""
+        """Return the time for which a member is busy before it acts on an answer, ms."""
         return self.processing_ms * _quarter(name) // 4
 
 
@@ -100,21 +101,21 @@ class Setup:
 
     timing: Timing = field(default_factory=Timing)
     assignor: str = "range"
-    #: ``(process, incarnation) → member id``; by default the name of the process, as in the scenario.
+    #: Function ``(process, incarnation) → member id``; the default returns the name of the process, as in the scenario.
     member_id: Callable[[str, int], str] = lambda name, _incarnation: name
-    #: ``(consumer, number of the change) → ms`` by which a ZooKeeper view lags.
+    #: Function ``(consumer, number of the change) → ms`` for the lag of a ZooKeeper view.
     view_lag: Callable[[str, int], int] = lambda _name, _change: 0
 
 
 class Reason(NamedTuple):
-    """Reason of a round, as a type of membership event (``member.joined``, …)."""
+    """Reason of a round: a type of membership event (``member.joined``, …) and the members that caused it."""
 
     kind: str
     members: Names = ()
 
 
 def joint_reason(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
-    """Return the first reason's kind with the members of all reasons of that kind; ``otherwise`` if there is none."""
+    """Return the first reason, with the members of all reasons of its kind; ``otherwise`` if there are no reasons."""
     reasons = tuple(reasons)
     if not reasons:
         return otherwise
@@ -124,17 +125,17 @@ def joint_reason(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
 
 
 def ghost_name(name: str, incarnation: int) -> str:
-    """Return the name of a restarted process's earlier incarnation that is still in the group."""
+    """Return the name under which the earlier incarnation of a restarted process is still in the group."""
     return f"{name}~{incarnation}"
 
 
 def process_name(name: str) -> str:
-    """Return the process of a name, which may be that of a ghost."""
+    """Return the name of the process behind a member's name, which may be the name of a ghost."""
     return name.partition("~")[0]
 
 
 class MachineEvent(Struct, frozen=True):
-    """Something that happens at ``at``: from outside, or an event that a machine scheduled for itself."""
+    """Event at the time ``at``: an event from outside, or an event that a machine scheduled for itself."""
 
     at: int
 
@@ -143,19 +144,19 @@ class MachineEvent(Struct, frozen=True):
 
 
 class Start(MachineEvent, frozen=True):
-    """Processes start or restart, and join."""
+    """Processes start or restart, and join the group."""
 
     clients: tuple[Client, ...]
 
 
 class MemberEvent(MachineEvent, frozen=True):
-    """Something that happens to these processes."""
+    """Event that happens to these processes."""
 
     names: Names
 
 
 class Leave(MemberEvent, frozen=True):
-    """Processes leave for good: they send LeaveGroup, static or not."""
+    """Processes leave for good: both static and dynamic members send LeaveGroup."""
 
 
 class ShutDown(MemberEvent, frozen=True):
@@ -171,7 +172,7 @@ class Freeze(MemberEvent, frozen=True):
 
 
 class Thaw(MemberEvent, frozen=True):
-    """Frozen processes resume, and learn what happened meanwhile."""
+    """Frozen processes resume, and find out what happened while they were frozen."""
 
 
 class Subscribe(MemberEvent, frozen=True):
@@ -187,7 +188,7 @@ class TopicsChanged(MachineEvent, frozen=True):
 
 
 class CoordinatorFails(MachineEvent, frozen=True):
-    """The group's coordinator dies; members find the next one with FindCoordinator."""
+    """The group's coordinator fails; members find the next one with FindCoordinator."""
 
 
 class MemberCalls(MachineEvent, frozen=True):
@@ -200,13 +201,13 @@ class MemberCalls(MachineEvent, frozen=True):
 
 
 class After(NamedTuple):
-    """Output: apply ``event`` at its time."""
+    """Output: the machine must apply ``event`` at the event's time."""
 
     event: MachineEvent
 
 
 class Sent(NamedTuple):
-    """Output: this many requests (or watch notifications) of this kind were sent."""
+    """Output: ``times`` requests (or watch notifications) of this kind were sent."""
 
     kind: str
     times: int
@@ -219,16 +220,16 @@ class Owns(NamedTuple):
 
 
 class SubscribedTopics(NamedTuple):
-    """Output: from now on live members together subscribe to these topics."""
+    """Output: from now on, live members together subscribe to these topics."""
 
     topics: frozenset[str]
 
 
 class Announced(NamedTuple):
-    """Output: a round whose assignment the members have received. ``after`` has every member of the group.
+    """Output: a round whose assignment the members have received; ``after`` has every member of the group.
 
-    ``number`` is the generation or group epoch. ``first``: the round begins a rebalance; else it continues the
-    previous round.
+    ``number`` is the generation or group epoch. ``first`` is True if the round begins a rebalance, and False if it
+    continues the previous round.
     """
 
     number: int
@@ -238,7 +239,7 @@ class Announced(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """Output: a member's partitions pass to another name, that of its own ghost or of its replacement."""
+    """Output: a member's partitions now belong to another name: that of its own ghost or of its replacement."""
 
     before: str
     after: str
@@ -270,72 +271,75 @@ class Stage(StrEnum):
 
 
 LIVE = (Stage.STARTING, Stage.JOINING, Stage.SYNCING, Stage.STABLE)
-#: Stages of ended processes, whose remaining state in the group is removed with their session.
+#: Stages of ended processes, whose remaining state in the group is removed when their session ends.
 GONE = (Stage.CRASHED, Stage.AWAY, Stage.LEAVING)
 
 
 class MachineMember(Struct, frozen=True, gc=False):
-    """A member: state of its process, and its state in the group.
+    """Member of a group: the state of its process, and its state in the group.
 
-    A run creates millions of them, without reference cycles; without garbage collection it takes a third less time.
+    A run creates millions of these objects, without reference cycles; excluding them from garbage collection makes the
+    run a third faster.
     """
 
     client: Client
     stage: Stage = Stage.STARTING
-    #: Counts the calls of the process; answers to earlier calls are ignored.
+    #: Number of the process's current call; answers to earlier calls are ignored.
     call: int = 0
-    #: How many times the process has begun to join.
+    #: Number of times that the process has begun to join.
     incarnation: int = 0
-    #: True if it is a member: its coordinator has it, or its node under ``ids`` exists.
+    #: True if the process is a member: the coordinator lists it or, under ZooKeeper, its node under ``ids`` exists.
     is_member: bool = False
-    #: The subscription that it last sent.
+    #: The subscription that the process sent last.
     subscription: tuple[str, ...] = ()
-    #: The partitions that it consumes.
+    #: The partitions that the process consumes.
     owned: TopicPartitions = NOTHING
     member_id: str = ""
-    #: When it last began to send heartbeats; None while it sends none (ZooKeeper's sessions count no pings).
+    #: Time at which the process last began to send heartbeats; None while it sends no heartbeats (pings of ZooKeeper
+    #: sessions are not counted).
     beat_from: int | None = None
-    #: When its last request other than heartbeats arrived.
+    #: Arrival time of the process's last request other than heartbeats.
     contact_at: int = 0
-    #: How many members had joined before it: a HashMap keeps the members of one bin in this order.
+    #: Number of the member in the order of joining, in which a HashMap keeps the members of one bin.
     place: int = 0
 
     @property
     def counted(self) -> bool:
-        """True if the group keeps state of the member when its process has ended."""
+        """True if the group keeps the member's state after its process has ended."""
         return self.is_member
 
 
 class MachineState(Struct, frozen=True):
-    """State of a group. ``members``: by name, including processes that are not (or no longer) members.
+    """State of a group; ``members``: by name, including processes that are not or no longer members.
 
-    The order of a coordinator's members is that of a Java hash table.
+    A coordinator keeps its members in the order of a Java hash table.
     """
 
     members: Mapping[str, Any] = {}
     topics: Mapping[str, Topic] = {}
-    #: Why the last round happened.
+    #: Reason of the last round.
     reason: Reason = Reason("member.joined")
-    #: The topics that live members subscribe to.
+    #: The topics to which live members subscribe.
     subscribed: frozenset[str] = frozenset()
-    #: How many times each process has begun to join.
+    #: Number of times that each process has begun to join, by name.
     incarnations: Mapping[str, int] = {}
-    #: How many members have joined so far, and the most at the same time: the table never shrinks.
+    #: Number of members that have joined so far, and the largest number of members at the same time, which determines
+    #: the size of the coordinator's hash table.
     places: int = 0
     most: int = 0
-    #: Counts the rebalances begun; timers of earlier ones are ignored.
+    #: Number of rebalances that have begun; timers of earlier rebalances are ignored.
     attempt: int = 0
 
 
 M = TypeVar("M", bound=MachineMember)
 S = TypeVar("S", bound=MachineState)
 
-#: Handler of an event: changes a :class:`streaming.protocols.machine.Step` of its protocol in place.
+#: Handler of an event, which changes a :class:`streaming.protocols.machine.Step` of its protocol in place.
 Handler = Callable[[Any, Any], object]
 
 
 class Transition(NamedTuple):
-    """A handler of an event, and the phases that it may lead to (checked after every step)."""
+    """Transition: the handler of an event, and the phases to which it may lead (checked after every step)."""
 
     handler: Handler
     to: tuple[StrEnum, ...]
@@ -353,15 +357,15 @@ def rows(
     to: tuple[StrEnum, ...] = (),
     label: str = "",
 ) -> dict[tuple[StrEnum, type[MachineEvent]], Transition]:
-    """Return table rows with the same transition from several phases; without ``to`` the phase stays the same."""
+    """Return table rows with the same transition for several phases; without ``to`` the phase does not change."""
     return {(phase, event): Transition(handler, to or (phase,), label) for phase in phases}
 
 
 def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Transition:
-    """Return the transition for an event in a phase; ``who``: the protocol, or a process under it, for the error.
+    """Return the transition for an event in a phase; ``who``: protocol or process that the error names.
 
     Raises:
-        UndefinedTransition: there is none.
+        UndefinedTransition: the table does not have a transition for this event in this phase.
     """
     transition = table.get((phase, type(event)))
     if transition is None:
@@ -370,15 +374,15 @@ def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Tran
 
 
 def beats(since: int | None, until: int, every: int) -> int:
-    """Return the number of heartbeats that a member sends in ``(since, until]``, without simulating each."""
+    """Return the number of heartbeats that a member sends in ``(since, until]``, without simulating each heartbeat."""
     return 0 if since is None or until <= since else (until - since) // every
 
 
 def next_beat(since: int, now: int, every: int) -> int:
-    """Return when the member sends its first heartbeat at or after ``now``."""
+    """Return the time of the first heartbeat that the member sends at or after ``now``."""
     return since + max(1, -((since - now) // every)) * every
 
 
 def last_beat(since: int, now: int, every: int) -> int:
-    """Return when the member sent its last heartbeat at or before ``now``, or else its last other request."""
+    """Return the time of the last heartbeat that the member sent at or before ``now``, or else of its last request."""
     return since + max(0, (now - since) // every) * every

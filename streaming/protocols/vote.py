@@ -1,4 +1,4 @@
-"""Vote for the assignor of a group, as the coordinator counts it, and each client's rebalance protocol.
+"""Vote for a group's assignor, as the coordinator counts it, and the rebalance protocol that a client uses.
 
 Sources: ``ClassicGroup.selectProtocol``, ``ClassicGroupMember.vote``, ``ConsumerCoordinator``'s constructor.
 """
@@ -15,13 +15,13 @@ from streaming.protocols.vocabulary import InconsistentGroupProtocol
 
 
 def select(lists: Mapping[str, Sequence[str]]) -> str:
-    """Return the assignor of a classic group, from ``{member: its assignors in order}``.
+    """Return the assignor that wins the vote of a classic group, from ``{member: its assignors in order}``.
 
-    Candidates are the assignors that all members support. Each member votes for its first candidate, and most votes
-    win; in a tie the first in HashMap order.
+    Candidates are the assignors that all members support. Each member votes for the first candidate in its list. The
+    candidate with the most votes wins; in a tie, the first one in HashMap order wins.
 
     Raises:
-        InconsistentGroupProtocol: there is no candidate; the message has the list of each member.
+        InconsistentGroupProtocol: there are no candidates; the message has the list of each member.
     """
     first = next(iter(lists.values()))
     if all(names == first for names in lists.values()):
@@ -34,7 +34,7 @@ def select(lists: Mapping[str, Sequence[str]]) -> str:
 
 
 def most_votes(votes: Iterable[str]) -> str:
-    """Return the name with most votes; in a tie the first in HashMap order (``Stream.max`` over its entries)."""
+    """Return the name with the most votes; in a tie, the first one in HashMap order (``Stream.max``)."""
     counted = Counter(votes)
     most = max(counted.values())
     tied = [name for name, count in counted.items() if count == most]
@@ -45,12 +45,12 @@ def most_votes(votes: Iterable[str]) -> str:
 
 @cache
 def cooperative(assignors: tuple[str, ...]) -> bool:
-    """True if a client with these assignors keeps its partitions through a rebalance.
+    """Return True if a client with these assignors keeps its partitions during a rebalance.
 
     Clients use the highest protocol that *all* their assignors support. During an upgrade, with
-    ``[cooperative-sticky, range]``, a client still gives up everything before it joins.
+    ``[cooperative-sticky, range]``, a client still gives up all its partitions before it joins.
     """
-    kafkas = registry.names("classic")  # a list may contain custom assignors; only the chosen one must be known
+    kafkas = registry.names("classic")  # custom assignors are not in this list
     return all(
         name in kafkas and "COOPERATIVE" in registry.find("classic", name).supported_protocols for name in assignors
     )

@@ -1,4 +1,4 @@
-"""State machine of ZooKeeper consumers: register, watch, stop, release, read, claim, and retry."""
+"""State machine of ZooKeeper consumers, which register, watch, stop, release, read, claim, and retry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.protocols.vocabulary import LIVE, MachineMember, MachineState, St
 
 
 class ZooKeeperPhase(StrEnum):
-    """Phase of the group, derived from its members' states."""
+    """Phase of a ZooKeeper group, derived from the states of its members."""
 
     EMPTY = "Empty"
     REBALANCING = "Rebalancing"
@@ -33,33 +33,34 @@ class ZooKeeperView(NamedTuple):
 
 
 class ZooKeeperMember(MachineMember, frozen=True, gc=False):
-    """A consumer: its process, its nodes, and its view of the group."""
+    """A ZooKeeper consumer: its process, its nodes, and its view of the group."""
 
-    #: Its nodes under ``owners``: the partitions it consumes or, after a crash, those that its session still holds.
+    #: The consumer's nodes under ``owners``: the partitions that it consumes or, after a crash, the partitions that its
+    #: session still holds.
     nodes: TopicPartitions = vocabulary.NOTHING
-    #: It is working on a rebalance, or waits to retry.
+    #: True if the consumer works on a rebalance, or waits for its next attempt.
     busy: bool = False
-    #: The change that it rebalanced for last, and the newest one it was notified of.
+    #: Numbers of the change for which the consumer rebalanced last, and of the newest change of which it was notified.
     seen: int = 0
     notified: int = 0
 
 
 class ZooKeeperState(MachineState, frozen=True):
-    """State of a group, by its ZooKeeper paths."""
+    """State of a group in its ZooKeeper paths."""
 
     members: Mapping[str, ZooKeeperMember] = {}
-    #: Views, newest last; older ones are kept while a consumer may still read them.
+    #: Views of the paths, newest last; older views are kept as long as a consumer may still read them.
     views: tuple[ZooKeeperView, ...] = ()
-    #: Rounds so far: there are no generations.
+    #: Number of rounds so far, in place of a generation.
     rounds: int = 0
-    #: Reasons of changes since the last round.
+    #: Reasons of the changes since the last round.
     reasons: tuple[vocabulary.Reason, ...] = ()
     #: Each member's partitions after the last round.
     held: Mapping[str, TopicPartitions] = {}
 
 
 class Registered(vocabulary.MemberCalls, frozen=True):
-    """Consumers create (or rewrite) their nodes under ``ids``."""
+    """Consumers create or rewrite their nodes under ``ids``."""
 
 
 class Closed(vocabulary.MemberCalls, frozen=True):
@@ -67,11 +68,11 @@ class Closed(vocabulary.MemberCalls, frozen=True):
 
 
 class SessionGone(vocabulary.MemberCalls, frozen=True):
-    """Sessions of consumers expired: all their nodes are deleted."""
+    """Sessions of consumers expire: all their nodes are deleted."""
 
 
 class Watched(vocabulary.MemberCalls, frozen=True):
-    """Watches fire at consumers: they read, stop, and release their partitions."""
+    """Watches notify consumers, which read the paths, stop, and release their partitions."""
 
     number: int = 0
 
@@ -98,7 +99,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         self._shares: dict[int, dict[str, TopicPartitions]] = {}
 
     def changed(self, reason: vocabulary.Reason) -> None:
-        """Record a change of a watched path: every live consumer is notified, by its own ensemble member."""
+        """Record a change of a watched path; every live consumer is notified after the lag of its own view."""
         views = self.group.views
         number = views[-1].number + 1 if views else 1
         ids = {name: member.subscription for name, member in self.group_members().items()}
@@ -184,7 +185,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
 
 
 def _registered(step: _Step, event: Registered) -> None:
-    """Add nodes under ``ids``, each as one change."""
+    """Add nodes under ``ids``; each node is one change."""
     for name in step.waiting(event, (Stage.STARTING, Stage.STABLE)):
         member = step.members[name]
         kind = "member.subscription_changed" if member.is_member else "member.joined"
@@ -206,7 +207,7 @@ def _closed(step: _Step, event: Closed | SessionGone) -> None:
 
 
 def _topics_changed(step: _Step, event: vocabulary.TopicsChanged) -> None:
-    """Change partition counts, and so ``/brokers/topics``."""
+    """Change partition counts, which changes ``/brokers/topics``."""
     step.set(topics={**step.group.topics, **event.topics})
     step.later(BrokersChanged(step.network()))
 
@@ -217,7 +218,7 @@ def _brokers_changed(step: _Step, event: BrokersChanged) -> None:
 
 
 def _watched(step: _Step, event: Watched) -> None:
-    """Notify consumers: those in a rebalance start over after it; others stop, release and read at once."""
+    """Notify consumers: those in a rebalance start over after it; all others stop, release and read at once."""
     names = step.waiting(event, (Stage.STABLE,))
     begin = []
     for name in names:
@@ -244,7 +245,7 @@ def _begin(step: _Step, names: Sequence[str]) -> None:
     step.send("GetChildren", len(names))
     step.send("GetData", sum(reads.values()))
     step.consume(stopped)
-    # One request after the other: the list of ids, each consumer's node, each topic's.
+    # Requests are sent one after the other: for the list of ids, for each consumer's node, and for each topic's node.
     step.later_each(Claimed, {name: step.network(2 * (1 + many)) for name, many in reads.items()})
 
 
@@ -281,7 +282,7 @@ def _claimed(step: _Step, event: Claimed) -> None:
 _EMPTY, _REBALANCING, _STABLE = ZooKeeperPhase
 _ALL = tuple(ZooKeeperPhase)
 
-#: The group as a whole.
+#: Transitions of the group.
 GROUP: Table = {
     **rows((_EMPTY,), Registered, _registered, (_EMPTY, _REBALANCING), "node under ids"),
     **rows((_REBALANCING, _STABLE), Registered, _registered, (_REBALANCING, _STABLE)),
@@ -313,7 +314,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         super().__init__("zookeeper", setup, GROUP)
 
     def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:
-        """Return the phase: rebalancing while a consumer is busy, or has not seen the newest change."""
+        """Return the phase: rebalancing while a consumer is busy, or was not notified of the newest change."""
         there = [member for member in group.members.values() if member.is_member]
         if not there:
             return _EMPTY
@@ -322,5 +323,5 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         return _STABLE if settled else _REBALANCING
 
     def step(self, group: ZooKeeperState, at: int) -> _Step:
-        """A step of the group."""
+        """Return a step of the group at the time ``at``."""
         return _Step(group, at, self.setup)

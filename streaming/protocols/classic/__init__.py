@@ -1,1 +1,1 @@
-"""The JoinGroup protocols: one coordinator, one kind of member, and the rules in which the protocols differ."""
+"""The JoinGroup protocols: one coordinator and one type of member for all of them, and the rules of each protocol."""

@@ -1,7 +1,8 @@
 """The coordinator of the JoinGroup protocols (the classic part of ``GroupMetadataManager``, 4.3.1).
 
-The join phase ends when every known member has sent JoinGroup, or with the rebalance timeout, which only removes
-dynamic members. Then follow generation + 1, the vote, and the sync phase, which ends with the leader's SyncGroup.
+The join phase ends when every known member has sent JoinGroup, or when the rebalance timeout has passed, which removes
+only dynamic members. Then the generation is increased, the assignor is chosen by vote, and the sync phase begins. It
+ends with the leader's SyncGroup.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from streaming.protocols.vocabulary import (
 
 
 def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
-    """Handle JoinGroup requests: new dynamic members first get their ids; others wait or start a rebalance."""
+    """Handle JoinGroup requests: new dynamic members first get their ids; other members wait or start a rebalance."""
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
     pending: list[str] = []
@@ -88,7 +89,7 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
 
 
 def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMember) -> str | None:
-    """Replace the known member with the same instance id, and fence it if it is alive."""
+    """Replace the known member that has the same instance id, fence that member if it runs, and return its name."""
     if not step.static(member):
         return None
     instance = member.client.instance_id
@@ -138,7 +139,7 @@ def _arrived(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str]
 
 
 def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOver) -> None:
-    """Extend the initial delay while members join, up to the rebalance timeout, else end the join phase."""
+    """Extend the initial delay if members joined, up to the rebalance timeout; otherwise end the join phase."""
     if event.attempt != step.group.attempt or not step.group.initial:
         return
     delay, remaining = step.timing.initial_rebalance_delay_ms, step.group.remaining_ms
@@ -216,7 +217,7 @@ def complete(step: classic.ClassicStep) -> None:
 
 
 def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
-    """Answer JoinGroup: members send SyncGroup next or, in the first version, already receive their partitions."""
+    """Answer JoinGroup requests: members send SyncGroup next or, in the first version, receive their partitions."""
     ready: list[str] = []
     silent: list[str] = []
     for name, member in members.items():
@@ -237,7 +238,7 @@ def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMemb
 
 
 def sync_group(step: classic.ClassicStep, event: classic.SyncGroup) -> None:
-    """Handle SyncGroup requests, which wait for the leader's and are then answered with each member's partitions."""
+    """Handle SyncGroup requests: each waits for the leader's one and is then answered with the member's partitions."""
     names = step.waiting(event, (Stage.SYNCING,))
     step.send("SyncGroup", len(names))
     if step.group.phase is classic.ClassicPhase.STABLE:
@@ -274,7 +275,7 @@ def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
 
 
 def assign(step: classic.ClassicStep, synced: Container[str] = ()) -> None:
-    """Store the assignment of every known member, including absent ones; the group is stable.
+    """Store the assignment of every known member, including members that sent no SyncGroup; the group becomes stable.
 
     ``synced``: members whose SyncGroup has just arrived.
     """
@@ -290,14 +291,14 @@ def assign(step: classic.ClassicStep, synced: Container[str] = ()) -> None:
 
 
 def leave_group(step: classic.ClassicStep, event: classic.LeaveGroup) -> None:
-    """Handle LeaveGroup requests: remove the members at once."""
+    """Handle LeaveGroup requests: remove the members that sent them at once."""
     names = step.waiting(event, (Stage.LEAVING,))
     if names:
         _remove(step, names, "member.left")
 
 
 def session_expired(step: classic.ClassicStep, event: classic.SessionExpired) -> None:
-    """Remove members that sent no heartbeat for the session timeout."""
+    """Remove members that sent no heartbeat during the session timeout."""
     names = step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN))
     names = [name for name in names if step.members[name].counted]
     if names:
@@ -310,11 +311,11 @@ def _remove(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     if were_members and step.group.phase in (classic.ClassicPhase.STABLE, classic.ClassicPhase.COMPLETING):
         prepare(step)
     else:
-        _maybe_complete(step)  # the join phase no longer waits for them
+        _maybe_complete(step)  # The join phase no longer waits for the removed members.
 
 
 def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
-    """Remove members from the group. A process that still runs, or is frozen, learns that from its next request."""
+    """Remove members from the group; a process that runs or is frozen finds that out with its next request."""
     gone = [name for name in names if step.members[name].is_member]
     for name in names:
         member = step.members[name]
@@ -330,11 +331,11 @@ def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
 
 
 def announce(step: classic.ClassicStep) -> None:
-    """Announce the generation as a round, as its members have received the assignment."""
+    """Announce the generation as a round once its members have received the assignment."""
     generation = step.group.generation
     if generation == step.group.announced:
         return
-    # Members that have joined since belong to the next generation.
+    # Members that have joined since the generation began belong to the next one.
     after = {
         name: member.assigned for name, member in step.members.items() if member.is_member and member.part == generation
     }

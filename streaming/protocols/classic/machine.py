@@ -1,4 +1,4 @@
-"""State machine of the JoinGroup protocols: members' events (``AbstractCoordinator``), transitions, and rules."""
+"""State machine of the JoinGroup protocols: handlers of events (``AbstractCoordinator``), transitions, and rules."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from streaming.protocols.vocabulary import (
 
 
 def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
-    """Change partition counts; clients notice that when they refresh their metadata."""
+    """Change partition counts; clients notice the change when they refresh their metadata."""
     step.set(topics={**step.group.topics, **event.topics})
     step.subscriptions()
     step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
 
 
 def _metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
-    """Let the leader rejoin if metadata differ from the assignment's; in version 1 the coordinator rebalances."""
+    """Let the leader rejoin if topics changed since the assignment; in version 1 the coordinator rebalances."""
     del event
     if step.rules.coordinator_assigns:
         if step.group.phase is classic.ClassicPhase.STABLE and _topics_differ(step):
@@ -65,7 +65,7 @@ def _topics_differ(step: classic.ClassicStep) -> bool:
 
 
 def rebalance_in_progress(step: classic.ClassicStep, event: classic.RebalanceInProgress) -> None:
-    """Let members rejoin whose heartbeat or SyncGroup was answered with REBALANCE_IN_PROGRESS."""
+    """Let those members rejoin whose heartbeat or SyncGroup was answered with REBALANCE_IN_PROGRESS."""
     names = step.waiting(event, (Stage.STABLE, Stage.SYNCING))
     step.join(name for name in names if step.members[name].is_member)
 
@@ -74,7 +74,7 @@ def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
     """Deliver assignments: members stop and start partitions, and rejoin if the protocol requires it."""
     names = step.waiting(event, (Stage.SYNCING,))
     if event.generation != step.group.generation:
-        return  # these members will get a later generation, which is under way
+        return  # A later generation is under way, and these members will receive its assignment.
     again: list[str] = []
     shares: dict[str, TopicPartitions] = {}
     for name in names:
@@ -110,7 +110,7 @@ def _delay_over(step: classic.ClassicStep, event: classic.DelayOver) -> None:
 
 
 def coordinator_fails(step: classic.ClassicStep, event: CoordinatorFails) -> None:
-    """Let the next coordinator restore the group; in the first version it has no state, so all members rejoin."""
+    """Let the next coordinator restore the group; in the first version the group is lost and all members rejoin."""
     del event
     live = [name for name, member in step.members.items() if member.stage in LIVE]
     step.send(step.hello, len(live))
@@ -173,7 +173,7 @@ COORDINATOR: Table = {
     **rows(_ALL, CoordinatorFails, coordinator_fails),
 }
 
-#: The first version has no sync phase: the coordinator assigns as soon as everyone has joined.
+#: The first version has no sync phase: the coordinator computes the assignment as soon as all members have joined.
 COORDINATOR_V1: Table = (
     {
         pair: row._replace(to=tuple(dict.fromkeys(_STABLE if to is _COMPLETING else to for to in row.to)))
@@ -185,14 +185,14 @@ COORDINATOR_V1: Table = (
 )
 
 
-# Rules of the protocols other than eager: its first version, cooperative (KIP-429), Connect (KIP-415).
+# Rules of the first eager version, of cooperative (KIP-429) and of Connect (KIP-415).
 
 
 class Cooperative(classic.Rules):
-    """Rules of cooperative: a member keeps its partitions while it joins, then revokes moved ones and rejoins."""
+    """Rules of cooperative: a member keeps its partitions while it joins, then revokes moved partitions and rejoins."""
 
     def keeps(self, member: classic.ClassicMember) -> TopicPartitions:
-        """Return the owned partitions of topics that the member still subscribes to (``onJoinPrepare``)."""
+        """Return the member's owned partitions of topics to which it still subscribes (``onJoinPrepare``)."""
         if not vote.cooperative(self.assignors(member)):
             return NOTHING
         return select_topics(member.owned, member.client.topics)
@@ -204,7 +204,7 @@ class Cooperative(classic.Rules):
 
 
 class EagerV1(classic.Rules):
-    """Rules of the first eager version: no SyncGroup, vote or instance ids; the coordinator computes assignments."""
+    """Rules of the first eager version: the coordinator assigns, without SyncGroup, vote or instance ids."""
 
     coordinator_assigns = True
     static = False
@@ -215,15 +215,15 @@ class EagerV1(classic.Rules):
         return step.client_side_shares(order)
 
     def assignors(self, member: classic.ClassicMember) -> tuple[str, ...]:
-        """Return the broker's strategy, whatever the client lists."""
+        """Return the assignor that the broker is configured with, whatever assignors the client lists."""
         del member
         return self.default
 
 
 class Remembered(NamedTuple):
-    """State between rounds of Connect: the leader, its memory, and the work of each worker in order.
+    """State of a Connect group between rounds: the leader, the leader's memory, and the ordered work of each worker.
 
-    ``revoked``: the workers whose last assignment revoked something.
+    ``revoked``: the workers whose last assignment revoked work.
     """
 
     leader: str
@@ -240,12 +240,12 @@ class EagerWorkers(classic.Rules):
     subscribes = False
 
     def assignors(self, member: classic.ClassicMember) -> tuple[str, ...]:
-        """Return the value of ``connect.protocol``."""
+        """Return the value of ``connect.protocol`` as the worker's only assignor."""
         del member
         return self.default
 
     def assign(self, step: classic.ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """Return the assignment by ``EagerAssignor``, over sorted workers."""
+        """Return the assignment that ``EagerAssignor`` computes over the sorted workers."""
         ids = {step.members[name].member_id: name for name in order}
         answer = incremental.assign_eager(list(ids), _configured(step))
         return {ids[member_id]: done.share() for member_id, done in answer.items()}
@@ -256,14 +256,14 @@ def _configured(step: classic.ClassicStep) -> dict[str, int]:
 
 
 class Incremental(EagerWorkers):
-    """Rules of ``connect.protocol = compatible``: workers keep running; lost tasks wait for the delay, then move."""
+    """Rules of ``connect.protocol = compatible``: workers keep their tasks; lost tasks move after the delay."""
 
     def keeps(self, member: classic.ClassicMember) -> TopicPartitions:
-        """Return all of the worker's tasks: they keep running."""
+        """Return all of the worker's tasks, which keep running while the worker joins."""
         return member.owned
 
     def assign(self, step: classic.ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """Return the assignment by ``IncrementalCooperativeAssignor`` with the leader's memory."""
+        """Return the assignment that ``IncrementalCooperativeAssignor`` computes with the leader's memory."""
         leader = step.group.leader
         generation = step.group.generation
         incarnation = step.members[leader].incarnation
@@ -298,10 +298,10 @@ class Incremental(EagerWorkers):
         return {name: done.share() for name, done in after.items()}
 
     def rejoins(self, step: classic.ClassicStep, member: classic.ClassicMember, share: TopicPartitions) -> bool:
-        """True if the worker has revoked work: it rejoins so that other workers get that work.
+        """True if the worker has revoked work, and so rejoins to let other workers get that work.
 
-        This holds even if it does not run the work yet, as the leader may revoke work that it has just assigned
-        (``DistributedHerder.handleRebalanceCompleted`` only checks the list of revoked work).
+        The worker also rejoins if it does not run the revoked work yet, as the leader may revoke work that it has just
+        assigned (``DistributedHerder.handleRebalanceCompleted`` only checks the list of revoked work).
         """
         del share
         memory: Remembered | None = step.group.memory
@@ -309,7 +309,7 @@ class Incremental(EagerWorkers):
 
 
 def _running(work: incremental.Work, member: classic.ClassicMember) -> incremental.Work:
-    """Return the work that a worker reports, in wire order; none if the worker is new or rejoined without work."""
+    """Return the work that a worker reports, in wire order; empty if the worker is new or rejoined without work."""
     if member.claim_generation < 0:
         return incremental.Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
@@ -319,7 +319,7 @@ def _running(work: incremental.Work, member: classic.ClassicMember) -> increment
 
 
 class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
-    """State machine of one JoinGroup protocol, by its rules."""
+    """State machine of one JoinGroup protocol, configured by the protocol's rules."""
 
     group = classic.ClassicState
 
@@ -328,7 +328,7 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         self.rules = rules
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> classic.ClassicState:
-        """Return a group in a stable generation in which the members own these partitions."""
+        """Return a stable group of generation ``number`` in which the members own the partitions in ``held``."""
         if not self.rules.subscribes:
             return super().resume(topics, held, number)
         members = {}
@@ -354,5 +354,5 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         return group.phase
 
     def step(self, group: classic.ClassicState, at: int) -> classic.ClassicStep:
-        """Return a step under the protocol's rules."""
+        """Return a step of the group under the protocol's rules."""
         return classic.ClassicStep(group, at, self.setup, self.rules)

@@ -1,7 +1,7 @@
-"""Group, members, events and step of the JoinGroup protocols.
+"""Types of the JoinGroup protocols: group, members, events and step.
 
-Sources: ``ClassicGroup``, ``ClassicGroupMember`` and ``GroupMetadataManager`` of Kafka 4.3.1 for the coordinator,
-``AbstractCoordinator`` and ``ConsumerCoordinator`` for the members.
+The coordinator follows ``ClassicGroup``, ``ClassicGroupMember`` and ``GroupMetadataManager`` of Kafka 4.3.1; members
+follow ``AbstractCoordinator`` and ``ConsumerCoordinator``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from streaming.protocols.vocabulary import (
 
 
 class ClassicPhase(StrEnum):
-    """``ClassicGroupState``: the phase of the group at its coordinator."""
+    """Phase of a classic group at its coordinator (``ClassicGroupState``)."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -39,54 +39,55 @@ class ClassicPhase(StrEnum):
 
 
 class ClassicMember(MachineMember, frozen=True, gc=False):
-    """A classic member: state of its process, and its state at the coordinator."""
+    """Member of a classic group: the state of its process, and its state at the coordinator."""
 
-    #: The generation in which it got its partitions.
+    #: The generation in which the member got its partitions.
     generation: int = -1
-    #: Its last assignment, which ``sticky`` sends in its user data.
+    #: The member's last assignment, which ``sticky`` sends in its user data.
     last: TopicPartitions = NOTHING
-    #: It has received its member id and must rejoin with that (MEMBER_ID_REQUIRED).
+    #: True if the process has received its member id and must rejoin with that id (MEMBER_ID_REQUIRED).
     pending: bool = False
-    #: It froze while its JoinGroup was in flight, so it must send the request again.
+    #: True if the process froze while its JoinGroup was in flight, so that it must send the request again.
     rejoins: bool = False
-    #: Its JoinGroup waits for an answer.
+    #: True if the member's JoinGroup waits for an answer.
     joined: bool = False
-    #: Its SyncGroup waits for an answer.
+    #: True if the member's SyncGroup waits for an answer.
     synced: bool = False
-    #: Contents of its last JoinGroup besides topics.
+    #: Contents of the member's last JoinGroup except topics.
     assignors: tuple[str, ...] = ()
     claim: TopicPartitions = NOTHING
     claim_generation: int = -1
-    #: Its assignment stored by the coordinator.
+    #: The member's assignment as stored by the coordinator.
     assigned: TopicPartitions = NOTHING
-    #: The last generation in which it had an assignment.
+    #: The last generation in which the member had an assignment.
     part: int = 0
 
     @property
     def counted(self) -> bool:
-        """True if the coordinator has it as a member, or waits for it to rejoin with its member id."""
+        """True if the coordinator lists the process as a member, or waits for it to rejoin with its member id."""
         return self.is_member or self.pending
 
 
 class ClassicState(MachineState, frozen=True):
-    """State of a classic group: its coordinator's, its leader's and its members'."""
+    """State of a classic group, which combines the states of its coordinator, its leader and its members."""
 
     members: Mapping[str, ClassicMember] = {}
     phase: ClassicPhase = ClassicPhase.EMPTY
     generation: int = 0
-    #: Leader and assignor while the group is not empty.
+    #: Name of the leader, and the assignor, while the group is not empty.
     leader: str = ""
     assignor: str = ""
     #: The topics from which the last assignment was computed.
     assigned_with: Mapping[str, Topic] = {}
-    #: The topics in the leader's metadata when it assigned, None once refreshed; and which leader that was.
+    #: The topics in the leader's metadata when the leader computed the assignment, None once metadata were refreshed;
+    #: and the name, incarnation and subscription of that leader.
     snapshot: frozenset[str] | None = None
     snapshot_of: tuple[str, int, tuple[str, ...]] = ("", 0, ())
-    #: True in the initial delay of a new group; the remaining delay; True if a member has joined since.
+    #: True during the initial delay of a new group; the remaining delay; True if a member joined during the delay.
     initial: bool = False
     remaining_ms: int = 0
     newcomer: bool = False
-    #: Reasons of this rebalance.
+    #: Reasons of the current rebalance.
     reasons: tuple[Reason, ...] = ()
     #: The last generation whose assignment the members have received.
     announced: int = 0
@@ -98,19 +99,19 @@ class ClassicState(MachineState, frozen=True):
 
 
 class JoinGroup(MemberCalls, frozen=True):
-    """JoinGroup requests reach the coordinator."""
+    """JoinGroup requests arrive at the coordinator."""
 
 
 class SyncGroup(MemberCalls, frozen=True):
-    """SyncGroup requests reach the coordinator, the leader's with the whole assignment."""
+    """SyncGroup requests arrive at the coordinator; the leader's request has the whole assignment."""
 
 
 class LeaveGroup(MemberCalls, frozen=True):
-    """LeaveGroup requests reach the coordinator."""
+    """LeaveGroup requests arrive at the coordinator."""
 
 
 class RebalanceInProgress(MemberCalls, frozen=True):
-    """Members learn that the group rebalances, or decide by themselves to rejoin."""
+    """Members receive REBALANCE_IN_PROGRESS, or decide by themselves to rejoin."""
 
 
 class Assigned(MemberCalls, frozen=True):
@@ -120,7 +121,7 @@ class Assigned(MemberCalls, frozen=True):
 
 
 class SessionExpired(MemberCalls, frozen=True):
-    """Members sent no request for the session timeout."""
+    """Members sent no request during the session timeout."""
 
 
 class RebalanceTimer(MachineEvent, frozen=True):
@@ -142,7 +143,7 @@ class SyncTimeout(RebalanceTimer, frozen=True):
 
 
 class MetadataSeen(MachineEvent, frozen=True):
-    """The leader's metadata show the current topics."""
+    """The leader has refreshed its metadata, which now have the current topics."""
 
 
 class DelayOver(MachineEvent, frozen=True):
@@ -152,31 +153,31 @@ class DelayOver(MachineEvent, frozen=True):
 
 
 class Rules:
-    """Rules of the eager protocol: no member consumes between JoinGroup and the answer to SyncGroup."""
+    """Rules of the eager protocol: members do not consume between JoinGroup and the answer to SyncGroup."""
 
-    #: The coordinator assigns and answers JoinGroup with the partitions: there is no SyncGroup.
+    #: True if the coordinator computes the assignment and answers JoinGroup with it, without SyncGroup.
     coordinator_assigns = False
-    #: The protocol knows ``group.instance.id``.
+    #: True if the protocol supports ``group.instance.id``.
     static = True
-    #: A new dynamic member gets its id first (JoinGroup v4).
+    #: True if a new dynamic member must first request its member id (JoinGroup v4).
     member_id_required = True
-    #: Members choose topics; Connect's workers run every connector.
+    #: True if members subscribe to topics; False for Connect, whose workers share all connectors.
     subscribes = True
 
     def __init__(self, setup: Setup) -> None:
         self.default = (setup.assignor,)
 
     def assignors(self, member: ClassicMember) -> tuple[str, ...]:
-        """Return the assignors that a member's JoinGroup lists: its client's, or the group's default."""
+        """Return the assignors in a member's JoinGroup: those that its client lists, or else the group's default."""
         return member.client.assignors or self.default
 
     def keeps(self, member: ClassicMember) -> TopicPartitions:
-        """Return the partitions that a member goes on consuming while it joins."""
+        """Return the partitions that a member continues to consume while it joins."""
         del member
         return NOTHING
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """Return every known member's partitions; ``order``: member names in the order of the JoinGroup response."""
+        """Return the assignment of all known members; ``order``: their names in the order of the JoinGroup response."""
         step.update_snapshot()
         return step.client_side_shares(order)
 
@@ -187,7 +188,7 @@ class Rules:
 
 
 class ClassicStep(Step[ClassicState, ClassicMember]):
-    """A group of a JoinGroup protocol while one event is applied, and the outputs so far."""
+    """State of a group of a JoinGroup protocol while one event is applied, and the outputs so far."""
 
     member = ClassicMember
     farewell = "LeaveGroup"
@@ -199,7 +200,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.rules = rules
 
     def order(self, members: Mapping[str, ClassicMember]) -> list[str]:
-        """Return members' names in the order of the broker's HashMap of members."""
+        """Return the names of members in the iteration order of the broker's HashMap of members."""
         return in_hash_table_order(members, self.group.most)
 
     def counted_in(self, names: Sequence[str]) -> None:
@@ -210,11 +211,11 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.set(places=self.group.places + len(names), most=max(self.group.most, there))
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the topics that members subscribe to by their last JoinGroup."""
+        """Return the topics to which members subscribe in their last JoinGroup."""
         return frozenset(topic for member in self.members.values() if member.is_member for topic in member.subscription)
 
     def leader_is_gone(self) -> bool:
-        """True if the group has no leader among its known members."""
+        """True if the group's leader is no longer a known member."""
         leader = self.members.get(self.group.leader)
         return leader is None or not leader.is_member
 
@@ -223,16 +224,16 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.set(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
 
     def subscribed(self, live: Collection[ClassicMember]) -> frozenset[str]:
-        """Return the topics that these live members subscribe to; for Connect's workers, every connector."""
+        """Return the topics to which these live members subscribe; for Connect's workers, return all connectors."""
         return super().subscribed(live) if self.rules.subscribes or not live else frozenset(self.group.topics)
 
     def reply(self, names: Collection[str]) -> None:
-        """Send the answers with assigned partitions to these members."""
+        """Schedule the arrival of these members' assigned partitions."""
         if names:
             self.later(Assigned(self.network(), self.calls(names), self.group.generation))
 
     def join(self, names: Iterable[str]) -> None:
-        """Let members send JoinGroup: they stop consuming as their protocol requires, and send no heartbeats."""
+        """Let members send JoinGroup, stop consuming as far as their protocol requires, and stop sending heartbeats."""
         names = list(names)
         self.quiet(names)
         stopped: dict[str, TopicPartitions] = {}
@@ -262,8 +263,8 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.update(name, stage=Stage.STARTING, call=member.call + 1, beat_from=None, generation=-1, incarnation=times)
 
     def client_side_shares(self, order: Sequence[str]) -> dict[str, TopicPartitions]:
-        """Return the assignment by member name, computed by the assignor from the contents of each JoinGroup."""
-        # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
+        """Return the assignment by member name that the assignor computes from the contents of JoinGroup requests."""
+        # Every Subscription (v1+) contains owned partitions; ``sticky`` reads its own user data instead.
         assignor = self.group.assignor
         members = {
             name: AssignorMember(
@@ -280,12 +281,12 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return self.shares("classic", assignor, members)
 
     def update_snapshot(self) -> None:
-        """Set which topics the leader's metadata hold when it assigns.
+        """Set the topics that are in the leader's metadata when the leader computes the assignment.
 
-        A leader asks for fresh metadata only when the group subscribes to more than it does itself, or its own
-        subscription changed (``ConsumerCoordinator.updateGroupSubscription``). Otherwise a topic that nobody
-        subscribes to any more is still in them; with the next refresh the leader takes that for a change, and joins
-        again.
+        A leader requests fresh metadata only if the group subscribes to more topics than the leader does, or if the
+        leader's own subscription changed (``ConsumerCoordinator.updateGroupSubscription``). Otherwise the metadata
+        still contain topics without subscribers. The next refresh removes these topics, which the leader treats as a
+        change of metadata, and rejoins.
         """
         leader = self.members[self.group.leader]
         leadership = (leader.client.name, leader.incarnation, leader.subscription)
@@ -296,7 +297,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
     # Process lifecycle.
 
     def renamed(self, before: str, after: str) -> None:
-        """Rename a member, also if it is the leader."""
+        """Rename a member in the group's state; the leader's name is updated, too."""
         if self.group.leader == before:
             self.set(leader=after)
 
@@ -305,13 +306,14 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return self.rules.static and super().static(member)
 
     def interrupted(self, member: ClassicMember) -> dict[str, Any]:
-        """Return the fields that change when requests in flight are lost."""
+        """Return the fields of a member that change when its requests in flight are lost."""
         return {**super().interrupted(member), "rejoins": member.stage is Stage.JOINING}
 
     def watch(self, names: Collection[str]) -> None:
-        """Schedule the end of sessions, one session timeout after each member's last request.
+        """Schedule the end of members' sessions, one session timeout after each member's last request.
 
-        A member whose JoinGroup waits has no running session: it gets one when the join phase ends.
+        A member whose JoinGroup waits for an answer has no running session; its session begins when the join phase
+        ends.
         """
         expiries = {}
         for name in names:
@@ -321,7 +323,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.later_each(SessionExpired, expiries)
 
     def thawed(self, name: str) -> None:
-        """Resume a member: within its session it continues; afterwards it has lost its partitions and joins again."""
+        """Resume a frozen member: it continues if its session is alive, else it has lost its partitions and rejoins."""
         member = self.members[name]
         if not member.is_member:
             self.send("Heartbeat" if member.generation >= 0 else self.hello)
@@ -338,12 +340,12 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         ):
             self.update(name, stage=Stage.STABLE, beat_from=self.at, contact_at=self.at)
             self.consume({name: member.owned})
-            self.later(MetadataSeen(self.network()))  # it missed changes while it was frozen
+            self.later(MetadataSeen(self.network()))  # The member missed changes while it was frozen.
         else:
             self.join([name])
 
     def resubscribed(self, names: Collection[str]) -> None:
-        """Let members rejoin with their new topics: now, or after the current rebalance."""
+        """Let members rejoin with their new topics, at once or after the current rebalance."""
         if self.rules.subscribes:
             self.join(
                 name
@@ -354,7 +356,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
 
 
 def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list[str]:
-    """Return names in the iteration order of a HashMap by member id that has held up to ``most`` members."""
+    """Return members' names in the iteration order of a HashMap by member id that has held up to ``most`` members."""
     names = sorted(members, key=lambda name: members[name].place)
     by_id = {members[name].member_id: name for name in names}
     capacity = DEFAULT_CAPACITY
@@ -364,6 +366,6 @@ def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list
 
 
 def without_membership(member: ClassicMember) -> ClassicMember:
-    """Return the member as it is once the coordinator has removed it, without partitions."""
+    """Return the member without its membership and partitions, as after its removal by the coordinator."""
     gone = structs.replace(member, is_member=False, pending=False, joined=False, synced=False, member_id="")
     return structs.replace(gone, assigned=NOTHING, claim=NOTHING, owned=NOTHING)

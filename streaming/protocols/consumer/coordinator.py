@@ -1,7 +1,7 @@
 """The coordinator of the consumer protocol: epochs, targets, reconciliation (``GroupMetadataManager``, 4.3.1).
 
-Joins, leaves, fences, and changes of subscriptions or metadata bump the group epoch. The next heartbeat computes the
-target, but no sooner than ``group.consumer.assignment.interval.ms`` after the last one.
+The group epoch is bumped when members join, leave or are fenced, and when subscriptions or metadata change. The next
+heartbeat then computes the target, but not before ``group.consumer.assignment.interval.ms`` since the last target.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from streaming.protocols.vocabulary import LIVE, NOTHING, Ended, Handover, Stage
 
 
 def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
-    """Handle heartbeats: members join, report and get answers. Heartbeats without effect are only counted."""
+    """Handle heartbeats with an effect: members join, report their state and get answers.
+
+    Heartbeats without effect are only counted, elsewhere.
+    """
     upgrade(step, event)
     answered: list[str] = []
     sent = step.at - step.timing.network_ms
@@ -77,7 +80,7 @@ def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> No
 
 def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> None:
     arrives = step.network(ways)
-    # A member without partitions has no records to process.
+    # A member without partitions has no records to process, so it acts at once.
     step.later_each(
         consumer.HeartbeatAnswered,
         {name: arrives + (step.timing.busy_ms(name) if step.members[name].owned else 0) for name in names},
@@ -85,7 +88,7 @@ def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> Non
 
 
 def _join(step: consumer.ConsumerStep, name: str) -> bool:
-    """Handle epoch 0: a new member, or a static one that rejoins (no new group epoch). False if it is refused."""
+    """Handle epoch 0 of a new or a rejoining static member (no new group epoch); return False if it is refused."""
     member = step.members[name]
     taken = {holder.member_id for holder in step.members.values()}
     member_id = member.member_id or step.own_id(name, member.incarnation, taken)
@@ -109,9 +112,10 @@ def _join(step: consumer.ConsumerStep, name: str) -> bool:
 
 
 def _refuse(step: consumer.ConsumerStep, name: str, holder: consumer.ConsumerMember) -> None:
-    """End a client whose instance id another member still uses (UNRELEASED_INSTANCE_ID).
+    """End the client of a member whose instance id another member still uses (UNRELEASED_INSTANCE_ID).
 
-    If the process that holds the id has crashed, the new process is assumed to be restarted until the old session ends.
+    If the process with that instance id has crashed, the new process is assumed to be restarted until the old session
+    ends.
     """
     if holder.stage in LIVE:
         del step.members[name]
@@ -131,7 +135,7 @@ def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.Consu
 
 
 def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
-    """Compute the target if it is due, and reconcile the member. Return True if its answer contains changes."""
+    """Compute the target if it is due, and reconcile the member; return True if its answer contains changes."""
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
@@ -183,7 +187,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
 
 
 def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
-    """Schedule the next heartbeat of those members (all or ``names``) whose heartbeat has an effect."""
+    """Schedule the next heartbeat of those members, among all or ``names``, whose heartbeat will have an effect."""
     epoch, outdated = step.group.group_epoch, step.group.outdated
     due: dict[str, int] = {}
     network = step.timing.network_ms
@@ -204,7 +208,7 @@ def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | Non
 
 
 def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
-    """Handle epoch −1 (leave: remove the member at once) and −2 (a static member stays until its session expires)."""
+    """Handle heartbeats with epoch −1 (remove the member) or −2 (keep the static member until its session expires)."""
     names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
     left = [name for name in names if step.members[name].stage is Stage.LEAVING]
     for name in names:
@@ -214,14 +218,14 @@ def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
 
 
 def fence_expired(step: consumer.ConsumerStep, event: consumer.Expired) -> None:
-    """Fence members that sent no heartbeat for the session timeout."""
+    """Fence members that sent no heartbeat during the session timeout."""
     remove(step, step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN)), "member.fenced")
 
 
 def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None:
-    """Remove members, with a new group epoch for each; their partitions are free for the next target."""
+    """Remove members and bump the group epoch for each of them; their partitions are free for the next target."""
     gone = [name for name in names if step.members[name].is_member]
-    # The table never shrinks, so the largest size is recorded before the first removal.
+    # The coordinator's hash table never shrinks, so its largest size is recorded before the first removal.
     step.set(most=max(step.group.most, len(step.group_members())))
     for name in names:
         member = step.members[name]
@@ -245,7 +249,7 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
 
 
 def metadata_changed(step: consumer.ConsumerStep, event: consumer.MetadataChanged) -> None:
-    """Let the next heartbeat bump the epoch if a member subscribes to one of the changed topics."""
+    """Let the next heartbeat bump the group epoch if a member subscribes to one of the changed topics."""
     if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
         step.set(outdated=True)
         _schedule_heartbeats(step)

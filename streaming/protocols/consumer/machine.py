@@ -1,4 +1,4 @@
-"""State machine of the consumer protocol; members' part as in ``ConsumerMembershipManager``."""
+"""State machine of the consumer protocol; members behave as in ``ConsumerMembershipManager``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
         member = step.members[name]
         share = member.current.assigned
         if member.current.state is consumer.Reconciliation.UNREVOKED:
-            share = common(member.owned, share)  # first give up partitions; new ones follow once that is reported
+            share = common(member.owned, share)  # it gets new partitions after it has reported these
         if share != member.owned:
             shares[name] = share
             step.quiet([name])
             step.update(name, owned=share, beat_from=step.at)
     step.consume(shares)
     # A classic member only reports that it gave up partitions. If the coordinator revoked partitions before the
-    # member received them, nothing changes here, but the coordinator still needs the report.
+    # member received them, the member's partitions stay the same, but the coordinator still needs the report.
     waited_for = [name for name in names if step.members[name].current.state is consumer.Reconciliation.UNREVOKED]
     changed = [name for name in shares if not step.members[name].classic]
     reporting = list(dict.fromkeys((*changed, *waited_for)))
@@ -36,13 +36,13 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
 
 
 def topics_changed(step: consumer.ConsumerStep, event: vocabulary.TopicsChanged) -> None:
-    """Change partition counts, which the coordinator notices by itself."""
+    """Change partition counts; the coordinator notices the change by itself."""
     step.set(topics={**step.group.topics, **event.topics})
     step.later(consumer.MetadataChanged(step.network(), tuple(event.topics)))
 
 
 def coordinator_fails(step: consumer.ConsumerStep, event: vocabulary.CoordinatorFails) -> None:
-    """Let the next coordinator restore the whole group; members find it."""
+    """Let the next coordinator restore the whole group; members find the new coordinator."""
     del event
     step.send(step.hello, sum(member.stage is Stage.STABLE for member in step.members.values()))
 
@@ -67,7 +67,7 @@ COORDINATOR: Table = {
     **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
 
-#: Number of distinct moments of a heartbeat interval: more would cost large groups an event per member.
+#: Number of distinct moments of a heartbeat interval; with more of them, large groups would need an event per member.
 _PHASES = 8
 
 
@@ -83,7 +83,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
     def resume(
         self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int
     ) -> consumer.ConsumerState:
-        """Return a group whose members have all reached the target; a classic group if all members are classic.
+        """Return a group in which all members have reached the target, or a classic group if all members are classic.
 
         Heartbeats of this protocol are not synchronized, so members begin at moments spread over the interval.
         """
@@ -115,13 +115,13 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return _STABLE
 
     def step(self, group: consumer.ConsumerState, at: int) -> consumer.ConsumerStep:
-        """Return a step of the group, not of the classic group that it may contain."""
+        """Return a step of the consumer group, not of the classic group that it may contain."""
         return consumer.ConsumerStep(group, at, self.setup)
 
     def apply(
         self, group: consumer.ConsumerState, event: vocabulary.MachineEvent
     ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]]:
-        """Apply an event; the classic machine applies events of a group with only classic members."""
+        """Apply an event; if all members are classic, the classic machine applies it."""
         both = migration.split(group, event)
         if both is not None:
             between, first = self.apply(group, both[0])

@@ -1,9 +1,9 @@
 """Online migration between the classic and the consumer protocol (KIP-848, migration policy ``bidirectional``).
 
-While all members are classic the group is a classic group. The first consumer member's heartbeat converts it, and
-classic members then send JoinGroup and SyncGroup to a consumer group. When its last consumer member departs, the group
-is converted back and all members rejoin. (A static member that comes back as a classic one in the place of the last
-consumer member does not convert it here.)
+While all members are classic, the group is a classic group. The first consumer member's heartbeat converts the group,
+and classic members then send JoinGroup and SyncGroup to a consumer group. When the last consumer member departs, the
+group is converted back and all members rejoin. Unlike in Kafka, the group is not converted back if a static member
+rejoins as a classic member in place of the last consumer member.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from streaming.protocols.consumer import step as consumer
 from streaming.protocols.vocabulary import LIVE, MachineMember, Stage
 
 _OWN = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, consumer.Expired, consumer.MetadataChanged)
-#: Events that a classic group schedules for itself: ignored once the group has been converted.
+#: Events that a classic group schedules for itself; they are ignored once the group has been converted.
 _CLASSIC = frozenset(event for _, event in COORDINATOR) - {vocabulary.TopicsChanged, vocabulary.CoordinatorFails}
 
 
 def classic_machine(setup: vocabulary.Setup) -> Classic:
-    """Return the machine of a group of classic members, whose assignor lists count; without any, ``range``."""
+    """Return the machine of a group of classic members; it uses their assignor lists or, without any, ``range``."""
     by_list = replace(setup, assignor="range")
     return Classic("cooperative", by_list, Cooperative(by_list))
 
@@ -36,7 +36,7 @@ def classic_machine(setup: vocabulary.Setup) -> Classic:
 def route(
     inner: Classic, group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]] | None:
-    """Apply an event to the contained classic group; return None for an event of the consumer group."""
+    """Apply an event to the contained classic group; return None if the event belongs to the consumer group."""
     if _is_classic(group, event):
         if isinstance(event, vocabulary.TopicsChanged):
             group = structs.replace(group, topics={**group.topics, **event.topics})
@@ -129,7 +129,7 @@ def _member(member: ClassicMember, generation: int, at: int) -> consumer.Consume
 
 
 def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
-    """Convert to a classic group if all remaining members are classic; they rebalance because of those ``gone``."""
+    """Convert to a classic group if all remaining members are classic; they rebalance because others are ``gone``."""
     left = step.group_members()
     if not left or not all(member.classic for member in left.values()):
         return False
@@ -164,7 +164,7 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
 
 
 def _classic(member: consumer.ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
-    """Return the member as part of a classic group; a member that the coordinator does not know starts over."""
+    """Return the member as a member of a classic group; a member that the coordinator does not list joins anew."""
     kept = _kept(member)
     if not member.is_member:
         stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING

@@ -1,7 +1,7 @@
-"""Group, members, events and step of the consumer protocol (KIP-848).
+"""Types of the consumer protocol (KIP-848): group, members, events and step.
 
-Sources: ``ConsumerGroup``, ``ConsumerGroupMember`` and ``GroupMetadataManager`` of Kafka 4.3.1;
-``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager`` for the members.
+The coordinator follows ``ConsumerGroup``, ``ConsumerGroupMember`` and ``GroupMetadataManager`` of Kafka 4.3.1; members
+follow ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streaming.protocols.vocabulary import (
 
 
 class Reconciliation(StrEnum):
-    """Progress of a member towards its target (``MemberState`` in Kafka)."""
+    """Progress of a member towards its target assignment (``MemberState`` in Kafka)."""
 
     STABLE = "STABLE"
     UNREVOKED = "UNREVOKED_PARTITIONS"
@@ -39,7 +39,7 @@ class Reconciliation(StrEnum):
 
 
 class CurrentAssignment(NamedTuple):
-    """A member's current assignment: partitions it may own, partitions it must give up first, and its epoch."""
+    """A member's current assignment: its epoch, the partitions it may own, and those it must give up first."""
 
     state: Reconciliation
     epoch: int
@@ -56,8 +56,9 @@ def advance(
 ) -> CurrentAssignment:
     """Return the next current assignment of a member.
 
-    ``target`` lacks topics that it does not subscribe to any more; ``blocked``: partitions of it that other members
-    still own or have to give up; ``owned``: partitions that the member reports, None if its heartbeat has none.
+    ``target``: the member's target assignment, without topics to which the member no longer subscribes. ``blocked``:
+    partitions of the target that other members still own or must give up. ``owned``: partitions that the member
+    reports, None if its heartbeat does not contain any report.
     """
     if current.state is Reconciliation.STABLE and current.epoch == target_epoch:
         return current
@@ -78,7 +79,7 @@ def advance(
 def first_round(
     held: Mapping[str, TopicPartitions], target: Mapping[str, TopicPartitions], members: Iterable[str]
 ) -> dict[str, TopicPartitions]:
-    """Return each member's partitions once all members have given up the moving partitions."""
+    """Return each member's partitions at the time when all moving partitions are given up and not yet assigned."""
     everyone = {name: held.get(name, NOTHING) for name in members}
     blocked = collect_sets(everyone)
     after: dict[str, TopicPartitions] = {}
@@ -99,7 +100,7 @@ def first_round(
 #: ``LEAVE_GROUP_STATIC_MEMBER_EPOCH``: a static member has left temporarily.
 AWAY_EPOCH = -2
 
-#: A new group starts at 1 (``ModernGroup``), so that its first member makes it 2.
+#: Epoch of a new group (``ModernGroup``); the first member bumps it to 2.
 NEW_EPOCH = 1
 NO_ASSIGNMENT = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
 
@@ -114,44 +115,45 @@ class ConsumerPhase(StrEnum):
 
 
 class ConsumerMember(MachineMember, frozen=True, gc=False):
-    """A member of a consumer group: state of its process, and its state at the coordinator."""
+    """Member of a consumer group: the state of its process, and its state at the coordinator."""
 
     current: CurrentAssignment = NO_ASSIGNMENT
-    #: From when on it has had to give up partitions.
+    #: Time at which the member was requested to give up partitions.
     unrevoked_at: int = 0
-    #: Its next heartbeat is scheduled as an event (others are only counted).
+    #: True if the member's next heartbeat is scheduled as an event; other heartbeats are only counted.
     due: bool = False
 
     @property
     def classic(self) -> bool:
-        """True if it uses JoinGroup and SyncGroup in a consumer group."""
+        """True if the member uses JoinGroup and SyncGroup in a consumer group."""
         return self.client.group_protocol == "classic"
 
 
 class ConsumerState(MachineState, frozen=True):
-    """State of a consumer group: epochs, the target of each member, and the members."""
+    """State of a consumer group: epochs, the target assignment of each member, and the members."""
 
     members: Mapping[str, ConsumerMember] = {}
     group_epoch: int = NEW_EPOCH
     target_epoch: int = 0
     targets: Mapping[str, TopicPartitions] = {}
-    #: When the target was computed; None before the first target.
+    #: Time at which the target was computed; None before the first target.
     target_at: int | None = None
-    #: Topics changed: the next heartbeat bumps the epoch.
+    #: True if topics changed, so that the next heartbeat bumps the group epoch.
     outdated: bool = False
-    #: ``(group epoch, why it was bumped)``, until a round has announced it.
+    #: ``(group epoch, reason of its bump)`` of every epoch that no round has announced yet.
     reasons: tuple[tuple[int, Reason], ...] = ()
     #: Each member's partitions after the last round.
     held: Mapping[str, TopicPartitions] = {}
-    #: Assignment of the first round of the current target, until all its rounds are announced; True after that round.
+    #: Assignment after the first round towards the current target, until all rounds of the target are announced; and
+    #: True once the first round has been announced.
     first: Mapping[str, TopicPartitions] | None = None
     second: bool = False
-    #: The group while all its members are classic.
+    #: The contained classic group while all members are classic, else None.
     classic: ClassicState | None = None
 
 
 class Heartbeat(MemberCalls, frozen=True):
-    """ConsumerGroupHeartbeat requests reach the coordinator. ``full``: with subscription and owned partitions."""
+    """ConsumerGroupHeartbeat requests arrive at the coordinator; ``full``: with subscription and owned partitions."""
 
     full: bool = False
 
@@ -161,15 +163,15 @@ class HeartbeatAnswered(MemberCalls, frozen=True):
 
 
 class Goodbye(MemberCalls, frozen=True):
-    """Heartbeats with epoch −1 (leave) or −2 (static, back soon) reach the coordinator."""
+    """Heartbeats with epoch −1 (leave) or −2 (temporary stop of a static member) arrive at the coordinator."""
 
 
 class Expired(MemberCalls, frozen=True):
-    """Sessions, or the times to give up partitions, expired."""
+    """Sessions of members, or their times to give up partitions, expired."""
 
 
 class MetadataChanged(MachineEvent, frozen=True):
-    """The coordinator's metadata image shows the current state of these topics."""
+    """The coordinator's metadata image now has the current state of these topics."""
 
     topics: tuple[str, ...]
 
@@ -179,7 +181,7 @@ HEARTBEAT = "ConsumerGroupHeartbeat"
 
 
 class ConsumerStep(Step[ConsumerState, ConsumerMember]):
-    """A group of the consumer protocol while one event is applied, and the outputs so far."""
+    """State of a group of the consumer protocol while one event is applied, and the outputs so far."""
 
     member = ConsumerMember
     farewell = HEARTBEAT
@@ -197,7 +199,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self.set(places=place)
 
     def order(self, *, last: str | None) -> list[str]:
-        """Return known members in the order of the coordinator's table of members; ``last`` has just joined."""
+        """Return member names in the order of the coordinator's hash table of members; ``last`` has just joined."""
         names = [name for name, member in self.members.items() if member.is_member and name != last]
         names.sort(key=lambda name: self.members[name].place)
         by_id = {self.members[name].member_id: name for name in names}
@@ -205,7 +207,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return ordered if last is None else [*ordered, last]
 
     def held_by_others(self, name: str, target: TopicPartitions) -> TopicPartitions:
-        """Return the partitions of a target that other members are assigned or have not given up yet."""
+        """Return the partitions of ``target`` that are assigned to other members or not yet given up by them."""
         blocked = {}
         for topic, partitions in minus(target, self.members[name].current.assigned).items():
             owners = self.holders().get(topic, {})
@@ -214,7 +216,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return blocked
 
     def holders(self) -> dict[str, dict[int, str]]:
-        """Return, by partition, the member that owns it or has not given it up yet."""
+        """Return the holder of each partition: the member that owns it or has not given it up yet."""
         if self._holders is None:
             self._holders = {}
             for name, member in self.members.items():
@@ -223,7 +225,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return self._holders
 
     def held(self, name: str, before: CurrentAssignment | None, after: CurrentAssignment) -> None:
-        """Update the holders of partitions after a change of a member's current assignment."""
+        """Update the holders of partitions after member ``name``'s current assignment has changed."""
         holders = self._holders
         if holders is None:
             return
@@ -238,13 +240,13 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
                 holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     def caused(self, kind: str, names: Iterable[str] = ()) -> None:
-        """Add a reason for the next round and bump the group epoch, which also covers changed metadata."""
+        """Add a reason for the next round and bump the group epoch, which also accounts for changed metadata."""
         epoch = self.group.group_epoch + 1
         reasons = (*self.group.reasons, (epoch, Reason(kind, tuple(names))))
         self.set(reasons=reasons, group_epoch=epoch, outdated=False)
 
     def heartbeat(self, member: ConsumerMember) -> tuple[str, int]:
-        """Return the heartbeat request and its interval, which the coordinator or a classic client sets."""
+        """Return the name of the member's heartbeat request, and the interval (ms) of its heartbeats."""
         if member.classic:
             return "Heartbeat", self.timing.heartbeat_ms
         return HEARTBEAT, self.timing.consumer_heartbeat_ms
@@ -256,7 +258,11 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     # Rounds.
 
     def settle(self) -> None:
-        """Announce a round once all affected members know it: moving partitions are first given up, then assigned."""
+        """Announce each round that all affected members have received.
+
+        A target has up to two rounds: members give up moving partitions in the first one and get them in the second
+        one.
+        """
         group = self.group
         first, targets = group.first, group.targets
         if first is None:
@@ -282,7 +288,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.set(first=None, second=False)
 
     def announce(self, after: Mapping[str, TopicPartitions]) -> None:
-        """Announce one round with the reasons for its epoch."""
+        """Announce one round with the reasons for which its epoch was bumped."""
         number = self.group.target_epoch if after else self.group.group_epoch
         pending = self.group.reasons
         reasons = [reason for epoch, reason in pending if epoch <= number]
@@ -295,11 +301,11 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     # Process lifecycle.
 
     def knock(self, names: Collection[str]) -> None:
-        """Send the first heartbeat, with epoch 0."""
+        """Send the first heartbeat of these members, with epoch 0."""
         self.beat(names, 3)
 
     def renamed(self, before: str, after: str) -> None:
-        """Rename a member, also in the targets and in the last round."""
+        """Rename a member in the group's state, including the targets and the last round."""
         targets, held = dict(self.group.targets), dict(self.group.held)
         for shares in (targets, held):
             if before in shares:
@@ -311,7 +317,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:
-        """Schedule the end of sessions and of the times to give up partitions."""
+        """Schedule the end of members' sessions and of their times to give up partitions."""
         for name in names:
             member = self.members[name]
             if not member.is_member:
@@ -322,7 +328,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.later(Expired(max(end, self.at), self.calls([name])))
 
     def thawed(self, name: str) -> None:
-        """Resume a member: within its session it sends a heartbeat; afterwards it rejoins with epoch 0."""
+        """Resume a frozen member: it sends a heartbeat if its session is alive, else it rejoins with epoch 0."""
         member = self.members[name]
         call = member.call + 1
         if member.is_member:
@@ -330,7 +336,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.consume({name: member.owned})
             self.beat([name])
         else:
-            self.send(HEARTBEAT)  # answered with UNKNOWN_MEMBER_ID
+            self.send(HEARTBEAT)  # The member's heartbeat is answered with UNKNOWN_MEMBER_ID.
             # The member keeps its id, which its process generated.
             self.update(name, stage=Stage.STARTING, call=call, owned=NOTHING)
             self.knock([name])
@@ -345,7 +351,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
                 self.beat([name])
 
     def away(self, name: str) -> None:
-        """Handle a static member's stop with epoch −2: it keeps its assignment until its session expires."""
+        """Handle the stop of a static member (epoch −2), which keeps its assignment until its session expires."""
         assigned = normalize(self.members[name].current.assigned)
         self.update(name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), contact_at=self.at)
         self.watch([name])
