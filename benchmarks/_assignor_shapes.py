@@ -11,7 +11,7 @@ from assignors.registry import names
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A group with ``ratio`` partitions per member over ``topics``; ``buckets`` is 1 when all subscribe alike."""
+    """A group with ``ratio`` partitions per member over ``topics``; ``buckets`` is 1 if all members subscribe alike."""
 
     assignor: str
     members: int
@@ -29,7 +29,7 @@ class Shape:
         return self.members * self.ratio // self.topics
 
     def bucket(self, member: int) -> range:
-        """Return the topics of this member."""
+        """Return the topics to which this member subscribes."""
         size = -(-self.topics // self.buckets)
         start = member // -(-self.members // self.buckets) * size
         return range(start, min(self.topics, start + size))
@@ -48,7 +48,7 @@ _LARGE = [(100, 50, 100), (1000, 50, 100), (1000, 10, 1000), (5000, 10, 1000), (
 
 
 def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
-    """Return the measured shapes, smallest first."""
+    """Return the shapes to measure, smallest first."""
     sizes = _SIZES if quick else [*_SIZES, *_LARGE]
     if protocol == "consumer":
         yield from _coordinator_shapes(sizes if quick else [*sizes, (5000, 50, 100)])
@@ -61,7 +61,7 @@ def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
             for buckets, join in product((1, 5), (False, True)):
                 for racks in (False, True) if assignor != "roundrobin" else (False,):
                     yield Shape(assignor, members, ratio, topics, buckets, join, racks)
-    for members in (1000,) if quick else (1000, 5000):  # the newcomer in the first bucket: Java's slow case
+    for members in (1000,) if quick else (1000, 5000):  # the first bucket is Java's slow case
         yield Shape("cooperative-sticky", members, 10, 100, 5, join=True, join_first=True)
     if not quick:
         for join in (False, True):
@@ -76,14 +76,14 @@ def _old_consumer_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shap
 
 
 def _coordinator_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
-    """Return shapes for the coordinator's assignors; none of 4.3.1 uses racks."""
+    """Return shapes for the coordinator's assignors, which do not use racks in Kafka 4.3.1."""
     for (members, ratio, topics), assignor in product(sizes, names("consumer")):
         for buckets, join in product((1, 5), (False, True)):
             yield Shape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
 
 
 def doubled_shapes() -> Iterator[Shape]:
-    """Return the same shapes, each twice as large as the previous one."""
+    """Return the shapes for the growth measurement, each twice as large as the previous shape."""
     for assignor in ("range", "roundrobin", "cooperative-sticky"):
         for buckets in (1, 5):
             for step in range(5):

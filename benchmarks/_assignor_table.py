@@ -1,4 +1,4 @@
-"""The tables of ``bench-assignors``."""
+"""Builds the tables of ``bench-assignors``."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Row = dict[str, Any]
 
 
 def cell(milliseconds: float | None) -> str:
-    """Return a time as a cell of a table."""
+    """Return a time (ms) as a cell of a table."""
     return "–" if milliseconds is None else f"{milliseconds:.3g}" if milliseconds < 1000 else f"{milliseconds:.0f}"
 
 
 def ratio(ours: float, theirs: float | None) -> str:
-    """Return our time relative to the other implementation's."""
+    """Return this project's time divided by the other implementation's time."""
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 
 def method(seed: int, protocol: str, *, processor: bool) -> str:
-    """Return the section's text about the method of measurement."""
+    """Return the section's description of the measurement method."""
     spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
         f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; JVM: "
@@ -76,7 +76,7 @@ def heading(protocol: str) -> str:
 
 
 def summary(rows: dict[str, Row]) -> str:
-    """Return a sentence with the ratios to the JVM, and one with those without native code."""
+    """Return a sentence with the ratios to the JVM, and a sentence with the ratios without native code."""
     sentences = [_summary("Ours/JVM", rows, "ours")]
     if any("python" in row for row in rows.values()):
         sentences = [_summary("Native/JVM", rows, "ours"), _summary("Python/JVM", rows, "python")]
@@ -102,7 +102,7 @@ GROWTH_COLUMNS = ["assignor", "subscriptions", "members × ratio", "ours, ms", "
 
 
 def growth(rows: dict[str, Row]) -> list[list[str]]:
-    """Return each doubling's time relative to the previous size, beside the growth of partitions × log members."""
+    """Return each doubling's time as a multiple of the previous time, beside the growth of partitions × log members."""
     cells = []
     previous: tuple[Shape, float] | None = None
     for shape in doubled_shapes():
@@ -118,7 +118,7 @@ def growth(rows: dict[str, Row]) -> list[list[str]]:
 
 
 def growth_overview(rows: list[list[str]]) -> str:
-    """Return a table with a row for each assignor and subscription pattern: the largest growth of a doubling."""
+    """Return a table with a row per assignor and subscription pattern: the largest growth at a doubling."""
     kinds: dict[tuple[str, str], list[list[str]]] = {}
     for cells in rows:
         kinds.setdefault((cells[0], cells[1]), []).append(cells)
@@ -139,12 +139,12 @@ TIME_COLUMNS = {
 
 
 def csv_path(name: str) -> Path:
-    """Return the CSV file, beside the page, with every row of a section."""
+    """Return the path of the CSV file, beside the page, that contains every row of a section."""
     return DOCUMENT.with_name(f"benchmarks-{name}.csv")
 
 
 def read_rows(path: Path) -> dict[str, list[str]]:
-    """Return the rows of a CSV file by the names of their shapes, as cells."""
+    """Return the rows of a CSV file as cells, by the name of each row's shape."""
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -158,7 +158,7 @@ def write_rows(path: Path, header: list[str], rows: Iterable[list[str]]) -> None
 
 
 def parse_times(cells: list[str], protocol: str) -> Row:
-    """Return the times of a row that the summary needs."""
+    """Return the times in a row that the summary needs."""
     names = ["ours", "python", "jvm"] if protocol == "consumer" else ["ours", "jvm"]
     return {
         name: None if cell == "–" or cell.startswith(">") else float(cell)
@@ -167,7 +167,7 @@ def parse_times(cells: list[str], protocol: str) -> Row:
 
 
 def overview(rows: dict[str, list[str]], protocol: str) -> str:
-    """Return a table with a row for each assignor and subscription pattern: ratios to the JVM, largest group."""
+    """Return a table with a row per assignor and subscription pattern: ratios to the JVM, and the largest group."""
     kinds: dict[tuple[str, str], list[list[str]]] = {}
     for cells in rows.values():
         kinds.setdefault((cells[0], cells[3]), []).append(cells)

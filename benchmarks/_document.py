@@ -1,4 +1,4 @@
-"""Puts a table between markers of a document, by default docs/benchmarks.md."""
+"""Puts a table between the markers of a document, by default docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _HEADING = "# Benchmarks\n\nEvery table is written by its `make` target; times a
 
 
 def machine() -> str:
-    """Return one line on the machine and versions of a measurement."""
+    """Return one line that describes the machine and the versions of a measurement."""
     cores = f"{os.cpu_count()} cores"
     return f"{platform.system()} {platform.machine()}, {cores}, Python {platform.python_version()}"
 
 
 def put(name: str, text: str, document: Path = DOCUMENT) -> None:
-    """Replace the text between the markers of ``name``; append it if there are none yet."""
+    """Replace the text between the markers of ``name``; append marked text if the document has no such markers."""
     start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
     section = f"{start}\n{text.strip()}\n{end}"
     old = document.read_text(encoding="utf-8") if document.exists() else _HEADING
@@ -31,7 +31,7 @@ def put(name: str, text: str, document: Path = DOCUMENT) -> None:
 
 
 def section(name: str, document: Path = DOCUMENT) -> str:
-    """Return the text between the markers of ``name``; empty if there are none."""
+    """Return the text between the markers of ``name``; empty if the document has no such markers."""
     start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
     text = document.read_text(encoding="utf-8") if document.exists() else ""
     return text.partition(start)[2].partition(end)[0]

@@ -1,4 +1,4 @@
-"""Runs kafka-python's assignors on our groups."""
+"""Runs kafka-python's assignors on this project's groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Cluster:
 
 
 def assigner(name: str, topics: Mapping[str, Topic], members: Sequence[Member]) -> Callable[[], Any] | None:
-    """Return a function that assigns with kafka-python; None if it has no such assignor."""
+    """Return a function that assigns with kafka-python; None if kafka-python has no such assignor."""
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor

@@ -1,4 +1,4 @@
-"""The tables of ``make bench-large``."""
+"""Builds the tables of ``make bench-large``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTS = ("collect", "stream", "serve")
 
 
 def group_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """Return the table of one group of each size."""
+    """Return the table for one group of each size."""
     head = ["members", "view", "record to feed, ms", "CPU a write, ms", "membership a write", "diffs a round"]
     head += ["memory, MB", "group's API", "timeline", "page: open, ms", "a round, ms", "elements"]
     rows = [_group_row(result) for result in results]
@@ -45,7 +45,7 @@ def _group_row(result: dict[str, Any]) -> list[str]:
 
 
 def rolling_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """Return the table of rolling restarts of many groups at once."""
+    """Return the table for rolling restarts of many groups at the same time."""
     head = ["groups", "events", "diffs", "until on the page", "CPU, s", "events per CPU second", "memory, MB"]
     head += ["history", "feed", "slowest client behind", "until it has all", "came back", "cut off"]
     rows = [_rolling_row(result) for result in results]

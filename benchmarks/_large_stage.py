@@ -29,7 +29,7 @@ PATIENCE = 300.0
 
 
 class Log:
-    """A writer of ``__consumer_offsets``, each of whose writes has its own timestamp."""
+    """Writes to ``__consumer_offsets``; each write of a coordinator has its own timestamp."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer(
@@ -50,7 +50,7 @@ class Log:
         self.writes = 0
 
     def write(self, write: Write, partition: int, timestamp: int) -> None:
-        """Put one write into a partition."""
+        """Produce the records of one write to a partition, with the same timestamp."""
         self.writes += 1
         for key, value in write:
             while True:
@@ -61,13 +61,13 @@ class Log:
                     self._producer.poll(0.1)
 
     def flush(self) -> None:
-        """Return once all records are in the log."""
+        """Wait until the broker has acknowledged all records."""
         if self._producer.flush(120):
             raise SystemExit("the broker did not take all records")
 
 
 class Arrivals(threading.Thread):
-    """A feed client that records when each round arrived, and how long after its offsets record."""
+    """A feed client that records when each round arrived, and its delay since the record in the offsets topic."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -80,21 +80,21 @@ class Arrivals(threading.Thread):
         self.delays.append(now - timestamp)
 
     def run(self) -> None:
-        """Follow the feed until :meth:`end`."""
+        """Follow the feed until :meth:`end` is called."""
         asyncio.run(self._client.follow(lambda: self._ending))
 
     def await_rounds(self, count: int) -> None:
-        """Return once this many rounds have arrived."""
+        """Wait until this many rounds have arrived."""
         eventually(lambda: len(self.delays) >= count, timeout=PATIENCE)
 
     def end(self) -> None:
-        """End after the next received bytes."""
+        """Let the client end after the next bytes that it receives."""
         self._ending = True
 
 
 @contextmanager
 def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part], Log]]:
-    """Run a broker with a monitor; return its processes and the coordinator's log."""
+    """Run a broker with a monitor; yield the monitor, its components' costs, and a writer of the offsets topic."""
     with (
         EmbeddedBroker(heap="1g", properties={"offsets.topic.num.partitions": "8"}) as broker,
         TemporaryDirectory(prefix="bench-large-") as folder,
@@ -115,7 +115,7 @@ def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part],
 
 
 def _widen(settings: Settings, longest: int) -> None:
-    """Create the topics, with larger record limits if this many MiB exceed the default."""
+    """Create the monitor's topics; their record size limits are raised if this many MiB exceed the default."""
     ensure_topics(settings)
     admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     names = settings.topics.membership, settings.topics.diffs, settings.topics.assignments
@@ -126,7 +126,7 @@ def _widen(settings: Settings, longest: int) -> None:
 
 
 def make_topic(servers: str) -> str:
-    """Create the topic that all groups read, and return its id."""
+    """Create the topic that all groups consume, and return the topic's id."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic("orders", 40, 1)])["orders"].result(20)
 

@@ -1,4 +1,4 @@
-"""Cost of a monitor's components (processor time, memory, bytes of topics), and a crowd of feed clients.
+"""Measures the cost of components (processor time, memory, bytes of topics), and runs a crowd of feed clients.
 
 ``python -m benchmarks._large_watch PORT CLIENTS`` runs the crowd: each client follows the feed and reconnects at
 its last position. Once a second it prints, as JSON: rounds received by all clients; the newest round's number at the
@@ -26,13 +26,13 @@ from tests.support.processes import children
 
 
 def tree(pid: int) -> list[int]:
-    """Return a process with all its descendants."""
+    """Return the process ids of a process and of all its descendants."""
     return [pid, *(process for child in children(pid) for process in tree(child))]
 
 
 @dataclass
 class Part:
-    """One component of the monitor: its cost between two samples, and its maximum memory (MB)."""
+    """One component of the monitor with its processor time between two samples and its maximum memory (MB)."""
 
     name: str
     pid: int
@@ -41,7 +41,7 @@ class Part:
     _before: float = 0.0
 
     def look(self) -> None:
-        """Record the usage of each of its processes."""
+        """Record the processor time and memory of each process of the component."""
         memory = 0.0
         for pid in tree(self.pid):
             try:
@@ -52,7 +52,7 @@ class Part:
         self.memory = max(self.memory, memory)
 
     def lap(self) -> float:
-        """Return the processor seconds since the last lap."""
+        """Return the component's processor seconds since the previous call."""
         self.look()
         total = sum(self._spent.values())
         spent, self._before = total - self._before, total
@@ -79,7 +79,7 @@ def looking(parts: list[Part]) -> Iterator[None]:
 
 
 class Topics:
-    """Records and bytes added to topics since the last sample."""
+    """Counts the records and bytes that were added to topics since the last sample."""
 
     def __init__(self, servers: str, names: list[str]) -> None:
         self._consumer = Consumer(
@@ -100,12 +100,12 @@ class Topics:
         }
 
     def total(self) -> dict[str, tuple[int, int, int]]:
-        """Return :meth:`lap` added to all laps before."""
+        """Return the sum of all laps including the current one: topic → records, bytes of values, longest value."""
         self.lap()
         return dict(self._all)
 
     def lap(self) -> dict[str, tuple[int, int, int]]:
-        """Return topic → records, bytes of their values, and the longest value."""
+        """Return topic → number of records since the last lap, bytes of their values, and the longest value."""
         reading: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
         waiting = set(self._next)
@@ -125,12 +125,12 @@ class Topics:
         return reading
 
     def close(self) -> None:
-        """Stop reading."""
+        """Close the consumer that reads the topics."""
         self._consumer.close()
 
 
 class Client:
-    """One client of the crowd; it counts, and reads only the number of a round."""
+    """One client of the crowd; it counts rounds, and decodes only the number of a round."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -190,14 +190,14 @@ async def _crowd(port: int, count: int) -> None:
 
 @dataclass
 class Crowd:
-    """The clients' process, and its reports of one line a second."""
+    """The process of the clients, and the reports that it prints once per second."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
 
     def behind(self, newest: Callable[[float], int]) -> tuple[int, float]:
-        """Return how many rounds, and how many seconds, the slowest client was behind at most.
+        """Return the maximum lag of the slowest client, in rounds and in seconds.
 
-        ``newest``: the number of the server's newest round at a given time.
+        ``newest``: function that returns the number of the server's newest round at a given time.
         """
         rounds = max((newest(report["at"]) - report["seqs"][0] for report in self.reports), default=0)
         worst = 0.0
@@ -213,7 +213,7 @@ class Crowd:
 
 @contextmanager
 def crowd(port: int, count: int) -> Iterator[Crowd]:
-    """Run this many clients of a server in their own process."""
+    """Run this many clients of a server in a separate process."""
     crowd = Crowd()
     command = [sys.executable, "-m", "benchmarks._large_watch", str(port), str(count)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:

@@ -1,4 +1,4 @@
-"""The time from an event to its readable diff, and the growth of the checkpoint; part of ``make bench-stream``."""
+"""Measures the time from an event to its readable diff, and the growth of the checkpoint (``make bench-stream``)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from benchmarks.stream import Bench
 
 PER_SECOND = 10
-#: A small batch runs code that the JVM compiles late, in all variants alike, while the job runs for months. So the
-#: variants take turns, and the first turn is not counted.
+#: The JVM compiles the code for small batches late, in all variants alike, but a real job runs for months. Therefore
+#: the variants take turns, and the first turn is not counted.
 TURNS = 5
 FIRST_SECONDS = 60.0
 NEXT_SECONDS = 10.0
@@ -30,7 +30,7 @@ GROWTH_SECONDS = 300.0
 
 
 class LatencyRuns(NamedTuple):
-    """One variant's figures.
+    """The measured latencies of one variant of the stream.
 
     Attributes:
         runs: ms from event to readable output, by run.
@@ -72,7 +72,7 @@ def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
 
 
 def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, LatencyRuns]:
-    """Run every variant in turn, ``seconds`` each, at 10 events a second."""
+    """Run every variant in turn, each for ``seconds`` s, at 10 events a second."""
     latencies: dict[str, LatencyRuns] = {}
     for turn in range(TURNS):
         for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):
@@ -117,7 +117,7 @@ def _phases(query: Any) -> dict[str, int]:
 
 
 def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
-    """Return the minimum and maximum bytes of the job's checkpoint in each part of the time, under the same load.
+    """Return the checkpoint's minimum and maximum bytes in each part of the time, under constant load.
 
     Spark deletes old files once a minute. The first minute is skipped, as it has no old files.
     """
@@ -141,7 +141,7 @@ def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
 
 
 def folder_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder while files are added and removed."""
+    """Return the bytes of all files below a folder, while other processes add and remove files."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -152,7 +152,7 @@ def folder_size(folder: Path) -> int:
 
 
 def latency_table(latencies: dict[str, LatencyRuns]) -> str:
-    """Return the table of all runs but the first."""
+    """Return the table of all runs except the first."""
     settled = {name: [ms for turn in waits.runs[1:] for ms in turn] for name, waits in latencies.items()}
     base = statistics.median(settled["(d) JVM aggregation"])
     rows = []
@@ -171,7 +171,7 @@ def latency_table(latencies: dict[str, LatencyRuns]) -> str:
 
 
 def growth_line(parts: list[tuple[int, int]]) -> str:
-    """Return the growth in an hour, from the maximum of each half."""
+    """Return a line with the growth per hour, computed from the maximum of each half."""
     (low, high), (later_low, later_high) = parts
     hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600
     return (

@@ -1,4 +1,4 @@
-"""The load of the stream's benchmark: groups of 20 members, 90 % heartbeats and repeats, 10 % changes.
+"""The load of the stream's benchmarks: groups of 20 members; 90 % heartbeats and repeats, 10 % changes.
 
 Deterministic by seed. Changes are joins and leaves that keep each group near its size, under assignors in turn.
 """
@@ -27,7 +27,7 @@ START_MS = 1_700_000_000_000
 
 
 def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
-    """Return ``count`` events; the first ``groups × 21`` create the groups (counted as part of the 10 % changes)."""
+    """Return ``count`` events; the first ``groups × 21`` create the groups and count towards the 10 % changes."""
     load = _Load(seed)
     for _ in range(groups):
         yield from load.new_group()
@@ -48,7 +48,7 @@ def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
 
 
 class _Load:
-    """The groups' members by number, and the count of events."""
+    """The members of each group by number, and the count of events."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -63,7 +63,7 @@ class _Load:
             yield self._join(group, member)
 
     def change(self, group: int) -> Event:
-        """Return a leave, or a join if a member has left."""
+        """Return an event in which a member leaves, or in which a member joins if one has left before."""
         members = self._members[group]
         if len(members) > MEMBERS - 1:
             member = members.pop(self.random.randrange(len(members)))

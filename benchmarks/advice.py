@@ -1,7 +1,7 @@
-"""``advise --all`` over 1,000 groups with 30 days of episodes: ``make bench-advice``.
+"""Measures ``advise --all`` over 1,000 groups with 30 days of episodes: ``make bench-advice``.
 
-From records of the topics to the advice: decoding, the choice of rounds, rules and replays; reading from brokers
-is no part of it. ``ARGS=--write`` puts the figures into the docs.
+The measurement goes from topic records to advice: decoding, the choice of rounds, rules and replays. It does not
+include reading from brokers. ``ARGS=--write`` puts the figures into the docs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DAYS = 30
 
 
 def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
-    """Return a day of three kinds of groups: ten members that are deployed, four that crash, and six that scale."""
+    """Return one day of three kinds of groups: ten members with deploys, four with crashes, six that are scaled."""
     large = deploy(DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     crashing = DiffBuilder(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
     crashing.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)
@@ -44,7 +44,7 @@ def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]
 
 
 def records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict[str, Diff]]]:
-    """Yield each episode's bytes, with its group's latest assignment and rounds."""
+    """Yield the encoded episodes of each group, with the group's latest assignment and rounds."""
     kinds = templates()
     for group in range(GROUPS):
         episodes, assignment, rounds = kinds[group % len(kinds)]

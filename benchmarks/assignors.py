@@ -1,13 +1,13 @@
-"""Every assignor of the registry against the JVM classes and kafka-python's, on the shapes of Kafka's benchmark.
+"""Measures every assignor against the JVM classes and kafka-python, on the shapes of Kafka's own benchmark.
 
-The shapes are those of ``ClientSideAssignorBenchmark``: a number of members, of partitions a member and of
-topics. All members subscribe to all topics, or each to one of five disjoint buckets of topics. All members are new,
-or one member joins a balanced group. With racks a partition is in two of three racks; in all three, as in Kafka's
-version, racks would have no effect. Members join in an order shuffled by the seed. Every assignment
-is compared with the JVM's by a checksum. Ours are measured as they run, with native code where it is built. The
-assignors of the consumer protocol (KIP-848) run inside the coordinator's builder, of which the JVM's time leaves
-out everything but the assignor; ours are measured without native code as well. Those of the old
-consumer (ZooKeeper) run with one thread a consumer and topic.
+The shapes are those of ``ClientSideAssignorBenchmark``: a number of members, of partitions per member, and of topics.
+All members subscribe to all topics, or each member to one of five disjoint buckets of topics. All members are new, or
+one member joins a balanced group. With racks a partition is in two of three racks; in all three, as in Kafka's version,
+racks would have no effect. Members join in an order shuffled by the seed. Every assignment is compared with the JVM's
+by a checksum. This project's assignors are measured as they run, with native code where it is built. The assignors of
+the consumer protocol (KIP-848) run inside the coordinator's builder, of which the JVM's time leaves out everything but
+the assignor; this project's assignors are measured without native code as well. The assignors of the old consumer
+(ZooKeeper) run with one thread per consumer and topic.
 
     python -m benchmarks.assignors [--quick | --doubling] [--protocol classic] [--seed 1] [--document]
 """
@@ -66,7 +66,7 @@ KEPT_BYTES = {M_TRIM_THRESHOLD: 1 << 30, M_MMAP_THRESHOLD: 1 << 25}
 COLLECT_AFTER_SECONDS = 0.02
 #: Protocol → its name in the oracle.
 FAMILIES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper": "zookeeperBench"}
-#: Above this many subscribed topics in all, the old consumer's JSON parser takes minutes.
+#: Above this number of subscribed topics, summed over members, the old consumer's JSON parser takes minutes.
 ZOOKEEPER_MOST_SUBSCRIPTIONS = 100_000
 
 
@@ -77,7 +77,7 @@ def topic_ids(shape: Shape, seed: int) -> list[str]:
 
 
 def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Topic], list[Member]]:
-    """Return the shape's topics and members before any member joins."""
+    """Return the topics and members of a shape before any member has an assignment."""
     racks = tuple((f"rack{p % 3}", f"rack{(p + 1) % 3}") for p in range(shape.partitions))
     topics = {
         name: Topic(name, shape.partitions, racks, topic_id)
@@ -95,13 +95,14 @@ def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Top
 
 
 def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[Member]:
-    """Return the group after the first assignment, with one more member."""
+    """Return the group after its first assignment, with one more member."""
     like = f"member{0 if shape.join_first else shape.members - 1}"
     topics = next(member.topics for member in members if member.member_id == like)
     if shape.protocol == "zookeeper":
         return [*members, Member(NEWCOMER, topics, streams=dict.fromkeys(topics, 1))]
     rack = f"rack{shape.members % 3}" if shape.racks else None
-    if shape.protocol == "consumer":  # by name: a coordinator's map depends on the order in which it got the topics
+    if shape.protocol == "consumer":
+        # A coordinator's map keeps the order in which the topics were added, so the topics are sorted by name.
         assignment = {member: dict(sorted(share.items())) for member, share in assignment.items()}
     return [
         *(replace(member, owned=assignment[member.member_id]) for member in members),
@@ -110,7 +111,7 @@ def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[
 
 
 def checksum(assignment: Assignment) -> str:
-    """Return the same as ``AssignorBench.checksum``."""
+    """Return a checksum of the assignment, equal to ``AssignorBench.checksum`` in Java."""
     total = 0
     for member, share in assignment.items():
         for topic, partitions in share.items():
@@ -122,10 +123,10 @@ def checksum(assignment: Assignment) -> str:
 def best_of(
     call: Callable[[], Any], budget: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, Any]:
-    """Return the fastest of the runs that fit into the budget, in ms of ``clock``, and the assignment.
+    """Return the fastest run within the time budget, in ms of ``clock``, and the assignment.
 
-    Runs follow each other as the JVM's do. Garbage is collected before a long run: otherwise each of the few long
-    runs would include a collection.
+    Runs follow each other without pauses, as in the JVM. Garbage is collected before a long run: otherwise each of the
+    few long runs would include a collection.
     """
     best = float("inf")
     end = clock() + budget
@@ -143,7 +144,7 @@ def best_of(
 
 
 def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, processor: bool) -> Row:
-    """Measure ours, the JVM's and kafka-python's in ms; None without a result in time."""
+    """Measure this project, the JVM and kafka-python in ms; None for one without a result in time."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
     assignor = find(shape.protocol, shape.assignor)
@@ -199,7 +200,7 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
 
 
 def _unordered(request: dict[str, Any]) -> bool:
-    """Return true if the old round robin meets partitions of one hash code, which Kafka leaves unordered."""
+    """Return true if the old round robin has partitions of equal hash code, whose order Kafka does not define."""
     old = request["family"] == FAMILIES["zookeeper"] and request["assignor"] == "roundrobin"
     return old and bool(colliding(request, "1.1"))
 
@@ -207,7 +208,7 @@ def _unordered(request: dict[str, Any]) -> bool:
 def _kafka_python_ms(
     shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]
 ) -> float | None:
-    """Run kafka-python's assignor on the same group; None if it fails or takes too long."""
+    """Measure kafka-python's assignor on the same group in ms; None if it fails or takes too long."""
     from benchmarks._kafka_python import assigner
 
     call = assigner(shape.assignor, topics, members)
@@ -225,7 +226,7 @@ def _kafka_python_ms(
 
 
 class _TimeLimitError(BaseException):
-    """The time limit is exceeded; no ``except Exception`` between catches it."""
+    """Raised at the time limit; it is not an ``Exception``, so that no ``except Exception`` catches it."""
 
 
 def _raise_time_limit(*_: object) -> None:
@@ -233,7 +234,7 @@ def _raise_time_limit(*_: object) -> None:
 
 
 def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
-    """Measure the missing ``rows``; print and store each."""
+    """Measure the ``rows`` that are missing; print and store each row."""
     alone = arguments.no_jvm or arguments.doubling
     # Growth concerns the work alone, so time that a busy machine adds is excluded.
     processor = arguments.processor_time or alone
@@ -299,7 +300,7 @@ def chosen(of: Iterable[Shape], only: str) -> list[Shape]:
 
 
 def write(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
-    """Update these rows in the CSV file, and the section that summarises all of its rows."""
+    """Store these rows in the CSV file, and update the page's section, which summarises all rows."""
     name, title = SECTIONS[protocol]
     path = csv_path(name)
     merged = read_rows(path) | rows
@@ -311,7 +312,7 @@ def write(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
 
 
 def write_growth(how: str, rows: list[list[str]], *, write: bool) -> None:
-    """Print the growth of time, and with ``write`` put it into the page and its CSV file."""
+    """Print the growth of time; with ``write``, store it in the page and its CSV file."""
     path = csv_path("assignors-growth")
     title = "### Growth of the assignors' time"
     text = f"{title}\n\n{growth_overview(rows)}\n\n{how} [All rows]({path.name})."
@@ -322,9 +323,10 @@ def write_growth(how: str, rows: list[list[str]], *, write: bool) -> None:
 
 
 def keep_memory() -> None:
-    """Keep freed memory in the process, as the JVM's heap does; otherwise each run pays for its pages again.
+    """Keep freed memory in the process, as the JVM's heap does; otherwise each run allocates its pages again.
 
-    Whether glibc gives memory back depends on what lies at the end of it, which made like rows differ by half.
+    Whether glibc returns memory depends on what is at the end of the heap; without this setting, equal rows differed by
+    half.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -1,8 +1,8 @@
-"""Speed of reading ``__consumer_offsets``, compared with a client that only counts: ``make bench-collector``.
+"""Measures the speed of reading ``__consumer_offsets``, compared with a bare consumer: ``make bench-collector``.
 
-Offset commits of groups without members here, as a cluster's topic is full of, each with a key of its own (as after
-compaction), and some groups that the collector follows. The same records are read by turns: by a confluent-kafka
-consumer with the collector's settings that counts them, and by the collector's source, until both are at the end.
+The topic contains mostly offset commits of groups without members, each with a different key (as after compaction), and
+some groups that the collector follows. The same records are read in turns: by a confluent-kafka consumer with the
+collector's settings that counts them, and by the collector's source, until both are at the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AT_ONCE = 2000
 
 
 class Run(NamedTuple):
-    """One reading: records, seconds, processor seconds of the process, and maximum memory (MiB)."""
+    """One reading of the topic: records, seconds, processor seconds of the process, and maximum memory (MiB)."""
 
     records: int
     seconds: float
@@ -41,7 +41,7 @@ class Run(NamedTuple):
 
 
 def fill(servers: str, records: int, groups: int) -> None:
-    """Write commits of this many groups, one for each partition of a topic, as brokers write them."""
+    """Write commits of this many groups, one for each partition of a topic, as brokers write commits."""
     from benchmarks._large_stage import Log  # the measured processes must not import what it needs
 
     log = Log(servers)
@@ -55,7 +55,7 @@ def fill(servers: str, records: int, groups: int) -> None:
 
 
 def bare(servers: str) -> int:
-    """Return how many records a second a bare consumer reads that only counts them."""
+    """Return the number of records per second that a bare consumer reads and counts."""
     consumer = Consumer(reader_config(KafkaSettings(bootstrap_servers=servers), "bare"))
     numbers = consumer.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
@@ -74,7 +74,7 @@ def bare(servers: str) -> int:
 
 
 def collector(servers: str) -> int:
-    """Return how many records the collector's source reads until the end of every partition."""
+    """Return the number of records that the collector's source reads until the end of every partition."""
     settings = load(bootstrap_servers=servers)
 
     def fold(partition: int) -> Fold:
@@ -94,7 +94,7 @@ WAYS = {"bare": bare, "collector": collector}
 
 
 def measured(way: str, servers: str) -> Run:
-    """Run one reading in its own process."""
+    """Run one reading in a separate process and return its figures."""
     command = [sys.executable, "-m", "benchmarks.collector", "--read", way, "--servers", servers]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     records, seconds, cpu, memory = answer.stdout.split()
@@ -110,7 +110,7 @@ def read(way: str, servers: str) -> None:
 
 
 def main() -> None:
-    """Fill a broker, read in turns, print and document."""
+    """Fill a broker's topic, read it in turns, print the figures, and document them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--groups", type=int, default=1_000_000)

@@ -1,5 +1,4 @@
-"""Cost of episodes in the stream: ``make bench-episodes``. Groups of 20 members restart member by member.
-All groups do so at once.
+"""Measures the cost of episodes in the stream, for groups of 20 that all restart at once: ``make bench-episodes``.
 
 First the job itself: one embedded broker, one Spark session, the same log with and without episodes in turns; the
 first two runs of each warm it up. Then the pure part, without Kafka or Spark: as in the job, each batch unpacks its
@@ -36,9 +35,9 @@ _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 
 
 
 class Cost(NamedTuple):
-    """CPU time an event, µs, without episodes and with them, and the relative throughput with episodes.
+    """CPU time per event (µs) without and with episodes, and the relative throughput with episodes.
 
-    All are medians, over the batches of all buckets.
+    All values are medians over the batches of all buckets.
     """
 
     without: float
@@ -47,7 +46,7 @@ class Cost(NamedTuple):
 
 
 def cost(groups: int, per_batch: int) -> Cost:
-    """Measure a rolling restart of every group in batches of this many events of each."""
+    """Measure a rolling restart of every group; each batch has this many events of each group."""
     log = [_rows(group) for group in range(groups)]
     setup, length = MEMBERS + 1, len(log[0])
     blobs: dict[tuple[str | None, int], bytes] = {}
@@ -80,7 +79,7 @@ def _rows(group: int) -> list[Record]:
 
 
 def _restarting(group: int) -> Iterator[Event]:
-    """Return the events of a group whose members, one by one, leave and rejoin under a new member id."""
+    """Return the events of a group whose members leave, one by one, and rejoin under a new member id."""
     now = START_MS
 
     def event(kind: type[EventData], **fields: object) -> Event:
@@ -108,7 +107,7 @@ def _restarting(group: int) -> Iterator[Event]:
 
 
 def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[StreamRun]]:
-    """Run the job over a rolling restart of every group, in batches of this many events of each; by episodes topic."""
+    """Run the job over a rolling restart of every group; return the runs without (None) and with episodes."""
     runs_by_side: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-episodes-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))

@@ -1,4 +1,4 @@
-"""The feed under load, and the page over a large history: ``make bench-feed``.
+"""Measures the feed under load, and the page over a large history: ``make bench-feed``.
 
 One embedded broker, one `serve` process, clients in a third process, Chromium for the page.
 """

@@ -1,4 +1,4 @@
-"""``forecast --rolling-restart`` of large groups, eager, cooperative, static and KIP-848: ``make bench-forecast``.
+"""Measures ``forecast --rolling-restart`` of large groups under all protocols: ``make bench-forecast``.
 
 Measured from the group's current state to the response, without reading the monitor's topics. Each case runs in its
 own process, so that its peak memory can be measured. ``ARGS=--write`` puts the table into the docs.
@@ -27,7 +27,7 @@ CASES = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000,
 
 
 class Measurement(NamedTuple):
-    """Result of a case: seconds, maximum MB, and the rounds of all protocols together."""
+    """The result of a case: seconds, maximum MB, and the number of rounds of all protocols together."""
 
     seconds: float
     peak: float
@@ -35,7 +35,7 @@ class Measurement(NamedTuple):
 
 
 def live(members: int, partitions: int) -> LiveGroup:
-    """Return a group of ``range`` after a rebalance: every member has its part of every topic."""
+    """Return a group with the assignor ``range`` after a rebalance: every member owns partitions of every topic."""
     per_topic = partitions // TOPICS
     topics = {f"t{number}": Topic(f"t{number}", per_topic) for number in range(TOPICS)}
     bounds = [number * per_topic // members for number in range(members + 1)]
@@ -73,7 +73,7 @@ def measured(members: int, partitions: int, parallel: int | None) -> Measurement
 
 
 def main() -> None:
-    """Measure, print, and with ``--write`` document."""
+    """Measure all cases, print the results, and document them with ``--write``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

@@ -1,10 +1,11 @@
-"""Cost of the stream for many groups of which few change: ``make bench-groups``.
+"""Measures the cost of the stream for many groups of which few change: ``make bench-groups``.
 
-One embedded broker and JVMs of its own, with the heap it is given. The stream reads each group's first
-generation into a new checkpoint, without writing anywhere; is started again; and then takes rounds in which some
-groups have their next generation, with its diffs written to Kafka, as fast as batches end.
+The benchmark runs one embedded broker and separate JVMs with a given heap size. The stream first reads each group's
+first generation into a new checkpoint, without writing diffs. It is then started again and processes rounds in which
+some groups have their next generation. The diffs are written to Kafka, and each round starts when the previous batch
+ends.
 
-``ARGS="--groups 1000000 --write"`` is the table of the docs: ten minutes.
+``ARGS="--groups 1000000 --write"`` writes the table of the docs and takes ten minutes.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ class StateCost(NamedTuple):
     """Measured cost of the state of many groups.
 
     Attributes:
-        heap: the JVM's, in GB.
+        heap: heap size of the JVM in GB.
         load: seconds for the groups' first generations.
-        start: seconds from a start with that checkpoint to the end of its first batch.
+        start: seconds from a start with the loaded checkpoint to the end of the first batch.
         batches: ms of each batch with changes.
         live: bytes of the JVM's heap that are in use after a full collection of garbage.
-        resident: the most bytes of memory that the JVM has had.
+        resident: maximum resident memory of the JVM in bytes.
         loaded: bytes of the checkpoint before the changes.
-        kept: the least and the most bytes of it while there were changes.
+        kept: minimum and maximum bytes of the checkpoint during the changes.
     """
 
     heap: int
@@ -71,13 +72,13 @@ class StateCost(NamedTuple):
 
 
 class Groups:
-    """The events, made from one of each generation by inserting group names, as encoding a million takes a minute."""
+    """Events of many groups, made from two encoded events by inserting names: encoding a million takes a minute."""
 
     def __init__(self) -> None:
         self._generations: dict[int, tuple[bytes, list[tuple[str, bytes | None]]]] = {}
 
     def event(self, group: int, generation: int) -> tuple[bytes, bytes, list[tuple[str, bytes | None]]]:
-        """Return key, value and headers."""
+        """Return key, value and headers of a group's event."""
         if generation not in self._generations:
             _, value, headers = codec.encode_event(_observed(generation))
             self._generations[generation] = value, headers
@@ -87,7 +88,7 @@ class Groups:
         return _name(group), value.replace(_DIGITS, digits), renamed
 
     def send(self, producer: Producer, topic: str, groups: Iterable[int], generation: int) -> None:
-        """Send one event of each group, waiting while the queue is full."""
+        """Send one event of each group; wait while the producer's queue is full."""
         for group in groups:
             key, value, headers = self.event(group, generation)
             while True:
@@ -103,7 +104,7 @@ class Groups:
 
 
 def ordered(count: int, buckets: int) -> list[int]:
-    """Return the groups by bucket: each loading batch covers a part of the buckets, and writes no bucket twice."""
+    """Return the groups sorted by bucket, so that each loading batch writes few buckets and no bucket twice."""
     return sorted(range(count), key=lambda group: crc32(_name(group)) % buckets)
 
 
@@ -112,7 +113,7 @@ def _name(group: int) -> bytes:
 
 
 def _observed(generation: int) -> Event:
-    """Return a generation of a group; partitions are assigned starting with a different member each time."""
+    """Return a snapshot of a group; in each generation the assignment starts with a different member."""
     each, name = OWNED // MEMBERS, _DIGITS.decode()
     members = [
         ObservedMember(
@@ -138,11 +139,11 @@ def _observed(generation: int) -> Event:
 
 
 class StateRun(NamedTuple):
-    """Arguments of the two processes.
+    """The arguments of the loading process and of the resuming process.
 
     Attributes:
-        folder: for all its files.
-        topics: with the groups, for their changes, for ticks and for what is written.
+        folder: folder for all files of the run.
+        topics: the topics with the groups, with their changes, with ticks, and for the output.
     """
 
     heap: int
@@ -160,7 +161,7 @@ class StateRun(NamedTuple):
 
 
 def load(run: StateRun) -> tuple[float, int]:
-    """Read every group's first generation; return seconds, and bytes of the checkpoint."""
+    """Read every group's first generation; return the seconds and the bytes of the checkpoint."""
     bench = Bench(run.bootstrap, run.folder)
     with _session(run) as spark:
         begin = time.monotonic()
@@ -173,7 +174,7 @@ def load(run: StateRun) -> tuple[float, int]:
 
 
 def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
-    """Start with that checkpoint, and change some groups repeatedly."""
+    """Start the stream with the loaded checkpoint, and change some groups repeatedly."""
     bench, groups = Bench(run.bootstrap, run.folder), Groups()
     with _session(run) as spark:
         begin = time.monotonic()
@@ -205,7 +206,7 @@ def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
 
 
 def measure(run: StateRun) -> StateCost:
-    """Measure in one process that loads and one that resumes, as PySpark has one JVM a process."""
+    """Measure in two processes, one that loads and one that resumes, because PySpark has one JVM per process."""
     with get_context("spawn").Pool(1) as pool:
         loaded = pool.apply(load, (run,))
     print(f"  loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
@@ -226,7 +227,7 @@ def _session(run: StateRun) -> Iterator[Any]:
 
 
 def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
-    """Return the job's rows in bounded batches."""
+    """Return the job's rows in batches of bounded size."""
     groups, changes, ticks, out = run.topics
     options = {"subscribe": f"{groups},{changes}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(LOAD)}
     events = queries.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
@@ -235,7 +236,7 @@ def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
 
 
 def _processed(query: Any, run: StateRun, wanted: int) -> None:
-    """Wait until this many changes have been read, by the checkpoint's files, as asking Spark takes time."""
+    """Wait until the stream has read this many changes, according to the checkpoint's files."""
     while sum(span.begin for span in spans(str(run.checkpoint), run.topics[1]).values()) < wanted:
         time.sleep(0.01)
         if not query.isActive:
@@ -243,7 +244,7 @@ def _processed(query: Any, run: StateRun, wanted: int) -> None:
 
 
 def _live(spark: Any) -> int:
-    """Return the used bytes of the heap after a full collection."""
+    """Return the used bytes of the JVM's heap after a full collection."""
     jvm = spark.sparkContext._jvm  # noqa: SLF001 - no public way into the JVM
     jvm.java.lang.System.gc()
     runtime = jvm.java.lang.Runtime.getRuntime()
@@ -257,7 +258,7 @@ def _resident(pid: int) -> int:
 
 
 def report(cost: StateCost, sizes: argparse.Namespace) -> str:
-    """Return the table, and the text on the method."""
+    """Return the table, and the description of the measurement method."""
     header = [
         "heap",
         "in use",

@@ -1,10 +1,10 @@
-"""Cost of the whole monitor for large groups, and which part reaches its limit first: ``make bench-large``.
+"""Measures the whole monitor for large groups, and which component reaches its limit first: ``make bench-large``.
 
-Records of KIP-848 groups as a coordinator writes them, in the ``__consumer_offsets`` of an embedded broker; behind
-it `collect`, `stream` and `serve` as a person starts them.
+The benchmark writes records of KIP-848 groups as a coordinator does, to ``__consumer_offsets`` of an embedded broker.
+`collect`, `stream` and `serve` run as users start them.
 
 * ``group``: one group of many members, in which one member restarts; then the API and the page with it.
-* ``rolling``: many groups of 20 members, in each of which one restarts, all at once, and a crowd on the feed.
+* ``rolling``: many groups of 20 members; in each group one member restarts at the same time, with a crowd on the feed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "design" / "large.md"
 
 
 def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure one group of this many members: its first snapshot, the restart of one member, the API, the page."""
+    """Measure one group of this many members: its first snapshot, the restart of one member, the API, and the page."""
     random = Random(options.seed)
     topics = dict.fromkeys(topic_ids(options.topics, random), members * SHARE // options.topics)
     coordinated = Coordinated(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
@@ -83,7 +83,7 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
 def _steps(
     coordinated: Coordinated, log: Log, monitor: Monitor, arrivals: Arrivals, options: argparse.Namespace
 ) -> None:
-    """Restart one member: each write once the previous one is on the page; then all the rest at once."""
+    """Restart one member: each write follows once the page shows the previous one; the rest are written together."""
     rest: list[Write] = []
     paced = 0
     for write in coordinated.bounce(len(coordinated.held) // 2, options.others):
@@ -111,7 +111,7 @@ def _steps(
 
 
 def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
-    """Publish partition counts as the collector would, as no single broker has 100 000 partitions."""
+    """Publish partition counts as the collector would, because no single broker has 100 000 partitions."""
     producer = EventProducer(monitor.serve.settings)
     counts = {name: TopicMetadata(partitions=count) for name, count in topics.items()}
     change = PartitionsChanged(group_id=_GROUP, timestamp=int(time.time() * 1000), topics=counts)
@@ -133,7 +133,7 @@ def _members(monitor: Monitor) -> int:
 
 
 def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
-    """Return path → status, bytes and ms of the response."""
+    """Return path → status, bytes and ms of the API's response."""
     newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
     answers = {}
     for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):
@@ -152,7 +152,7 @@ def _request(monitor: Monitor, path: str) -> tuple[int, int, float]:
 
 
 def _page(monitor: Monitor) -> dict[str, float]:
-    """Measure the group's page: times until it shows and responds (ms), its elements, MB of its heap."""
+    """Measure the group's page: times until it is shown and responds (ms), number of elements, MB of its heap."""
     seconds: dict[str, float] = {}
     with chromium() as browser:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
@@ -183,7 +183,7 @@ def _page(monitor: Monitor) -> dict[str, float]:
 
 
 def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure many groups of 20, in each of which one member restarts at the same time, with feed clients."""
+    """Measure many groups of 20 members with feed clients; one member of each group restarts at the same time."""
     figures: dict[str, Any] = {"groups": count, "clients": options.clients}
     with monitored(options.longest, max(16, count // 64)) as (monitor, parts, log):
         topic = make_topic(monitor.servers)
@@ -235,7 +235,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _bounce(groups: list[Coordinated], log: Log, other_members: int) -> None:
-    """Restart one member of each group at once: the first write of each group, then the second of each."""
+    """Restart one member of each group: the first write of all groups, then the second write of all groups."""
     stamp = int(time.time() * 1000)
     for turn in zip(*(group.bounce(0, other_members) for group in groups), strict=True):
         stamp += 1
@@ -247,7 +247,7 @@ def _bounce(groups: list[Coordinated], log: Log, other_members: int) -> None:
 def _await_rolled(
     monitor: Monitor, groups: list[Coordinated], newest: list[tuple[float, int]], patience: float
 ) -> None:
-    """Wait until every group is in its last epoch; record the server's newest round meanwhile."""
+    """Wait until every group is in its last epoch; meanwhile, record the server's newest round."""
     by = time.monotonic() + patience
     while True:
         answer = monitor.serve.ask("/api/v1/rounds?view=summary&limit=1")[1]["rounds"]

@@ -1,6 +1,6 @@
-"""Cost of the listener: latency of polls without it, with it, and while the monitor's cluster is unavailable.
+"""Measures the latency of polls without the listener, with it, and while the monitor's cluster is unavailable.
 
-Three consumers in processes of their own read the same records by turns. A poll returns one record that the client has
+Three consumers in separate processes read the same records in turns. A poll returns one record that the client has
 already fetched.
 """
 
@@ -31,7 +31,7 @@ from tests.support.kafka import PROPERTIES
 TOPIC = "orders"
 VARIANTS = ("without", "with", "away")
 CLIENTS = ("confluent-kafka", "kafka-python")
-#: Before the measurement the group settles and the client fetches.
+#: Seconds before the measurement, in which the group settles and the client fetches records.
 _WARM_POLLS = 2_000
 _QUANTILES = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999}
 
@@ -65,7 +65,7 @@ def kafka_python(servers: str, group: str, listener: Listener | None) -> Callabl
 
 
 def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> None:
-    """Measure one consumer; print the latencies' quantiles in µs."""
+    """Measure one consumer; print the quantiles of its poll latencies in µs."""
     listener = None if variant == "without" else Listener(monitor)
     start = confluent if client == CLIENTS[0] else kafka_python
     poll = start(servers, f"bench-{uuid4().hex[:8]}", listener)
@@ -84,7 +84,7 @@ def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> 
 
 
 def measure(client: str, servers: str, monitors: dict[str, str], polls: int, runs: int) -> list[tuple[str, ...]]:
-    """Return a row for each quantile: the median over the turns, and the listener's ratio."""
+    """Return a row for each quantile: the median over the turns, and the ratio with and without the listener."""
     reports: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
     for turn in range(runs):
         for place in range(len(VARIANTS)):

@@ -1,4 +1,4 @@
-"""Cost of an observed round: ``make bench-observed``. Production takes this path, as a collector publishes its groups.
+"""Measures the cost of a round in a snapshot, as published by a collector in production: ``make bench-observed``.
 
 In each round one member of a group gives a partition to another, as in a KIP-848 group during a rebalance: the
 collector publishes the whole group; the stream publishes the difference. As in the job, each round unpacks its
@@ -38,7 +38,7 @@ class RoundCost(NamedTuple):
 
 
 def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
-    """Return a group's events: its topics first, then one snapshot after each move."""
+    """Return a group's events: first its topics, then one snapshot after each moved partition."""
     topics = {f"topic-{number}": members * SHARE // _TOPICS for number in range(_TOPICS)}
     held: list[dict[str, list[int]]] = [{} for _ in range(members)]
     places = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
@@ -86,7 +86,7 @@ def _member(
 
 
 def cost(events: Iterator[Event], count: int) -> RoundCost:
-    """Measure this many rounds of one group, one in a batch, after its first episode."""
+    """Measure this many rounds of one group, one round per batch, after the group's first episode."""
     gc.disable()  # as in the job's workers
     blob: bytes | None = None
     spent, sizes = [], []
@@ -108,7 +108,7 @@ def cost(events: Iterator[Event], count: int) -> RoundCost:
 
 
 def _quiet(bucket: Bucket, event: Event) -> bytes:
-    """Return the bucket after the group's quiet time."""
+    """Return the bucket as it is after the group's quiet time."""
     episode = bucket.get(event.data.group_id).episode
     quiet = GroupQuiet(
         group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.mark if episode else ""

@@ -1,6 +1,6 @@
-"""Requests, layout shift and paint times of the page in Chromium: ``make bench-page``.
+"""Measures requests, layout shift and paint times of the page in Chromium: ``make bench-page``.
 
-One server over made-up groups on the same machine; the median of several loads.
+One server on the same machine serves generated groups; the results are medians of several loads.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float, float, float]:
-    """Load a view in a new context; return requests, layout shift, first and largest paint in ms."""
+    """Load a view in a new browser context; return requests, layout shift, first and largest paint in ms."""
     path, shown = VIEWS[view]
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height})

@@ -1,7 +1,7 @@
-"""Cost of ``collect`` while thousands of groups are stable: its CPU time, and requests to the broker.
+"""Measures ``collect`` while thousands of groups are stable: its CPU time, and its requests to the broker.
 
-The groups are real to the broker: members that joined, were assigned a partition each, and have half an hour until
-their sessions end. The collector runs with its default settings.
+The broker treats the groups as real: each member has joined and owns one partition, and its session timeout is half an
+hour. The collector runs with its default settings.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tests.support.raw_leader import RawLeader
 _HALF_AN_HOUR_MS = 1_800_000
 _TOPIC = "orders"
 _PARTITIONS = 20
-#: The broker logs each request.
+#: JVM option with which the broker logs each request.
 _REQUEST_LOG = "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"
 #: Requests that the offsets collector sends for progress and rebalances in progress.
 _REQUESTS = ("LIST_GROUPS", "DESCRIBE_GROUPS", "LIST_OFFSETS")
 
 
 def rest(servers: str, groups: int) -> None:
-    """Create stable groups of one member each; ten groups read one topic."""
+    """Create stable groups of one member each; about ten groups consume the same topic."""
     admin = AdminClient({"bootstrap.servers": servers})
     topics = [f"{_TOPIC}-{number}" for number in range(max(1, groups // 10))]
     for created in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in topics]).values():
@@ -45,7 +45,7 @@ def rest(servers: str, groups: int) -> None:
 
 
 def figure(port: int, name: str) -> float:
-    """Return a metric of the collector; 0 while it does not respond."""
+    """Return the value of one of the collector's metrics; 0 while the collector does not respond."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             text = answer.read().decode()
@@ -56,7 +56,7 @@ def figure(port: int, name: str) -> float:
 
 
 def measure(groups: int, seconds: float) -> tuple[str, ...]:
-    """Return one row: groups, share of a core, descriptions a second, maximum delay."""
+    """Return one row for polling: groups, share of a core, descriptions a second, maximum delay."""
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         servers = broker.bootstrap_servers
@@ -78,7 +78,7 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
 
 
 def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
-    """Return one row of ``collect --by offsets``: groups, share of a core, requests a second."""
+    """Return one row for ``collect --by offsets``: groups, share of a core, requests a second."""
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES, jvm_options=[_REQUEST_LOG]) as broker:
         rest(broker.bootstrap_servers, groups)

@@ -1,14 +1,14 @@
-"""Throughput of the stream, compared with plain Spark and plain Kafka clients: ``make bench-stream``.
+"""Measures the stream's throughput, compared with plain Spark and plain Kafka clients: ``make bench-stream``.
 
 One embedded broker, one Spark session, the same membership topic for all:
 
 * (a) a stateless passthrough, Kafka to Kafka;
-* (b) ours, without episodes and incidents;
+* (b) this project's job, without episodes and incidents;
 * (c) a plain confluent-kafka loop that calls the same pure functions;
 * (d) a stateful aggregation that never leaves the JVM;
-* (e) ours as it is by default, with episodes and incidents.
+* (e) this project's job with default settings, with episodes and incidents.
 
-``ARGS="--events 1000000"`` is the size of the table in the docs: half an hour.
+``ARGS="--events 1000000"`` is the size for the table in the docs and takes half an hour.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ WARMING = 2
 
 
 class StreamRun(NamedTuple):
-    """Figures of one variant."""
+    """The measured figures of one variant."""
 
     seconds: float
     cpu: float
 
 
 class Bench:
-    """The broker's topics, and methods to run a query over them."""
+    """The topics of a broker, and methods that run a query over them."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.kafka = KafkaSettings(bootstrap_servers=bootstrap)
@@ -91,7 +91,7 @@ class Bench:
         )
 
     def send(self, producer: Producer, topic: str, event: Event) -> None:
-        """Send one event to the partition of its key, waiting while the queue is full."""
+        """Send one event to the partition of its key; wait while the producer's queue is full."""
         key, value, headers = codec.encode_event(event)
         while True:
             try:
@@ -104,7 +104,7 @@ class Bench:
         producer.poll(0)
 
     def beginnings(self, topic: str) -> list[TopicPartition]:
-        """Return the start offsets of a consumer that reads the whole topic."""
+        """Return the start offsets for a consumer that reads the whole topic."""
         return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
     def source(self, spark: Any, topic: str, per_batch: int | None = None) -> Any:
@@ -115,7 +115,7 @@ class Bench:
         return queries.source(spark, spark_options(self.kafka, {"fetch.max.wait.ms": "5"}) | options)
 
     def frames(self, spark: Any, topic: str, out: str) -> dict[str, tuple[Callable[[], Any], str]]:
-        """Return the queries' rows and output modes by name."""
+        """Return the rows and the output mode of each query, by name."""
         ticks = f"ticks-{uuid.uuid4().hex[:6]}"
 
         def ours(*, with_episodes: bool = False) -> Any:
@@ -141,11 +141,11 @@ class Bench:
         }
 
     def sinks_to(self, out: str) -> Sinks:
-        """Return the outputs' topics, with this topic for the diffs."""
+        """Return the output topics of the job, with this topic for the diffs."""
         return self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
 
     def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, with_episodes: bool = False) -> Any:
-        """Return the job's rows. ``with_episodes``: with episodes and incidents, in the topic of the diffs."""
+        """Return the job's rows; ``with_episodes`` also writes episodes and incidents to the topic of the diffs."""
         rows = self.source(spark, topic), self.source(spark, ticks)
         sinks = self.sinks_to(out)
         if with_episodes:
@@ -153,7 +153,7 @@ class Bench:
         return queries.writes(*rows, buckets, sinks, BucketReports(spark).accumulator)
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
-        """Start a query that writes the rows, with its own checkpoint."""
+        """Start a query that writes the rows to Kafka, with its own checkpoint."""
         writer = (
             rows.writeStream.format("kafka")
             .options(includeHeaders="true", **spark_options(self.kafka, PRODUCE))
@@ -164,7 +164,7 @@ class Bench:
 
 
 def cpu_seconds(root: int) -> float:
-    """Return the CPU time of a process and its descendants, including ended ones whose parent waited for them."""
+    """Return the CPU time of a process and its descendants, including ended ones for which the parent has waited."""
     children: dict[int, list[int]] = {}
     spent: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -201,7 +201,7 @@ def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Strea
 
 
 def plain_loop(bench: Bench) -> tuple[StreamRun, float]:
-    """Run (c): consume, decide, produce, in one Python process; also return its state's bytes a group."""
+    """Run variant (c): consume, decide, produce in one Python process; also return the bytes of state per group."""
     topics = bench.settings.topics
     consumer = Consumer(
         {"bootstrap.servers": bench.kafka.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
@@ -277,7 +277,7 @@ def main() -> None:
 
 
 def throughput_text(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
-    """Return the throughput table, relative to the passthrough's, and what was measured."""
+    """Return the throughput table, relative to the passthrough, and the description of the measurement."""
     base = runs["(a) passthrough"]
     rows = []
     for name, run in sorted(runs.items()):

@@ -1,7 +1,7 @@
 """Writes the diagram and the path of an event in docs/design/architecture.md, or checks them with ``--check``.
 
-``python scripts/architecture.py`` after a change of who imports whom, or of an event's way; a test runs
-``--check``. The rest of the page is written by hand.
+Run ``python scripts/architecture.py`` after a change of imports between packages, or of the path of an event; a test
+runs ``--check``. The rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "design" / "architecture.md"
-#: Called wherever bytes are read or written; the table lists it where an event passes it first.
+#: The module is called wherever bytes are read or written; the table lists it where an event passes it first.
 CODEC = "streaming.records.codec"
 #: Packages on an event's path, in order. `derived` computes what `observed` reads.
 STATIONS = (
@@ -39,7 +39,7 @@ STATIONS = (
 
 
 def rooms() -> dict[str, set[str]]:
-    """Return the packages that each package imports directly: ``assignors`` and those of ``streaming``."""
+    """Return the packages (``assignors`` and those in ``streaming``) that each package imports directly."""
     graph = grimp.build_graph("assignors", "streaming", cache_dir=None)
     imported: dict[str, set[str]] = {}
     for module in graph.modules:
@@ -58,7 +58,7 @@ def _room(module: str) -> str | None:
 
 
 def picture() -> str:
-    """Return the packages as a Mermaid flowchart; an arrow that others imply is omitted."""
+    """Return the packages as a Mermaid flowchart; an arrow that other arrows imply is omitted."""
     imports = rooms()
 
     def reach(room: str) -> set[str]:
@@ -74,7 +74,7 @@ def picture() -> str:
 def walked() -> list[str]:
     """Return the modules that a join event passes until its episode is written, in order.
 
-    One that calls others on the way is entered once; one that is entered again is listed again.
+    A module that calls other modules is listed once; a module that is entered again later is listed again.
     """
     from streaming.monitor.bucket import process
     from streaming.monitor.bucket_state import Bucket
@@ -105,7 +105,7 @@ def walked() -> list[str]:
 
 
 def walk() -> str:
-    """Return the modules, each with the first sentence of its docstring."""
+    """Return a Markdown table of the modules, each with the first sentence of its docstring."""
     way = walked()
     order = list(dict.fromkeys(way))  # bytes are written at the end, by the modules that define the records
     if order != list(STATIONS):

@@ -1,4 +1,4 @@
-"""Lists names, docstrings and comments that break the project's language rules, as far as a program can detect.
+"""Lists names, docstrings and comments that break the project's language rules, as far as a program can detect this.
 
 ``python scripts/language.py [PATH…]`` prints ``file:line: rule: text`` and exits 1 if it finds anything.
 ``--check`` applies only the enforced rules, each in its folders (``make check``);
@@ -23,7 +23,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("streaming", "assignors")
 DEFAULT_PATHS = (*PACKAGES, "tests", "scripts", "benchmarks", "examples", "deploy")
-#: Words that no name contains.
+#: Words that a name must not contain.
 POOR_WORD = re.compile(
     "told|tells?|telling|hears?|heard|said|says|standing|standstill|stood|asks|asked|wish(es)?|wants|occasion"
     "|ripe|card|ledger|lives|faces|person|brief|aside|untouched|anew"
@@ -65,7 +65,7 @@ SAMPLE_SIZES = {"docstrings": 60, "identifiers": 60, "messages": 30}
 
 
 class Finding(NamedTuple):
-    """A broken rule: where, which, and the text that breaks it."""
+    """A violation of a rule: the place, the rule, and the text that violates it."""
 
     path: Path
     line: int
@@ -158,7 +158,7 @@ def _size_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Findin
 
 
 def check(path: Path, source: str) -> Iterator[Finding]:
-    """Yield the broken rules of one module."""
+    """Yield the violations in one module."""
     tree = ast.parse(source)
     if POOR_MODULE.fullmatch(path.stem) or is_poor(path.stem):
         yield Finding(path, 1, "module-name", path.stem)
@@ -168,7 +168,7 @@ def check(path: Path, source: str) -> Iterator[Finding]:
 
 
 def repeated_classes(sources: dict[Path, str]) -> Iterator[Finding]:
-    """Yield top-level classes of the packages whose name an earlier module uses."""
+    """Yield top-level classes of the packages whose name an earlier module already uses."""
     first: dict[str, Path] = {}
     for path, source in sources.items():
         body = ast.parse(source).body if path.parts[0] in PACKAGES else []
@@ -180,7 +180,7 @@ def repeated_classes(sources: dict[Path, str]) -> Iterator[Finding]:
 
 
 def is_enforced(finding: Finding) -> bool:
-    """Return true if the rule is enforced in the folder of the finding."""
+    """Return true if the rule is enforced in the folder of the violation."""
     return finding.path.as_posix().startswith(ENFORCED.get(finding.rule, ()))
 
 
@@ -192,7 +192,7 @@ def _text(node: ast.expr) -> str:
 
 
 def messages(tree: ast.Module) -> Iterator[str]:
-    """Yield messages of raised exceptions and help texts of options."""
+    """Yield the messages of raised exceptions and the help texts of options."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             yield from (_text(argument) for argument in node.exc.args[:1])
@@ -201,7 +201,7 @@ def messages(tree: ast.Module) -> Iterator[str]:
 
 
 def sample(seed: int, sources: dict[Path, str], scripts: list[str]) -> Iterator[str]:
-    """Yield docstrings, identifiers and messages drawn at random by the seed."""
+    """Yield docstrings, identifiers and messages that are drawn at random with the seed."""
     trees = {path: ast.parse(source) for path, source in sources.items()}
     code = [tree for path, tree in trees.items() if path.parts[0] != "tests"]
     texts = {text for tree in code for text in messages(tree) if " " in text}
@@ -218,13 +218,13 @@ def sample(seed: int, sources: dict[Path, str], scripts: list[str]) -> Iterator[
 
 
 def package(path: Path) -> str:
-    """Return the package of a file; a package's tests of every kind count as one."""
+    """Return the package of a file; all tests of a package count as one package."""
     name = re.search(r"assignors|streaming(/\w+)?|\w+$", path.parent.as_posix())
     return ("tests of " if path.parts[0] == "tests" else "") + (name[0] if name else "")
 
 
 def summary(findings: list[Finding]) -> Iterator[str]:
-    """Yield a table of counts: a line for each package, a column for each rule."""
+    """Yield a table of violation counts: a line for each package, a column for each rule."""
     rules = sorted({finding.rule for finding in findings})
     counts = Counter((package(finding.path), finding.rule) for finding in findings)
     yield f"{'':34}" + "".join(f"{rule:>15}" for rule in rules)
@@ -243,7 +243,7 @@ def read(paths: list[str], suffix: str = ".py") -> dict[Path, str]:
 
 
 def main() -> None:
-    """Check the paths, count by package, or draw a sample."""
+    """Check the paths, count violations by package, or draw a sample."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("paths", nargs="*", default=DEFAULT_PATHS, metavar="PATH", help="files or folders")
     parser.add_argument("--check", action="store_true", help="only the rules that make check enforces")

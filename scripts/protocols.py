@@ -1,7 +1,7 @@
 """Writes the diagrams and figures of docs/explanation/protocols.md from the code, or checks them with ``--check``.
 
-``python scripts/protocols.py`` after a change of a machine; a test runs
-``--check``. The rest of the page is written by hand.
+Run ``python scripts/protocols.py`` after a change of a protocol machine; a test runs ``--check``. The rest of the page
+is written by hand.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AFTER = 60_000
 
 
 def diagram(table: Table, first: StrEnum) -> str:
-    """Return a table as a Mermaid state diagram: an arrow for each change of state, labelled with its events."""
+    """Return a protocol's table as a Mermaid state diagram: an arrow, labelled with its events, per state change."""
     arrows: dict[tuple[str, str], dict[str, None]] = {}
     for (phase, event), row in table.items():
         for to in row.to:
@@ -72,7 +72,7 @@ _STATIC: tuple[tuple[str, list[dict[str, Any]]], ...] = (
 
 
 def static() -> str:
-    """Return the table of rebalances of a static group."""
+    """Return the Markdown table of rebalances of a static group."""
     protocols = ("eager", "cooperative", "consumer")
     rows = []
     for sentence, events in _STATIC:
@@ -92,7 +92,7 @@ def static() -> str:
 
 
 def comparison() -> str:
-    """Return the built-in scenarios under all protocols."""
+    """Return a Markdown comparison of the built-in scenarios under all protocols."""
     parts = []
     for name in _COMPARED:
         rows = []
@@ -149,7 +149,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
 
 
 def written(page: str) -> str:
-    """Return the page with every block generated from the code."""
+    """Return the page with every generated block replaced by current content."""
     for name, block in BLOCKS.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin not in page or end not in page:

@@ -1,6 +1,6 @@
 """Writes pages of docs/reference (:func:`main`) from the code, or checks them with ``--check``.
 
-``python scripts/reference.py`` after a change of an option, a record or a broker's message; a test runs
+Run ``python scripts/reference.py`` after a change of an option, a record or a broker's message; a test runs
 ``--check``.
 """
 
@@ -28,7 +28,7 @@ NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->
 
 
 def commands() -> str:
-    """Return every command's ``--help``, as a terminal of 100 columns shows it without colour."""
+    """Return the output of every command's ``--help``, as on a terminal of 100 columns without colour."""
     parts = ["# Commands\n", NOTE]
     terminal = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     for name in COMMANDS:
@@ -69,7 +69,7 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def records() -> str:
-    """Return the value of every record, from the structs that decode it."""
+    """Return the documentation of every record's value, generated from the structs that decode the value."""
     types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Episode, Incident, StoredAnnotation, ComponentHeartbeat]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     names = {struct.__name__: f"`{name}`" for name, struct in EVENT_TYPES.items()}
@@ -115,7 +115,7 @@ ZooKeeper brokers log the same.
 
 
 def _wording(template: str) -> str:
-    """Return a template for readers: fields in angle brackets, optional parts in square ones."""
+    """Return a message template for readers: fields in angle brackets, optional parts in square brackets."""
     text = re.sub(r"<([^>]*)>", "⟦\\1⟧", template.replace("^", ""))
     text = re.sub(r"\{(\w+)\}", "<\\1>", text).replace("⟦", "[").replace("⟧", "]")
     return "`" + text.replace("|", "\\|").replace("`", "'") + "`"
@@ -126,7 +126,7 @@ def _releases(since: str, until: str) -> str:
 
 
 def broker_log() -> str:
-    """Return the messages of group coordinators by release."""
+    """Return the documentation of group coordinators' messages by release."""
     lines = ["# Messages of group coordinators\n", NOTE, _BROKER_LOG]
     lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
     lines += [
@@ -141,7 +141,7 @@ def broker_log() -> str:
 
 
 def main() -> None:
-    """Write the pages, or with ``--check`` exit 1 and name the page that is not current."""
+    """Write the pages, or with ``--check`` exit 1 and name the page that is outdated."""
     pages = {"commands.md": commands(), "records.md": records(), "broker-log.md": broker_log()}
     stale = []
     for name, text in pages.items():

@@ -1,10 +1,10 @@
-"""Writes the packages of an installation as a CycloneDX 1.6 document: Debian's packages, Python's, and every jar.
+"""Writes an installation's packages as a CycloneDX 1.6 document: Debian packages, Python packages, and jars.
 
-Run by path with the Python whose packages are listed, also in an image; it needs only the standard library::
+Run this file with the Python whose packages are to be listed, also in an image; it needs only the standard library::
 
     docker run --rm --interactive --entrypoint python IMAGE - /opt/rebalance-monitor < scripts/sbom.py
 
-Arguments are folders that are searched for jars; by default, those of Python's packages.
+The arguments are folders that are searched for jars; by default, the folders of Python's packages.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LICENCE = "License :: OSI Approved :: "
 
 
 def main(folders: list[str]) -> None:
-    """Print the document."""
+    """Print the document for the folders in the arguments."""
     roots = [Path(folder) for folder in folders or [sysconfig.get_path("purelib")]]
     json.dump(document([*debian(), *python(), *jars(roots)]), sys.stdout, indent=1)
     sys.stdout.write("\n")
 
 
 def document(components: Iterable[Component]) -> Component:
-    """Return the document: each component once, in order."""
+    """Return the CycloneDX document, which lists each component once, in order."""
     by_reference = {component["bom-ref"]: component for component in components}
     return {
         "bomFormat": "CycloneDX",
@@ -49,13 +49,16 @@ def document(components: Iterable[Component]) -> Component:
 
 
 def component(purl: str, name: str, version: str, licence: str = "") -> Component:
-    """Return a component by its package URL."""
+    """Return a component that is identified by its package URL."""
     entry: Component = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
     return entry | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
 
 
 def debian() -> Iterator[Component]:
-    """Return the packages that dpkg has installed; none without dpkg. Licences are in /usr/share/doc/*/copyright."""
+    """Return the packages that dpkg has installed (none without dpkg).
+
+    The packages' licences are in /usr/share/doc/*/copyright.
+    """
     if shutil.which("dpkg-query") is None:
         return
     form = "${Package}\t${Version}\t${Architecture}\n"
@@ -66,7 +69,7 @@ def debian() -> Iterator[Component]:
 
 
 def python() -> Iterator[Component]:
-    """Return the packages that this Python imports."""
+    """Return the packages that this Python interpreter can import."""
     for package in distributions():
         name = re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
         yield component(f"pkg:pypi/{name}@{quote(package.version)}", name, package.version, licence(package))
@@ -83,14 +86,14 @@ def licence(package: Distribution) -> str:
 
 
 def jars(roots: Iterable[Path]) -> Iterator[Component]:
-    """Return every jar below these folders with its shaded components; by file name if it has no coordinates."""
+    """Return every jar below these folders with its shaded components; the file name replaces missing coordinates."""
     for root in roots:
         for path in sorted(root.rglob("*.jar")):
             yield from coordinates(path) or [named(path)]
 
 
 def coordinates(path: Path) -> list[Component]:
-    """Return the components that a jar's Maven files list."""
+    """Return the components in the Maven files of a jar."""
     try:
         with zipfile.ZipFile(path) as jar:
             texts = [jar.read(name).decode() for name in jar.namelist() if _COORDINATE.fullmatch(name)]
@@ -106,7 +109,7 @@ def coordinates(path: Path) -> list[Component]:
 
 
 def named(path: Path) -> Component:
-    """Return a component for a jar without coordinates, by its file name."""
+    """Return a component for a jar without Maven coordinates, identified by the file name."""
     match = _NAMED.fullmatch(path.stem)
     name, version = (match["name"], match["version"]) if match else (path.stem, "")
     return component(f"pkg:generic/{quote(name)}@{quote(version)}", name, version)

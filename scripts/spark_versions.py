@@ -1,8 +1,8 @@
 """Runs the job's tests on other releases of PySpark: ``make test-spark VERSIONS="4.1.1 4.3.0"``.
 
 Each release has its own environment below ``.venvs``: the first supported release with the lowest versions that the
-wheel allows, every other with the newest (``make test`` uses the locked versions). Without a Kafka connector for a
-release in the Maven repository, the query runs over files alone (:mod:`tests.support.installed`).
+wheel allows, every other release with the newest versions (``make test`` uses the locked versions). Without a Kafka
+connector for a release in the Maven repository, the query runs over files alone (:mod:`tests.support.installed`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def uv(*arguments: str) -> str:
 
 
 def environment(release: str) -> Path:
-    """Return the Python of an environment with that PySpark."""
+    """Return the path of Python in an environment with that PySpark release."""
     folder = ROOT / ".venvs" / f"pyspark-{release}"
     python = folder / "bin/python"
     made_of, now = folder / "made-of", (ROOT / "pyproject.toml").read_text()
@@ -57,7 +57,7 @@ def environment(release: str) -> Path:
 
 
 def test(release: str, options: list[str]) -> bool:
-    """Return true if the job's tests pass with that PySpark."""
+    """Return true if the job's tests pass with that PySpark release."""
     python, folder = environment(release), jars(release, ROOT / ".venvs" / f"jars-{release}")
     tests = [*OVER_FILES, *(OVER_KAFKA if folder else ())]
     listed = json.loads(uv("pip", "list", "--quiet", "--format", "json", "--python", str(python)))
@@ -70,7 +70,7 @@ def test(release: str, options: list[str]) -> bool:
 
 
 def main() -> int:
-    """Test each release that the arguments name; further arguments are options of pytest."""
+    """Test each release in the arguments; further arguments are options of pytest."""
     releases = [word for word in sys.argv[1:] if re.fullmatch(r"[\d.]+", word)]
     options = sys.argv[1 + len(releases) :]
     failed = [release for release in releases if not test(release, options)]

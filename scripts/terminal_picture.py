@@ -1,4 +1,4 @@
-"""Draws docs/images/terminal.svg from diffs on standard input: the README's picture, from a real demo.
+"""Draws docs/images/terminal.svg, the README's picture of a real demo, from diffs on standard input.
 
 ``rebalance-monitor demo --json | python scripts/terminal_picture.py``
 """
@@ -24,7 +24,7 @@ _FONT_FACES = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def main() -> None:
-    """Read diffs, and draw those with the most changes."""
+    """Read diffs from standard input, and draw the rounds with the most changes."""
     diffs = [msgspec.json.decode(line, type=Diff) for line in sys.stdin.buffer]
     first = next((number for number, diff in enumerate(diffs) if diff.round > 1), 1) - 1
     console = Console(record=True, width=96, file=io.StringIO(), force_terminal=True, highlight=False)

@@ -1,6 +1,6 @@
-"""Copies the installed PySpark's Kafka connector into ``REBALANCE_MONITOR_CACHE`` when an image is built.
+"""Copies the Kafka connector of the installed PySpark into ``REBALANCE_MONITOR_CACHE`` when an image is built.
 
-It is also copied beside Spark's own jars, the only place that an operator's drivers and executors search.
+The connector is also copied beside Spark's own jars, the only place that an operator's drivers and executors search.
 """
 
 import shutil

@@ -19,7 +19,7 @@ LOOK_SECONDS = 5.0
 
 
 def partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    """Return the partitions of the topic, once it exists, at the records of the last ten minutes."""
+    """Wait until the topic exists; return its partitions with the offsets of the records of the last ten minutes."""
     while not (partitions := consumer.list_topics(topic, timeout=LOOK_SECONDS).topics[topic].partitions):
         time.sleep(LOOK_SECONDS)
     since = int(time.time() * 1000) - BACKLOG_MS
@@ -29,7 +29,7 @@ def partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
 
 
 def main() -> None:
-    """Copy until a signal."""
+    """Copy the topic's records into the file until a signal ends the process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, help="settings file (TOML)")
     parser.add_argument("--topic", required=True, help="topic of the log lines")

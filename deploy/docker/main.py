@@ -1,4 +1,4 @@
-"""Entry point of spark-submit in a driver pod: the command line over Spark's existing gateway."""
+"""Entry point of spark-submit in a driver pod: runs the command line over Spark's existing gateway."""
 
 from streaming.cli.main import main
 

@@ -16,14 +16,14 @@ KafkaConsumer = Listener(monitor).wrap(KafkaConsumer)  # the only line for the m
 
 
 class Own(ConsumerRebalanceListener):
-    """The application's own listener, which is called as without the monitor."""
+    """The application's own listener, which is called in the same way as without the monitor."""
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Open what belongs to these."""
+        """Open the resources that belong to the assigned partitions."""
         print("mine now:", sorted(assigned), flush=True)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Close what belongs to these."""
+        """Close the resources that belong to the revoked partitions."""
 
 
 consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest")
@@ -36,4 +36,4 @@ try:
             for message in messages:
                 print(message.topic, message.partition, message.offset, flush=True)
 finally:
-    consumer.close()  # reported as a leave
+    consumer.close()  # the monitor reports this as a leave

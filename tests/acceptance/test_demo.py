@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    threading.Event().wait(seconds)  # any moment of the demo will do
+    threading.Event().wait(seconds)  # the signal may arrive at any moment of the demo
     demo.send_signal(signal.SIGINT)
     _, errors = demo.communicate(timeout=60)
     assert "Traceback" not in errors

@@ -210,7 +210,7 @@ def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None
     expect(page.locator(".facts [data-tone=bad]")).to_have_count(0)
 
 
-def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
+def test_rounds_are_in_bands_that_collapse_to_their_story(shown: Shown) -> None:
     builder = checkout("shop")
     shown.add(builder)
     page = shown.open("/groups/shop")

@@ -98,7 +98,7 @@ def test_members_have_display_names_and_ids_in_tooltips(page: Page, url: str) ->
     expect(cell).to_have_text(re.compile(called.pattern + r" orders-\d+"))
 
 
-def test_from_the_table_to_a_round_and_back(page: Page) -> None:
+def test_navigation_from_the_table_to_a_round_and_back(page: Page) -> None:
     page.locator(".grid-row").first.click()
     expect(page.locator("h1")).to_have_text(re.compile(r"\w"))
     page.locator(".round > button").nth(3).click()
@@ -259,7 +259,7 @@ def test_an_address_without_a_view_leads_to_the_groups(browser: Browser, url: st
 FAILING = ["/api/v1/stream", "/api/v1/rounds", "/groups/orders", "/timeline", "/episodes", "/incidents"]
 
 
-def test_page_repeats_each_request_that_a_network_change_aborts(browser: Browser, url: str) -> None:
+def test_page_repeats_requests_aborted_by_a_network_change(browser: Browser, url: str) -> None:
     watched = open_page(browser, "about:blank")
     page = watched.page
     aborted: set[str] = set()

@@ -224,7 +224,7 @@ def values(rows: list[Row]) -> Iterator[Value]:
     return (json.loads(row.value or b"null") for row in rows)
 
 
-def test_diffs_are_those_worked_out_by_hand(outside: Outside) -> None:
+def test_diffs_equal_the_hand_computed_diffs(outside: Outside) -> None:
     rows = outside.rows("diffs")
     diffs_by_group = defaultdict(list)
     for row, value in zip(rows, values(rows), strict=True):

@@ -83,7 +83,7 @@ def running(folder: Path) -> Iterator[Program]:
 
 
 @pytest.mark.parametrize("hours", [0, 1, -1])
-def test_a_clock_that_is_set_moves_no_wait(tmp_path: Path, hours: int) -> None:
+def test_setting_the_clock_does_not_change_waits(tmp_path: Path, hours: int) -> None:
     with running(tmp_path) as program:
         program.ask()
         program.host.set_clock(hours * 3600)

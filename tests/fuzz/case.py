@@ -1,6 +1,6 @@
-"""Input of a target: parts of bytes (or none), such as key, value and headers of some records in a row.
+"""The input of a target: a list of parts (bytes or None), such as key, value and headers of consecutive records.
 
-A case is stored in a file of Python literals, a part a line, so that it can be read, edited and compared.
+A case is stored in a file of Python literals, one part per line, so that it can be read, edited and compared.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _packed = msgspec.msgpack.Decoder(Case)
 
 @dataclass(frozen=True)
 class Target:
-    """One decoder or endpoint under attack.
+    """One decoder or endpoint that is attacked.
 
     Args:
-        name: as ``TARGET=`` takes it.
-        check: raises for a finding; otherwise the input was accepted, or correctly rejected.
+        name: the target's name, as ``make fuzz TARGET=`` accepts it.
+        check: function that raises for a finding; it returns if the input was accepted or correctly rejected.
         seeds: real cases, from which mutations start.
-        width: parts of one record; a case holds whole records.
+        width: number of parts of one record; a case consists of complete records.
         shape: a strategy for well-typed cases.
         words: tokens of the format under attack.
     """
@@ -42,22 +42,22 @@ class Target:
 
 
 def dump(case: Case) -> str:
-    """Return the text of a case's file."""
+    """Return the case as the text of a case file."""
     return "".join(f"{part!r}\n" for part in case)
 
 
 def load(text: str) -> Case:
-    """Return the case in a file's text; lines that begin with # describe it."""
+    """Return the case that the text of a case file contains; lines that begin with # are comments."""
     return [ast.literal_eval(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def pack(case: Case) -> bytes:
-    """Return a case as one string of bytes."""
+    """Return a case packed into one string of bytes."""
     return msgspec.msgpack.encode(case)
 
 
 def unpack(data: bytes) -> Case | None:
-    """Return the case in a string of bytes; None if it is invalid."""
+    """Return the case that is packed into a string of bytes; None if the bytes are invalid."""
     try:
         return _packed.decode(data)
     except msgspec.MsgspecError:

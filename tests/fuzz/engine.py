@@ -1,7 +1,7 @@
-"""Attacks one target for some seconds in its own process.
+"""Attacks one target for some seconds in a process of its own.
 
-Atheris (libFuzzer, guided by the coverage of Python code) has wheels for Linux on x86-64 alone; elsewhere the same
-mutations are drawn from the seeds without coverage.
+Atheris (libFuzzer, guided by the coverage of Python code) has wheels only for Linux on x86-64. On other platforms the
+same mutations are applied to the seeds without guidance by coverage.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _SEEDS = 40
 _FRESH = 8
 #: Seconds for shrinking a finding.
 _SHRINKING = 15.0
-#: Files of one run: the case that is being checked, the finding, the number of cases so far.
+#: Names of a run's files: the case that is being checked, the finding, and the number of cases so far.
 CURRENT, FINDING, COUNT = "current.case", "finding.txt", "count"
 _STARTED = time.monotonic()
 GUIDED = importlib.util.find_spec("atheris") is not None
 
 
 def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
-    """Attack one target; a finding is stored in ``folder`` and ends the process with status 1.
+    """Attack one target; a finding is stored in ``folder`` and ends the process with exit status 1.
 
-    ``seconds`` include the start of this process; its seeds are checked in any case.
+    ``seconds`` includes the start of this process; all seeds are checked even if the time is over.
     """
     ends = _STARTED + seconds
     logging.disable(logging.CRITICAL)
@@ -72,7 +72,7 @@ class _Cases:
         self._fresh = _fresh(target)
 
     def made(self, case: Case, random: Random) -> Case:
-        """Return the next case, mutated from an earlier one."""
+        """Return the next case, which is mutated from an earlier case or drawn from the target's shapes."""
         if self._fresh is not None and random.randrange(_FRESH) == 0:
             drawn = self._fresh(random.randbytes(2048))
             if drawn is not None:
@@ -80,7 +80,7 @@ class _Cases:
         return self.mutator.mutated(case, random)
 
     def run(self, case: Case) -> None:
-        """Check a case; end the process if it is a finding."""
+        """Check a case; a finding is shrunk and stored, and ends the process."""
         self.count += 1
         self._current.seek(0)
         self._current.write(pack(case))
@@ -97,7 +97,7 @@ class _Cases:
             os._exit(1)
 
     def store_count(self) -> None:
-        """Store the number of cases so far."""
+        """Store the number of cases that were checked so far."""
         (self._folder / COUNT).write_text(str(self.count))
 
 
@@ -144,7 +144,7 @@ def _unguided(cases: _Cases, ends: float, seed: int) -> None:
 
 
 def _fresh(target: Target) -> Callable[[bytes], Case | None] | None:
-    """Return a function from random bytes to a case of the target's shapes."""
+    """Return a function that converts random bytes to a case of the target's shapes; None without shapes."""
     if target.shape is None:
         return None
     drawn: list[Case] = []
@@ -163,7 +163,7 @@ def _fresh(target: Target) -> Callable[[bytes], Case | None] | None:
 
 
 def shrunk(target: Target, case: Case, error: BaseException) -> Case:
-    """Return a smaller case with the same finding, by removing records and then pieces of parts."""
+    """Return a smaller case with the same finding, found by removing records and then pieces of parts."""
     wanted, ends = _mark(error), time.monotonic() + _SHRINKING
     smaller = True
     while smaller and time.monotonic() < ends:
@@ -181,7 +181,7 @@ def shrunk(target: Target, case: Case, error: BaseException) -> Case:
 
 
 def _mark(error: BaseException) -> tuple[str, str, int]:
-    """Return the identity of a finding: its type and where it was raised."""
+    """Return the identity of a finding: the exception's type, and the file and line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     return (type(error).__name__, *((last[0].filename, last[0].lineno or 0) if last else ("", 0)))
 
@@ -203,10 +203,10 @@ def _shorter(case: Case) -> Iterator[Case]:
 
 
 def replay(target: Target, path: Path) -> None:
-    """Check the case in a file, and raise its finding."""
+    """Check the case in a file; a finding is raised."""
     limited(target.check, load(path.read_text()))
 
 
 def text(folder: Path) -> str:
-    """Return the case that was being checked when a run ended, as text."""
+    """Return, as text, the case that was being checked when the run ended."""
     return dump(unpack((folder / CURRENT).read_bytes()) or [])

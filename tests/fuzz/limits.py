@@ -1,4 +1,4 @@
-"""Limits of processor time and memory for one input."""
+"""Limits of processor time and memory for the check of one input."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ALL_BYTES = 4 * 2**30
 
 
 class TooSlow(Exception):  # noqa: N818 - it is a finding, no error of ours
-    """The input took too much processor time."""
+    """Raised when an input takes too much processor time."""
 
 
 class TooLarge(Exception):  # noqa: N818 - same
-    """The input took too much memory."""
+    """Raised when an input takes too much memory."""
 
 
 def _expired(_signal: int, _frame: FrameType | None) -> None:
@@ -30,10 +30,10 @@ def _expired(_signal: int, _frame: FrameType | None) -> None:
 
 
 def limited(check: Callable[[Case], None], case: Case) -> None:
-    """Check a case within its limits, in the main thread.
+    """Check a case within the limits; must run in the main thread.
 
     Raises:
-        TooSlow, TooLarge: it needs more.
+        TooSlow, TooLarge: the check exceeds a limit.
     """
     began, peak = time.process_time(), _peak()
     before = signal.signal(signal.SIGVTALRM, _expired)

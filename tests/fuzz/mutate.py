@@ -1,4 +1,4 @@
-"""Mutates a case: whole records, a value within JSON, or plain bytes."""
+"""Mutates a case: complete records, a value within JSON, or plain bytes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Mutator:
         self._seeds = seeds
 
     def seed(self, random: Random) -> Case:
-        """Return one of the seeds."""
+        """Return a randomly chosen seed."""
         return list(random.choice(self._seeds))
 
     def mutated(self, case: Case, random: Random) -> Case:
-        """Return the case after one or a few mutations."""
+        """Return a copy of the case after one or a few mutations."""
         case = list(case) or self.seed(random)
         for _ in range(random.choice((1, 1, 1, 2, 2, 3, 5, 8))):
             if random.random() < 0.25 and case:
@@ -50,7 +50,7 @@ class Mutator:
         return case
 
     def _records(self, case: Case, random: Random) -> Case:
-        """Return records removed, repeated, moved, or taken from another case."""
+        """Return the records with some removed, repeated, moved, or replaced by records of another case."""
         width = self._target.width
         records = [case[at : at + width] for at in range(0, len(case), width)]
         at = random.randrange(len(records))
@@ -82,7 +82,7 @@ class Mutator:
         return self._bytes(part, random)
 
     def _column(self, at: int, random: Random) -> Part:
-        """Return the part at this position of a record in a seed."""
+        """Return the part at this position of a randomly chosen seed's record."""
         donor = self.seed(random)
         same = donor[at % self._target.width :: self._target.width]
         return random.choice(same) if same else b""
@@ -164,7 +164,7 @@ def _digits(number: int) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every container and key within a JSON value."""
+    """Yield every pair of container and key within a JSON value."""
     level = [value]
     while level:
         inner: list[Any] = []

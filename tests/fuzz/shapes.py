@@ -1,4 +1,4 @@
-"""hypothesis strategies for msgspec's types: well-typed values at the limits of their types, seldom sensible."""
+"""hypothesis strategies for msgspec's types: well-typed values at the limits of their types, mostly without meaning."""
 
 from __future__ import annotations
 

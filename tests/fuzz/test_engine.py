@@ -1,4 +1,4 @@
-"""The harness itself: its cases, its limits, and its stored findings."""
+"""Tests of the fuzzing harness: its cases, its limits, and its stored findings."""
 
 from __future__ import annotations
 

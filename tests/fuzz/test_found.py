@@ -17,7 +17,7 @@ def test_recorded_findings_stay_fixed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_target_takes_its_seeds(name: str) -> None:
+def test_target_accepts_its_seeds(name: str) -> None:
     target = get(name)
     for case in target.seeds():
         target.check(list(case))

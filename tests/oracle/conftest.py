@@ -1,4 +1,4 @@
-"""One JVM for each jar set for the whole run, and the number of random cases."""
+"""Fixtures of the oracle: one JVM per jar set for the whole run, and the number of random cases."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 
 from tests.oracle.driver import Oracle
 
-#: Small in the suite; ``ORACLE_CASES=20000`` (or ``--oracle-cases 20000``) for the full comparison.
+#: Number of random cases: small in the suite; ``ORACLE_CASES=20000`` (or ``--oracle-cases 20000``) for the full
+#: comparison.
 DEFAULT_CASES = 300
 
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Callable[[str], Oracle]]:
-    """Return the jar set's JVM, started on first use: ``oracle("current")``."""
+    """Return a function that returns a jar set's JVM, started on first use: ``oracle("current")``."""
     running: dict[str, Oracle] = {}
     with ExitStack() as stack:
 
@@ -30,13 +31,13 @@ def oracle() -> Iterator[Callable[[str], Oracle]]:
 
 @pytest.fixture(scope="session")
 def oracle_cases(request: pytest.FixtureRequest) -> int:
-    """Return the number of random cases for a family and seed."""
+    """Return the number of random cases per family and seed."""
     cases = request.config.getoption("--oracle-cases", default=None)
     return int(cases or os.environ.get("ORACLE_CASES") or DEFAULT_CASES)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests in this folder, as they call Java."""
+    """Mark all tests in this folder as oracle tests, because they call Java."""
     for item in items:
         if "tests/oracle/" in item.path.as_posix():
             item.add_marker(pytest.mark.oracle)

@@ -1,7 +1,7 @@
-"""Calls the released Java classes: one JVM for each jar set, JSON Lines as input and output.
+"""Calls released Java classes in one JVM per jar set, with JSON Lines as input and output.
 
-``Oracle("current").ask([{"family": "classic", …}])`` returns results in order. Sources live in ``java/common`` (the
-loop) and ``java/<jar set>`` (a handler class a family); they are compiled once into the user's cache, keyed by
+``Oracle("current").ask([{"family": "classic", …}])`` returns results in order. The sources are in ``java/common`` (the
+loop) and ``java/<jar set>`` (one handler class per family); they are compiled once into the user's cache, keyed by
 their contents.
 """
 
@@ -28,7 +28,7 @@ JVM_OPTIONS = ("-Xss4m",)
 
 
 class Oracle:
-    """A running JVM with one jar set's classes; a context manager.
+    """A context manager for a running JVM with the classes of one jar set.
 
     Raises:
         RuntimeError: javac rejected the sources, or the JVM ended; the message contains Java's output.
@@ -43,7 +43,7 @@ class Oracle:
         self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._errors)
 
     def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return one result for each request, in order. An exception is ``{"error": {"type", "message", "at"}}``."""
+        """Return one result per request, in order. An exception is ``{"error": {"type", "message", "at"}}``."""
         lines = [json.dumps(request).encode() + b"\n" for request in requests]
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
@@ -73,7 +73,7 @@ class Oracle:
         return self._errors.read().decode(errors="replace")[-2000:]
 
     def close(self) -> None:
-        """End the JVM: it leaves its loop when its input ends."""
+        """End the JVM, whose loop ends with its standard input."""
         if self._jvm.stdin is not None:
             self._jvm.stdin.close()
         self._jvm.wait(timeout=30)
@@ -93,7 +93,7 @@ class Oracle:
 def jvm(
     classes: Sequence[str], main: str, options: Sequence[str] = (), *, errors: IO[bytes] | int
 ) -> subprocess.Popen[bytes]:
-    """Run ``main`` of these folders and jars, connected through its standard streams."""
+    """Run the ``main`` class of these folders and jars, with pipes as its standard streams."""
     return subprocess.Popen(
         [str(java()[0]), "-XX:+UseSerialGC", *options, "-cp", os.pathsep.join(classes), main],
         stdin=subprocess.PIPE,
@@ -103,7 +103,7 @@ def jvm(
 
 
 def compiled(name: str, sources: Sequence[Path], jars: str) -> Path:
-    """Return the folder of the compiled classes, compiled if the sources or jars changed."""
+    """Return the folder of the compiled classes; they are compiled if the sources or jars have changed."""
     key = hashlib.sha256(jars.encode())
     for source in sources:
         key.update(source.name.encode() + b"\0" + source.read_bytes())

@@ -1,8 +1,8 @@
-"""Random groups in the format of the ``assign`` command, and their random changes.
+"""Random groups in the format of the ``assign`` command, and random changes of these groups.
 
 ``Groups(seed).fresh()`` is one group; ``Groups(seed).after(case, assignment)`` is the same group after members
-joined, left, changed their subscription, or a topic grew. Its members own this assignment; some claims are stale
-or made twice. The same seed gives the same cases.
+joined, left, changed their subscription, or a topic grew. Its members own this assignment; some claims are stale or
+made by two members. The same seed gives the same cases.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ RACKS = ["r0", "r1", "r2", "r3"]
 
 
 class Groups:
-    """Random groups; ``topic_ids`` adds a Uuid to every topic, as the consumer protocol needs.
+    """Generates random groups; ``topic_ids`` adds a Uuid to every topic, as the consumer protocol requires.
 
-    ``shrinking``: topics are made again with fewer partitions while members still own them all.
+    ``shrinking``: topics are created again with fewer partitions while members still own all former partitions.
     """
 
     def __init__(self, seed: int, *, topic_ids: bool = False, shrinking: bool = False) -> None:
@@ -36,7 +36,7 @@ class Groups:
         self.shrinking = shrinking
 
     def fresh(self) -> Case:
-        """Return a group before its first rebalance, or with arbitrary claims of partitions."""
+        """Return a group before its first rebalance, or a group with arbitrary claims of partitions."""
         rng = self.random
         racks = rng.choice([[], [], RACKS[: rng.randint(1, 4)]])
         topics = {name: self._topic(racks) for name in self._names("t", rng.choice([1, 2, 3, 5, 9]))}
@@ -54,7 +54,7 @@ class Groups:
         return case
 
     def after(self, case: Case, assignment: Assignment) -> Case:
-        """Return the next rebalance of the same group: members own their partitions, then the group changes."""
+        """Return the same group at its next rebalance: members own the assigned partitions, then the group changes."""
         rng = self.random
         case = copy.deepcopy(case)
         generation = max((member["generation"] for member in case["members"]), default=-1) + 1
@@ -126,7 +126,7 @@ class Groups:
                 member["instanceId"] = instance
 
     def _claim(self, case: Case) -> None:
-        """Add random owned partitions: unsubscribed topics, several claims, other generations."""
+        """Add random owned partitions: of unsubscribed topics, claimed by several members, or of other generations."""
         rng = self.random
         overlap = rng.choice([0.0, 0.0, 0.3])
         generations = rng.choice([[3], [3], [3, 3, 2], [-1, 0, 5]])
@@ -168,7 +168,7 @@ class Groups:
             topic["racks"] += [self._replicas(RACKS, 2) for _ in range(more)]
 
     def _shrink(self, case: Case) -> None:
-        """Recreate topics with fewer partitions, or with an unknown number."""
+        """Create topics again with fewer partitions, or with an unknown number of partitions."""
         topic = self.random.choice(list(case["topics"].values()))
         topic["partitions"] = self.random.randint(0, topic["partitions"])
         if topic.get("racks") is not None:
@@ -185,7 +185,7 @@ class Groups:
 
 
 def owns_beyond(case: Case) -> bool:
-    """Return true if a member owns a partition that the topic does not have."""
+    """Return true if a member owns a partition that its topic does not have."""
     counts = {name: topic["partitions"] for name, topic in case["topics"].items()}
     return any(
         partition >= counts.get(name, 0) > 0
@@ -198,9 +198,9 @@ def owns_beyond(case: Case) -> bool:
 def rounds(
     groups: Groups, count: int, assign_batch: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
 ) -> int:
-    """Run ``count`` cases, ``width`` sequences side by side, feeding answers back; return the number of cases.
+    """Run ``count`` cases in ``width`` parallel sequences, each result as next owned state; return the number of cases.
 
-    ``answers`` compares a batch and gives each case's assignment, or None where the sequence ends (an error).
+    ``assign_batch`` compares a batch and returns each case's assignment, or None for an error, which ends the sequence.
     A sequence starts again, on average, every fifth case.
     """
     done = 0

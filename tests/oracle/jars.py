@@ -1,4 +1,4 @@
-"""The jar sets of the oracle."""
+"""The jar sets of the oracle, by Maven coordinates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streaming.kafka.jars import fetch
 #: Maven coordinates of each jar set; ``current`` is the reference release.
 JARSETS: dict[str, tuple[str, ...]] = {
     "current": ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.kafka:connect-runtime:4.3.1"),
-    "admin": ("org.apache.kafka:kafka-server-common:4.0.2",),  # the last with AdminUtils
+    "admin": ("org.apache.kafka:kafka-server-common:4.0.2",),  # the last release with AdminUtils
     "zk082": ("org.apache.kafka:kafka_2.11:0.8.2.2",),
     "zk011": ("org.apache.kafka:kafka_2.11:0.11.0.3",),
     "zk11": ("org.apache.kafka:kafka_2.11:1.1.1",),
@@ -19,7 +19,7 @@ ALONE: dict[str, tuple[str, ...]] = {"current": ("org.apache.kafka:kafka-streams
 
 
 def classpath(jarset: str) -> str:
-    """Return every jar of the set with its dependencies, as ``java -cp`` takes it."""
+    """Return every jar of the set, including dependencies, in the format of ``java -cp``."""
     jars = fetch(JARSETS[jarset])
     if jarset in ALONE:
         jars += fetch(ALONE[jarset], transitive=False)

@@ -16,7 +16,7 @@ LARGEST = 1400  # characters of a case, so that the file stays readable
 
 
 def main() -> None:
-    """Write 40 small cases for each assignor, from random sequences."""
+    """Write 40 small cases of each assignor, taken from random sequences."""
     lines = [
         json.dumps({"provenance": JARSETS["current"][0], "generator": "tests.oracle.generator.Groups", "seed": SEED})
     ]

@@ -15,7 +15,7 @@ SEED = 21
 
 
 def main() -> None:
-    """Write 60 sets of partitions, most of them with tree bins, and with some keys of each removed."""
+    """Write 60 sets of partitions, most of them with tree bins; in each set some keys are removed."""
     rng = random.Random(SEED)
     requests: list[dict[str, Any]] = []
     for _ in range(60):

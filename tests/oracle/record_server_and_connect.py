@@ -1,8 +1,9 @@
-"""Writes the golden samples of the consumer, zookeeper and connect families.
+"""Writes the golden samples of the consumer, zookeeper and connect families of assignors.
 
 ``python -m tests.oracle.record_server_and_connect``
 
-Each file is JSON Lines: the provenance, then cases with the answers of the released classes.
+Each file is JSON Lines: the first line is the provenance, all others are cases with the results of the released
+classes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CASES = 24
 
 
 def main() -> None:
-    """Write the results of the released classes for all three families."""
+    """Write samples with the results of the released Java classes for all three families."""
     with Oracle("current") as jvm:
         for assignor, kind, equal in (
             ("uniform", "homogeneous", True),
@@ -66,7 +67,7 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
 
 
 def _zookeeper(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]:
-    """Return cases whose partitions have an order."""
+    """Return zookeeper cases in which Kafka defines the order of all partitions."""
     cases = [
         case for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES) if not colliding(case, version)
     ]

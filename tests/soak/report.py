@@ -81,7 +81,7 @@ def slopes(run: Soak) -> dict[str, Slope]:
 
 
 def sizes(run: Soak, name: str) -> list[str]:
-    """Return a table of sizes in MB: at each quarter of the time, and the maximum."""
+    """Return the sizes in MB at each quarter of the time, and the maximum, as table cells."""
     samples = run.recorder.samples[name]
     whole = samples[-1][0] - run.begin
     quarters = [run.begin + share * whole for share in (0.25, 0.5, 0.75, 1)]
@@ -90,5 +90,5 @@ def sizes(run: Soak, name: str) -> list[str]:
 
 
 def rounded(seconds: float | None) -> str:
-    """Return the number as a cell of a table."""
+    """Return the number of seconds as a cell of a table."""
     return "not before the next fault" if seconds is None else f"{seconds:.0f}"

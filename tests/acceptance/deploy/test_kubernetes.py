@@ -164,7 +164,7 @@ def test_every_resource_fits_its_schema(validate: Callable[..., str]) -> None:
     require_schemas(validate, KUBERNETES.glob("*/manifests.yaml"))
 
 
-def test_a_typo_is_caught(validate: Callable[..., str], tmp_path: Path) -> None:
+def test_misspelt_field_is_rejected(validate: Callable[..., str], tmp_path: Path) -> None:
     text = (KUBERNETES / "base" / "manifests.yaml").read_text()
     (tmp_path / "typo.yaml").write_text(text.replace("readinessProbe", "readynessProbe"))
     with pytest.raises(AssertionError, match="readynessProbe"):
@@ -182,7 +182,7 @@ def test_chart_has_the_version_of_the_package() -> None:
     assert (chart["version"], chart["appVersion"]) == (assignors.__version__, assignors.__version__)
 
 
-def test_containers_write_to_volumes_alone() -> None:
+def test_containers_write_only_to_volumes() -> None:
     for _, resource in resources():
         for pod in pods(resource):
             for container in [*pod.get("initContainers", ()), *pod["containers"]]:

@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
     ],
     ids=" ".join,
 )
-def test_promtool_agrees(command: tuple[str, ...]) -> None:
+def test_promtool_accepts_the_files(command: tuple[str, ...]) -> None:
     if shutil.which("promtool") is None:
         missing("promtool (Debian: prometheus) is not installed")
     done = subprocess.run(["promtool", *command], cwd=FOLDER, capture_output=True, text=True, check=False)

@@ -45,7 +45,7 @@ def is_inside(downtime: ComparedDowntime) -> bool:
 
 
 class Figures(NamedTuple):
-    """Counts of partitions whose bounds hold and of all; median ratio of lower bound to measured downtime."""
+    """Number of partitions whose bounds hold, number of all partitions, median lower bound / measured downtime."""
 
     inside: int
     partitions: int

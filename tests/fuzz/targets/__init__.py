@@ -1,4 +1,4 @@
-"""Every target by its module; those with the least trusted input first."""
+"""The names of all targets by module; the targets with the least trusted input come first."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ NAMES = {
 
 
 def get(name: str) -> Target:
-    """Return the target of this name; its module is imported only now, where coverage starts."""
+    """Return the target of this name; the target's module is imported only now, when coverage is recorded."""
     targets: dict[str, Target] = {target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
     return targets[name]

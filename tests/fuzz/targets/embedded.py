@@ -1,4 +1,4 @@
-"""Bytes that clients embed in records of classic groups: consumers, Connect workers and Kafka Streams."""
+"""Attacks the bytes that clients embed in classic group records: consumers, Connect workers, Kafka Streams."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ assignments = st.builds(offsets_topic.assignment, _shares)
 
 
 def _embedded(case: Case) -> None:
-    """Return the embedded bytes of a member's subscription and assignment."""
+    """Return the embedded bytes of a member: the subscription and the assignment."""
     subscription, assignment = ((part or b"") for part in [*case, None, None][:2])
     _consumer(subscription, assignment)
     _connect(subscription, assignment)
@@ -47,7 +47,7 @@ def _embedded(case: Case) -> None:
 
 
 def _consumer(subscription: bytes, assignment: bytes) -> None:
-    """Assert that embedded bytes are rejected, or read as kafka-python reads them."""
+    """Assert that embedded bytes are rejected, or decoded with the same result as by kafka-python."""
     for protocol in ("range", "sticky", None):
         try:
             decoded = read_subscription(subscription, protocol)
@@ -66,7 +66,7 @@ def _consumer(subscription: bytes, assignment: bytes) -> None:
 
 
 def _topics_by_kafka_python(subscription: bytes) -> tuple[str, ...] | None:
-    """Return the topics that kafka-python reads; None if it requires fields that Kafka's own reader does not."""
+    """Return the topics that kafka-python decodes; None if kafka-python requires fields that Kafka does not require."""
     try:
         return tuple(ConsumerProtocolSubscription.decode(subscription).topics)
     except (ValueError, TypeError, error):
@@ -93,7 +93,7 @@ def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
 
 
 def _connect(subscription: bytes, worker_assignment: bytes) -> None:
-    """Assert that a worker's bytes are rejected, or unchanged after reading and writing."""
+    """Assert that a worker's bytes are rejected, or unchanged after decoding and encoding."""
     for protocol, version in connect.LAYOUTS.items():
         try:
             worker = connect.read_worker(subscription, protocol)
@@ -119,7 +119,7 @@ def _connect_seeds() -> Iterator[Case]:
 
 
 def _streams(subscription: bytes, assignment: bytes) -> None:
-    """Assert that bytes of Streams are rejected, ignored, or unchanged after reading and writing."""
+    """Assert that the bytes of Streams are rejected, ignored, or unchanged after decoding and encoding."""
     instance = _read(streams_data.read_instance, subscription)
     if instance is not None:
         endpoint = (instance.endpoint or "").encode()

@@ -1,4 +1,4 @@
-"""Files: the state and the other files of a checkpoint, the history, settings."""
+"""Attacks files: the state and the other files of a checkpoint, the history, and settings."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ from tests.support.recorded import records as recorded
 
 @cache
 def _folder() -> Path:
-    """Return a folder of this process."""
+    """Return a temporary folder that belongs to this process."""
     return Path(tempfile.mkdtemp())
 
 
 def assert_one_line(error: MonitorError) -> None:
-    """Assert that a message is one printable line that is not empty."""
+    """Assert that an error message is one printable, non-empty line."""
     assert len(printable(str(error)).splitlines()) == 1, repr(str(error))
 
 
 def _events(group_id: str) -> Iterator[Record]:
-    """Yield events of a group whose state was read."""
+    """Yield events for a group whose state was decoded."""
     log = Log(group_id)
     happened = (
         log.topics(t0=3, t=5),
@@ -67,7 +67,7 @@ def _events(group_id: str) -> Iterator[Record]:
 
 
 def _blob(case: Case) -> None:
-    """Assert that a bucket is read completely and continues without dead letters, or is rejected."""
+    """Assert that a bucket is rejected, or decoded completely and able to process events without dead letters."""
     data = (case[0] if case else None) or b""
     try:
         bucket = Bucket(data)
@@ -108,7 +108,7 @@ _FILES = (checkpoint.NAME, "metadata", "offsets/11", "offsets/12", "commits/11",
 
 
 def _checkpoint(case: Case) -> None:
-    """Assert that any folder is used or rejected with one line, before Spark reads it."""
+    """Assert that any checkpoint folder is accepted, or rejected with a one-line message before Spark reads it."""
     folder = _folder() / "checkpoint"
     shutil.rmtree(folder, ignore_errors=True)
     *contents, name = (case + [None] * 8)[:8]
@@ -148,7 +148,7 @@ def _resized(folder: Path) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     for part in ("offsets", "sources"):
         (staged / part).mkdir(parents=True)
-    with suppress(OSError):  # files that Spark would write again, as `resize` reports them
+    with suppress(OSError):  # files that Spark would create again; `resize` reports them
         resize._carry_over(folder, staged, batch, resize.Layout(8, 9))
         assert resize.layout(staged, _METADATA) == resize.Layout(4, 9)
 
@@ -185,7 +185,7 @@ def _real_history() -> tuple[Path, bytes]:
 
 
 def _use_history(path: Path) -> None:
-    """Open and use a history as ``serve`` does: every error is one line."""
+    """Open and use a history as ``serve`` does; every error must be one line."""
     try:
         with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
             extent = history.extent
@@ -289,7 +289,7 @@ _VARIABLES = (
 
 
 def _settings(case: Case) -> None:
-    """Load a settings file with variables; accepted settings are printed and read again unchanged."""
+    """Load a settings file with environment variables; accepted settings must be equal after printing and reading."""
     config = _folder() / "settings.toml"
     toml, *variables = (case + [None] * 4)[:4]
     config.write_bytes(toml or b"")

@@ -1,4 +1,4 @@
-"""Every endpoint of ``serve``: requests to the application, and bytes to the real server."""
+"""Attacks every endpoint of ``serve``: requests to the application, and bytes to the real server."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _rounds() -> list[TopicRecord]:
 
 @cache
 def _apps() -> tuple[ASGIApp, ...]:
-    """Return the application over a real history: on loopback, behind a token, and behind a proxy."""
+    """Return applications over a real history: on loopback, behind a token, and behind a proxy."""
     path = Path(tempfile.mkdtemp()) / "history.sqlite"
     history = History(path, cluster_id="c", diffs_topic=DIFFS)
     history.append(_rounds())
@@ -157,7 +157,7 @@ def _asgi_seeds() -> Iterator[Case]:
 
 
 class _LoggedErrors(logging.Handler):
-    """Errors that the server logs."""
+    """Collects the errors that the server logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -169,7 +169,7 @@ class _LoggedErrors(logging.Handler):
 
 @cache
 def _server() -> tuple[int, _LoggedErrors]:
-    """Return a running server over the same rounds, and its logged errors."""
+    """Return a running server over the same rounds, and the errors that the server logs."""
     source = MemorySource()
     source.put(*_rounds())
     options = ServeOptions(Path(tempfile.mkdtemp()) / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
@@ -198,7 +198,7 @@ def _status(port: int) -> int:
 
 
 def _bytes(case: Case) -> None:
-    """Send bytes to the real server in parts: it responds in HTTP or closes, and continues to serve."""
+    """Send bytes to the real server in parts; the server must respond in HTTP or close, and continue to serve."""
     port, complaints = _server()
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for part in case:
@@ -214,7 +214,7 @@ def _bytes(case: Case) -> None:
 
 
 def _taken(client: socket.socket) -> bytes:
-    """Return all bytes until the connection is closed; disconnect from a feed after its first events."""
+    """Return all bytes until the server closes the connection; disconnect from a feed after its first events."""
     answer = b""
     with suppress(OSError):
         client.shutdown(socket.SHUT_WR)

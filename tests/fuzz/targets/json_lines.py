@@ -1,4 +1,4 @@
-"""Standard input of the JSON Lines commands, and scenarios."""
+"""Attacks the standard input of the JSON Lines commands, and scenarios."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of
 
 _GOLDEN = Path(__file__).parents[2] / "golden/assignors"
-#: Larger inputs take long by design: the commands accept the size of the largest clusters.
+#: Larger inputs take long without being a finding: the commands accept the size of the largest clusters.
 _MOST_PARTITIONS = 5_000
 _MOST_MEMBERS = 200
 
@@ -50,7 +50,7 @@ events:
 
 
 def _assert_one_answer_per_line(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
-    """Assert one JSON answer for each line that is not blank."""
+    """Assert that there is one JSON response for each line that is not blank."""
     written: list[bytes] = []
     status = answer_lines(io.BytesIO(source), answer, lambda response: written.append(msgspec.json.encode(response)))
     answers = [json.loads(line) for line in written]
@@ -60,7 +60,7 @@ def _assert_one_answer_per_line(source: bytes, answer: Callable[[bytes], Any]) -
 
 
 def _takes_long(case: Case) -> bool:
-    """Return true if a line requests more work than an input of the harness may take."""
+    """Return true if a line requests more work than the time limit for one input allows."""
     line = (case[0] if case else None) or b""
     try:
         group = msgspec.json.decode(line, type=GroupLine)
@@ -83,15 +83,15 @@ def _assign(case: Case) -> None:
 
 
 def _check_accepts_assign(line: bytes, assignment: dict[str, Any]) -> None:
-    """Assert that ``check`` accepts the assignment of ``assign``."""
+    """Assert that ``check`` accepts the assignment that ``assign`` computed."""
     if line.count(b"\n"):
         return
     try:
         request = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode())
     except UnicodeDecodeError:
-        return  # in an unknown field that is not decoded
+        return  # the invalid bytes are in an unknown field, which is not decoded
     if request.get("protocol") == "zookeeper":
-        return  # the assignment is by thread there
+        return  # there the assignment is by thread
     request["assignment"] = assignment
     report = checking.check_answer(json.dumps(request).encode(), exact=True)
     assert not [violation for violation in report["violations"] if violation.startswith("exact")], report
@@ -219,7 +219,7 @@ def _place_seeds() -> Iterator[Case]:
 
 
 def _scenario(case: Case) -> None:
-    """Run a scenario under every protocol, or assert that its rejection names the reason."""
+    """Run a scenario under every protocol, or assert that the error message of its rejection contains the reason."""
     try:
         text = ((case[0] if case else None) or b"").decode()
         plan = load_scenario(text)
@@ -236,7 +236,7 @@ def _scenario(case: Case) -> None:
 
 
 def _scenario_takes_long(plan: Scenario) -> bool:
-    """Return true if a scenario takes long by design."""
+    """Return true if a scenario takes long because of its valid size."""
     counts = [topic.partitions for topic in plan.topics.values()]
     counts += [count for event in plan.events for count in event.partitions.values()]
     return sum(counts) > 200 or len(plan.events) > 12 or max((event.at for event in plan.events), default=0) > 10**7

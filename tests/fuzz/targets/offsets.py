@@ -1,4 +1,4 @@
-"""Input of the collector: records of the offsets topic, and coordinators' logs."""
+"""Attacks the input of the collector: records of the offsets topic, and coordinators' logs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _record_seeds() -> Iterator[Case]:
 
 @st.composite
 def _generations(draw: st.DrawFn) -> Case:
-    """Return generations of one classic group, and commits of its members."""
+    """Return generations of one classic group, and offset commits of its members."""
     case: Case = []
     for number in range(draw(st.integers(1, 5))):
         at = pack(">q", 1_700_000_000_000 + number * draw(st.sampled_from([0, 1, 10_000, 2**40])))
@@ -91,7 +91,7 @@ def _generations(draw: st.DrawFn) -> Case:
 
 
 def _log(case: Case) -> None:
-    """Assert that the stream accepts every event that is read from any log lines."""
+    """Assert that the stream accepts every event that the log reader finds in any log lines."""
     log, reasons = BrokerLog(), GroupReasons()
     for line in case:
         for event in log.read((line or b"") + b"\n"):

@@ -1,4 +1,4 @@
-"""Answers to the polling collector, and records that collectors and ``replay`` read from the topics."""
+"""Attacks the responses to the polling collector, and the records that collectors and ``replay`` read from topics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Member(msgspec.Struct):
 
 
 class _GroupDescription(msgspec.Struct):
-    """Fields of the client's ``ConsumerGroupDescription``; members of a group have distinct names."""
+    """Fields of the client's ``ConsumerGroupDescription``; the members of a group have distinct names."""
 
     type: Literal["CLASSIC", "CONSUMER", "UNKNOWN"]
     state: Literal["STABLE", "EMPTY", "DEAD", "UNKNOWN", "PREPARING_REBALANCING", "COMPLETING_REBALANCING"]
@@ -85,15 +85,15 @@ _described = msgspec.json.Decoder(_GroupDescription)
 
 
 def _polling(case: Case) -> None:
-    """Assert that an answer gives at most one event, which the stream accepts and another collector resumes from."""
+    """Assert that a response gives at most one event, and that the stream and another collector accept the event."""
     polled, bucket, ids = UNKNOWN, Bucket(), set[str]()
     for number, part in enumerate(case):
         try:
             description = answer(_described.decode(part or b"").partition_as_in_the_client())
-        except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the answer is unusable
+        except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the description is unusable
             continue
         now = 1_700_000_000_000 + 1_000 * number
-        if number % 3 == 2:  # the list of groups contains the state already
+        if number % 3 == 2:  # ListGroups has already returned the state
             is_news(polled, description.state)
             polled = in_flux(polled, description.state, now)
         before = polled.number
@@ -109,7 +109,7 @@ def _polling(case: Case) -> None:
 
 
 def _taken(bucket: Bucket, offset: int, event: Event) -> None:
-    """Assert that the stream and all readers of its output accept the event."""
+    """Assert that the stream and all readers of the stream's output accept the event."""
     key, value, headers = codec.encode_event(event)
     assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event
     for write in process(bucket, [Record.of(0, offset, key, value, headers)], 0, SINKS):
@@ -145,7 +145,7 @@ _PLACES = {None: SETTINGS.topics.membership, b"d": SETTINGS.topics.diffs, b"a": 
 
 @contextmanager
 def _cluster(case: Case) -> Iterator[MemoryKafka]:
-    """Return a cluster whose topics contain these records; the last part of each selects the topic."""
+    """Return an in-memory cluster whose topics contain these records; a record's last part selects its topic."""
     with pytest.MonkeyPatch.context() as patch:
         kafka = MemoryKafka(patch)
         for name in SETTINGS.topics.names:
@@ -157,7 +157,7 @@ def _cluster(case: Case) -> Iterator[MemoryKafka]:
 
 
 def _replay(case: Case) -> None:
-    """Assert that a collector resumes from any topics, and that a replay gives the same result twice."""
+    """Assert that a collector resumes from any topics, and that two replays of the topics are equal."""
     with _cluster(case) as kafka:
         published, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
         assert read_published(SETTINGS, "/s").counts == published.counts
@@ -176,7 +176,7 @@ def _replay(case: Case) -> None:
 
 
 def _can_continue(group_id: str, polled: PolledGroup) -> None:
-    """Assert that the next change of the group can be published."""
+    """Assert that the collector can publish the next change of the group."""
     assert polled.view is None or polled.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
         described = _GroupDescription("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Well-typed records of groups whose state is split into small records: consumers (KIP-848), share, streams."""
+"""Attacks groups whose state is split into small well-typed records: KIP-848 consumers, share, and Streams groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fuzz.case import Case
 from tests.fuzz.mutate import EDGES
 from tests.support.offsets_topic import compact, elements, string
 
-#: Far more than a JVM writes, and few enough for small cases.
+#: Maximum length of an array: far more than a JVM writes, and few enough for small cases.
 _MOST_RECORDS = 20
 
 _int32 = st.sampled_from([edge for edge in EDGES if -(2**31) <= edge < 2**31] + [1, 2, 3, 3, 3])
@@ -28,7 +28,7 @@ def _numbers(numbers: list[int]) -> bytes:
 
 
 def _shares(name: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for an array of structs, each a name and its partitions."""
+    """Return a strategy for an array of structs, each of which has a name and partitions."""
     share = _joined(name, st.lists(_partition, max_size=4).map(_numbers), st.just(b"\0"))
     return st.lists(share, max_size=3).map(lambda parts: elements(*parts))
 
@@ -79,7 +79,7 @@ _KEYED = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}
 
 @st.composite
 def split_group_records(draw: st.DrawFn) -> Case:
-    """Return a strategy for the records of one group, in runs of equal timestamps."""
+    """Return a strategy for the records of one group, in batches of equal timestamps."""
     values = _VALUES[draw(st.sampled_from(sorted(_VALUES)))]
     case: Case = []
     at = 1_700_000_000_000

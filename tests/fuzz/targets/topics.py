@@ -1,4 +1,4 @@
-"""The topics: membership events as the stream reads them; diffs, assignments and dead letters as readers do."""
+"""Attacks the topics: events as the stream reads them; diffs, assignments and dead letters as their readers do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _kinds(error: type[MonitorError]) -> Iterator[str]:
 
 
 def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> dlt.DeadLetter:
-    """Assert that a dead letter gives a reason in our own words."""
+    """Assert that a dead letter has a reason in this project's words."""
     letter = _listed(key, value, list(headers))
     assert letter.exception in set(_kinds(MonitorError)), letter
     assert letter.message
@@ -61,14 +61,14 @@ def _shown(letter: dlt.DeadLetter) -> None:
 
 
 def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> Any:
-    """Return a record as confluent-kafka returns it."""
+    """Return a record as a confluent-kafka message."""
     return SimpleNamespace(
         key=lambda: key, value=lambda: value, headers=lambda: headers, partition=lambda: 0, offset=lambda: 7
     )
 
 
 def check_written(write: Write) -> None:
-    """Assert that every reader accepts the written record."""
+    """Assert that every reader of the topic accepts the written record."""
     ce = codec.ce_attributes(write.headers)
     if write.topic == SINKS.dead_letters:
         _check_dead_letter(write.key, write.value, write.headers)
@@ -152,7 +152,7 @@ def _named(value: bytes) -> bytes:
 
 
 def _outputs(kind: str) -> Iterator[Case]:
-    """Return real diffs, or latest assignments, of every kind of group."""
+    """Return real diffs, or latest assignments, of all kinds of groups."""
     for sort in SORTS:
         bucket, case = Bucket(), []
         for record in recorded(sort, 250):
@@ -164,7 +164,7 @@ def _outputs(kind: str) -> Iterator[Case]:
 
 
 def _diffs(case: Case) -> None:
-    """Read the same records as ``serve`` and ``watch`` do."""
+    """Read the same records with the readers of ``serve`` and of ``watch``."""
     group = None
     reader: Any = SimpleNamespace(_seen={}, _group=None, _topic="d")
     for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):
@@ -200,7 +200,7 @@ def _assignments(case: Case) -> None:
 
 
 def _dead_letters(case: Case) -> None:
-    """List any record of the dead-letter topic, and publish none that is too long."""
+    """List any records of the dead-letter topic; resubmit them, except those that are too long."""
     key, value, *headers = case or [None, None]
     names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
     pairs = list(zip(names, headers, strict=False))

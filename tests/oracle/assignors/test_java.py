@@ -1,4 +1,4 @@
-"""Hash codes, orders and HashMap iteration against the JVM, with trees and removals."""
+"""Hash codes, sort orders and HashMap iteration (with tree bins and removals) against the JVM."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_string_keys_in_a_tree_with_removals(oracle: Callable[[str], Oracle]) ->
     assert ours == [answer["order"] for answer in oracle("current").ask(requests)]
 
 
-def test_the_table_of_members_with_removals(oracle: Callable[[str], Oracle]) -> None:
+def test_hash_table_of_members_with_removals(oracle: Callable[[str], Oracle]) -> None:
     rng = random.Random(6)
     requests: list[dict[str, Any]] = []
     ours = []

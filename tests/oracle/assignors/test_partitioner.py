@@ -1,4 +1,4 @@
-"""The producer's partitioners against kafka-clients 4.3.1."""
+"""This project's partitioners against those of kafka-clients 4.3.1."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_built_in_partitioner(oracle: Callable[[str], Oracle], oracle_cases: int
 
 
 def _built_in(rng: random.Random) -> dict[str, Any]:
-    """Return partitions of records without a key."""
+    """Return a random case of records without a key."""
     steps = [{"size": rng.choice([1, 40, 60, 100, 250]), "switch": True} for _ in range(rng.randint(1, 12))]
     return {
         "family": "partitioner",

@@ -102,7 +102,7 @@ def replaces(diff: Diff) -> bool:
     return any(member.client_id in NEW or member.present is False for member in diff.members.values())
 
 
-def test_killed_members_against_members_that_leave(broker: Kafka, tmp_path: Path) -> None:
+def test_advice_for_killed_members_and_for_leaving_members(broker: Kafka, tmp_path: Path) -> None:
     servers = broker.bootstrap_servers
     killed, closed, held = unique("killed"), unique("closed"), unique("held")
     with ExitStack() as stack:

@@ -13,7 +13,7 @@ from tests.support.kafka import Kafka, eventually, unique
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def test_sigterm_while_spark_starts_is_not_waited_out(broker: Kafka, tmp_path: Path) -> None:
+def test_sigterm_while_spark_starts_ends_run_at_once(broker: Kafka, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     checkpoint, log = tmp_path / "checkpoint", tmp_path / "run.log"
     common = ("--bootstrap-servers", broker.bootstrap_servers, "--topic-prefix", f"{unique('run')}.")

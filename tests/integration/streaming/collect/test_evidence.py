@@ -34,7 +34,7 @@ def await_commit(servers: str, group: str, member: Member) -> None:
     eventually(lambda: all(committed().get(place, -1) > before.get(place, -1) for place in owned))
 
 
-def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: str, tmp_path: Path) -> None:
+def test_causes_come_from_coordinator_log_and_commits(broker: Kafka, topic: str, tmp_path: Path) -> None:
     servers = broker.bootstrap_servers
     classic, modern = unique("classic"), unique("consumer")
     with ExitStack() as stack:

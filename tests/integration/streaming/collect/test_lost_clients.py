@@ -84,7 +84,7 @@ class UnresponsiveClient:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
+def test_producer_without_commit_response_is_replaced(
     settings: Settings, committed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector = unique("collector")

@@ -109,7 +109,7 @@ def owner(assignment: Any, topic: str, partition: int) -> str | None:
     return next((name for name, member in members if partition in member.get(topic, [])), None)
 
 
-def test_tools_are_the_gets_of_the_api(feed: Running) -> None:
+def test_each_get_endpoint_of_the_api_is_a_tool(feed: Running) -> None:
     tools, _ = ask(feed)
     paths = feed.get("/api/v1/openapi.json")["paths"]
     assert {tool.name for tool in tools} == {path["get"]["operationId"] for path in paths.values()} - {"stream"}
@@ -126,7 +126,7 @@ def test_golden_questions_are_answered(feed: Running) -> None:
     assert answers_by_question == {question[0]: question[4] for question in QUESTIONS}
 
 
-def test_wrong_questions_get_a_sentence(feed: Running) -> None:
+def test_invalid_question_gets_an_error_message(feed: Running) -> None:
     calls = (("episodes", {}), ("groups", {"colour": "red"}), ("delete", {}), ("group", {"group": "none"}))
     _, answers = ask(feed, *calls)
     assert [result.is_error for result in answers] == [True] * 4

@@ -138,7 +138,7 @@ RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
 
 
 @pytest.mark.parametrize("component", RUN)
-def test_all_is_enough_and_each_is_needed(cluster: Cluster, tmp_path: Path, component: str) -> None:
+def test_documented_permissions_are_sufficient_and_minimal(cluster: Cluster, tmp_path: Path, component: str) -> None:
     user = component if component in COMPONENTS else "monitor"
     settings, principal = cluster.settings(user), cluster.secure.principal(user)
     wanted = needs(component, settings)
@@ -189,7 +189,7 @@ def consumers(cluster: Cluster) -> Iterator[str]:
     member.close()
 
 
-def test_by_polling_all_is_enough_and_each_is_needed(cluster: Cluster, consumers: str) -> None:
+def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consumers: str) -> None:
     settings, principal = cluster.settings("monitor"), cluster.secure.principal("monitor")
     settings.collect = settings.collect.narrowed(by="polling", include_groups=[cluster.group, consumers])
     described = [Permission("Describe", group, "group") for group in (cluster.group, consumers)]

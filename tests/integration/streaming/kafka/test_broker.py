@@ -61,7 +61,7 @@ def test_broker_starts_in_seconds_and_leaves_no_files() -> None:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_ends_with_0(end: signal.Signals) -> None:
+def test_broker_command_exits_0(end: signal.Signals) -> None:
     with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
@@ -73,7 +73,7 @@ def test_the_command_ends_with_0(end: signal.Signals) -> None:
             process.kill()  # otherwise the block's end waits for a broker that hangs
 
 
-def test_the_broker_ends_with_a_command_that_is_killed() -> None:
+def test_broker_ends_when_its_command_is_killed() -> None:
     with subprocess.Popen([*COMMAND, "--json"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first_line = process.stdout.readline()

@@ -63,7 +63,7 @@ def test_json_contains_only_valid_diffs(settings: Settings) -> None:
     assert [json.loads(line)["groupId"] for line in done.stdout.splitlines()] == [HOSTILE, "second"]
 
 
-def test_replay_names_them_as_differences(settings: Settings) -> None:
+def test_replay_reports_invalid_diffs_as_differences(settings: Settings) -> None:
     done = run("replay", "--check", *options(settings))
     assert (done.returncode, done.stderr) == (1, "5 differences\n")
     assert sum("partition 0 offset" in line for line in done.stdout.splitlines()) == 3

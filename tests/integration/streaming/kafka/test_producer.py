@@ -90,7 +90,7 @@ def java_partitions(settings: Settings) -> list[int]:
     return [int(line) for line in answer.stdout.split()]
 
 
-def test_an_event_as_the_contract_has_it(settings: Settings) -> None:
+def test_event_matches_the_contract(settings: Settings) -> None:
     sent = event("g")
     with EventProducer(settings) as producer:
         producer.send(sent)
@@ -101,7 +101,7 @@ def test_an_event_as_the_contract_has_it(settings: Settings) -> None:
     assert (attributes["specversion"], attributes["time"]) == ("1.0", "2023-11-14T22:13:20.000Z")
 
 
-def test_a_record_that_the_broker_refuses_is_not_passed_over(settings: Settings) -> None:
+def test_record_rejected_by_the_broker_raises_an_error(settings: Settings) -> None:
     producer = EventProducer(settings, {"message.max.bytes": 20_000_000})
     producer.send_record(settings.topics.diffs, b"k", random.Random(SEED).randbytes(12_000_000))
 

@@ -93,7 +93,7 @@ TRIED = {
         if case != "unreachable" or component in SLOW
     ],
 )
-def test_a_refusal_is_one_line_in_time_without_the_secret(
+def test_connection_error_is_one_line_in_time_without_secret(
     secure: Secure, tmp_path: Path, *, component: str, case: str, record_property: Callable[[str, object], None]
 ) -> None:
     changes, message, names = REFUSALS[case]

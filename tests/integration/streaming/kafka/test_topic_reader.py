@@ -101,7 +101,7 @@ def test_reader_reads_to_the_end_and_continues(topic: Topic) -> None:
         assert some(reader, 1) == ["e"]
 
 
-def test_markers_and_open_transactions_at_the_end_are_no_records(topic: Topic) -> None:
+def test_trailing_markers_and_open_transactions_are_not_records(topic: Topic) -> None:
     producer = Producer(confluent_config(topic.settings) | {"transactional.id": topic.name})
     producer.init_transactions(30)
     for value, end in (("kept", producer.commit_transaction), ("given up", producer.abort_transaction)):

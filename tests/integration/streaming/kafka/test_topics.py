@@ -44,7 +44,7 @@ def test_ticks_topic_is_created_once_and_not_changed(settings: Settings) -> None
     assert identify(settings.kafka, [name]) == made
 
 
-def test_the_command(settings: Settings) -> None:
+def test_topics_command(settings: Settings) -> None:
     command = [sys.executable, "-m", "streaming", "topics", "--json", "--create"]
     command += ["--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -50,7 +50,9 @@ def collector(broker: Kafka) -> Iterator[CollectorProcess]:
 
 
 @pytest.mark.parametrize("seed", _seeds())
-def test_play(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int) -> None:
+def test_machine_computes_the_rounds_of_a_real_group(
+    broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int
+) -> None:
     """Run a random scenario again if its cooperative rebalance needed an additional round because of timing.
 
     On a busy machine, a rebalance may begin before all SyncGroup requests of the previous rebalance have arrived. A

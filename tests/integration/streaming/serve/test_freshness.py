@@ -116,5 +116,5 @@ def forgotten(cluster: Cluster) -> None:
     """Delete the heartbeat topic with all components' heartbeats; the next heartbeat creates the topic again."""
     kafka = cluster.serve.settings.kafka
     topic = cluster.serve.settings.topics.signs
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})  # keep it: responses need it
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})  # keep it until the response
     admin.delete_topics([topic])[topic].result(PATIENCE)

@@ -107,7 +107,7 @@ def test_partitions_that_are_added_are_read(serve: Serve) -> None:
     eventually(lambda: {*ids(wanted)} <= {*serve.ids()})
 
 
-def test_the_second_server_on_a_history_is_refused_in_one_line(serve: Serve, tmp_path: Path) -> None:
+def test_second_server_on_a_history_is_rejected_in_one_line(serve: Serve, tmp_path: Path) -> None:
     serve.start_with(made(1, 3))
     second_server = Serve(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
     second_server.log = tmp_path / "other.log"
@@ -121,7 +121,7 @@ def test_the_second_server_on_a_history_is_refused_in_one_line(serve: Serve, tmp
     assert len(serve.ids()) == 3
 
 
-def test_the_file_of_another_program_stays_and_ends_it_with_two(serve: Serve, tmp_path: Path) -> None:
+def test_file_of_another_program_is_kept_and_serve_exits_2(serve: Serve, tmp_path: Path) -> None:
     Publisher(serve).put(made(1, 3))
     notes = tmp_path / "history.sqlite"
     notes.write_text("my notes\n")
@@ -160,7 +160,7 @@ def test_lock_of_another_program_is_reported_and_awaited(serve: Serve, tmp_path:
     serve.await_status("/ready", 200)
 
 
-def test_another_cluster_at_the_same_address_ends_it_with_three(tmp_path: Path) -> None:
+def test_serve_exits_3_for_another_cluster_at_the_same_address(tmp_path: Path) -> None:
     with EmbeddedBroker(properties=PROPERTIES) as first:
         port = first.port
         with Serve(first.bootstrap_servers, "", tmp_path) as serve:

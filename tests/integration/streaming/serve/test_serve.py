@@ -99,7 +99,7 @@ def test_recreated_topic_is_read_from_its_start(serve: Serve) -> None:
     eventually(lambda: sorted(serve.ids()) == ids(later))
 
 
-def test_missing_broker_is_one_line_and_status_three(tmp_path: Path) -> None:
+def test_missing_broker_prints_one_line_and_exits_3(tmp_path: Path) -> None:
     with Serve("127.0.0.1:1", "", tmp_path) as serve:
         started = time.monotonic()
         serve.start(wait=False)

@@ -56,7 +56,7 @@ def batches() -> list[list[Restart]]:
 
 
 @pytest.mark.timeout(1800)
-def test_rolling_restarts_are_as_forecast(broker: Kafka, java: JavaMembers) -> None:
+def test_rolling_restarts_match_their_forecasts(broker: Kafka, java: JavaMembers) -> None:
     """One restart in ten may differ more: a forecast does not include heartbeats that a busy machine delays."""
     outcomes: list[tuple[Restart, Outcome, Outcome]] = []
     for restarts in batches():

@@ -115,7 +115,7 @@ def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> No
 OTHER = "import streaming.monitor.bucket_state\nstreaming.monitor.bucket_state.VERSION = 999\n"
 
 
-def test_another_release_refuses_it_before_it_touches_a_file(done: Job, tmp_path: Path) -> None:
+def test_other_release_rejects_checkpoint_without_changing_it(done: Job, tmp_path: Path) -> None:
     checkpoint = of(done, tmp_path)
     before = contents(checkpoint)
     (tmp_path / "sitecustomize.py").write_text(OTHER)
@@ -131,7 +131,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("damage", [cut, pytest.param(flip_bits, marks=pytest.mark.full)])
-def test_a_damaged_delta_of_the_state_is_one_line(done: Job, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_damaged_state_delta_is_reported_in_one_line(done: Job, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     checkpoint = of(done, tmp_path)
     delta = checkpoint / "state/0/1/1.delta"
     damage(delta)

@@ -53,7 +53,9 @@ def on_cluster(broker: Kafka, commands: Path, cluster: Cluster, folder: Path, **
 
 
 @pytest.mark.timeout(3600)
-def test_the_bytes_are_those_of_local_mode(broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path) -> None:
+def test_cluster_mode_writes_the_same_bytes_as_local_mode(
+    broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
+) -> None:
     log = as_topic(membership_log(EVENTS, GROUPS, seed=31), 4)
     remote, local = (on_cluster(broker, commands, cluster, tmp_path / "remote"), Job(broker, tmp_path / "local"))
     for job in (remote, local):

@@ -63,7 +63,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_pat
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGINT])
-def test_a_signal_ends_it_quietly(broker: Kafka, tmp_path: Path, number: int) -> None:
+def test_signal_ends_the_job_without_error_output(broker: Kafka, tmp_path: Path, number: int) -> None:
     job = Job(broker, tmp_path)
     job.feed(as_topic(membership_log(50, 9), 4))
     with job.running() as child:

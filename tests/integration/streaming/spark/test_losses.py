@@ -33,7 +33,7 @@ def job(broker: Kafka, tmp_path: Path) -> Job:
     return job
 
 
-def test_it_stops_and_resumes_on_request(job: Job) -> None:
+def test_job_stops_on_lost_records_and_resumes_on_request(job: Job) -> None:
     membership, diffs = job.settings.topics.membership, job.settings.topics.diffs
     what = "partition 0 begins at 25, and is read from 20 on"
     refused = job.start("--available-now")

@@ -38,7 +38,7 @@ def parts(log: Topic, at: int) -> tuple[Topic, Topic]:
     return [rows[:at] for rows in log], [rows[at:] for rows in log]
 
 
-def test_a_topic_that_is_written_is_deleted(foreign: Kafka, tmp_path: Path) -> None:
+def test_deleted_diff_topic_stops_the_job(foreign: Kafka, tmp_path: Path) -> None:
     job = Job(foreign, tmp_path)
     log = as_topic(membership_log(200, 12, seed=4), 4)
     before, after = parts(log, 20)
@@ -68,7 +68,7 @@ def test_a_topic_that_is_written_is_deleted(foreign: Kafka, tmp_path: Path) -> N
     assert without_repeats(both) == expected(job, log)[diffs]
 
 
-def test_a_topic_is_deleted_while_it_is_written(foreign: Kafka, tmp_path: Path) -> None:
+def test_output_topic_deleted_during_writes_stops_the_job(foreign: Kafka, tmp_path: Path) -> None:
     job = Job(foreign, tmp_path)
     name = job.settings.topics.assignments
     events = iter(list(membership_log(20_000, 12, seed=5)))

@@ -1,6 +1,6 @@
-"""Every classic assignor against the 4.3.1 client classes: random groups, each answer fed back as owned.
+"""Every classic assignor against the classes of Kafka 4.3.1, in random sequences of rebalances.
 
-``--oracle-cases 20000`` (or ``ORACLE_CASES``) for the full comparison; the suite's default is small.
+``--oracle-cases 20000`` (or ``ORACLE_CASES``) runs the full comparison; the suite's default is small.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_ANSWER = {"java.lang.NullPointerException", "oracle.Timeout"}
 
 
 def answered(java: Oracle, name: str, batch: list[Case]) -> Iterator[tuple[Case, dict[str, Any]]]:
-    """Return each case with Java's result."""
+    """Return each case together with Java's result."""
     requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
     return zip(batch, java.ask(requests), strict=True)
 
@@ -64,7 +64,7 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
 def test_topics_recreated_with_fewer_partitions(
     oracle: Callable[[str], Oracle], oracle_cases: int, name: str, seed: int
 ) -> None:
-    """Members own partitions that no longer exist; where Java fails with its own check, ours rejects the input."""
+    """Members own partitions that no longer exist; where Java fails with its own check, the input is rejected."""
     java = oracle("current")
     assign = find("classic", name).assign
     beyond = 0

@@ -1,4 +1,4 @@
-"""The fast sticky builders against the Java classes, on any small group; hypothesis shrinks differences."""
+"""The fast sticky builders against the Java classes, on random small groups; hypothesis shrinks differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignors.registry import find
 from tests.oracle.driver import Oracle
 from tests.support.groups import groups, readable
 
-#: Kafka throws or loops forever on some groups (docs/design/sticky.md); the others are small and quick.
+#: Kafka throws or loops forever on some groups (docs/design/sticky.md); all other groups are small and quick.
 NO_ANSWER = {"java.lang.NullPointerException", "oracle.Timeout"}
 LIMIT_MS = 500
 

@@ -1,4 +1,4 @@
-"""Connect's assignors with workers' real bytes: histories of clusters, with our assignments applied."""
+"""Connect's assignors against the Java classes, with real bytes of workers, in random histories of clusters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_incremental(oracle: Callable[[str], Oracle], oracle_cases: int, seed: i
             assert comparable(ours) == comparable_oracle(answer), (group.max_delay_ms, group.rounds[: position + 1])
 
 
-def test_the_order_of_the_wire(oracle: Callable[[str], Oracle]) -> None:
+def test_wire_order_equals_javas(oracle: Callable[[str], Oracle]) -> None:
     rng = random.Random(54)
     works = []
     for _ in range(200):

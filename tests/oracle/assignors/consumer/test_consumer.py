@@ -1,4 +1,4 @@
-"""The server-side assignors through the coordinator's TargetAssignmentBuilder, with results as the next targets."""
+"""The server-side assignors against Java's TargetAssignmentBuilder; each result is the next round's target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = [41, 42, 43]
 
 
 def compare(jvm: Oracle, assignor: str, cases: list[Case]) -> list[Assignment | None]:
-    """Assert that every case has the JVM's result, and return it."""
+    """Assert that this project's result of every case equals the JVM's, and return the results."""
     theirs = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in cases)
     for case, answer in zip(cases, theirs, strict=True):
         ours = find("consumer", assignor).assign(*group_of(case))
@@ -35,10 +35,10 @@ def test_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, assignor:
 
 @pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_targets_beyond_the_count(
+def test_target_partition_beyond_the_partition_count(
     oracle: Callable[[str], Oracle], oracle_cases: int, assignor: str, equal: bool
 ) -> None:
-    """No coordinator has such a target; range ignores it, uniform fails in Java and is rejected by ours."""
+    """No coordinator has such a target; Java's uniform assignor fails, and this project's rejects the input."""
     beyond = 0
 
     def compare_batch(batch: list[Case]) -> list[Assignment | None]:
@@ -60,7 +60,7 @@ def test_targets_beyond_the_count(
 
 @pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])
 def test_large_groups(oracle: Callable[[str], Oracle], equal: bool) -> None:
-    """Hundreds of members and long topics: tables that grew, sets of partitions that share bins."""
+    """Groups of hundreds of members and long topics, for which Java's hash tables grow and partitions share bins."""
     groups = ConsumerGroups(44, equal=equal)
     rng = groups.random
 

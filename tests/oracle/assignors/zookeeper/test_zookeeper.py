@@ -1,7 +1,7 @@
-"""The old consumer's assignors of three Kafka releases, over an in-memory ZooKeeper.
+"""The old consumer's assignors against three Kafka releases, which run over an in-memory ZooKeeper.
 
-Partitions with equal hash codes have no order in Kafka: only those are left out, and a group whose subscriptions
-differ as well, where the swap moves what follows.
+Partitions with equal hash codes have no order in Kafka, so the comparison omits them. It also omits a group with such
+partitions whose subscriptions differ, where a swap moves later partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEEDS = [61, 62, 63]
 
 
 def ours(assignor: str, case: Case, version: str) -> Answer | None:
-    """Return our assignment; None if we reject the group."""
+    """Return this project's assignment; None if this project rejects the group."""
     try:
         answer = find("zookeeper", assignor).assign(*group_of(case), kafka_version=version)
     except InvalidGroup:

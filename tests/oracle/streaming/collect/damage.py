@@ -1,4 +1,4 @@
-"""Damaged bytes: truncated, of other versions, with replaced numbers."""
+"""Damages bytes: truncates them, changes their version, or replaces numbers in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EDGES = (-1, -2, 0, 1, 2, 127, 255, 32_767, 2**31 - 1, -(2**31))
 
 
 def damaged(rng: random.Random, data: bytes, *, head: int = 0) -> bytes:
-    """Return the bytes with up to two changes after the first ``head`` bytes, sometimes truncated."""
+    """Return the bytes with up to two changes after the first ``head`` bytes, sometimes also truncated."""
     for _ in range(rng.randrange(3)):
         if len(data) <= head:
             break

@@ -51,7 +51,7 @@ def merged(pairs: list[tuple[str, int]]) -> Holding:
 
 
 @pytest.mark.parametrize("what", ["subscription", "assignment"])
-def test_the_same_bytes_are_read_the_same_and_refused_the_same(
+def test_bytes_are_decoded_or_rejected_as_in_java(
     oracle: Callable[[str], Oracle], oracle_cases: int, what: str
 ) -> None:
     rng = random.Random(415)

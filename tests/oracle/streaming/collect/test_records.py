@@ -1,4 +1,4 @@
-"""Records of groups with epochs as the coordinator of 4.3.1 writes them, and damaged ones."""
+"""Records of groups with epochs as the coordinator of Kafka 4.3.1 writes them, intact and damaged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.collect.coordinator.schema import MalformedRecord
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
 
-#: Record type → how its value is made, and its expected decoded form.
+#: Record type → (function that creates a value, expected decoded value).
 Make = Callable[[random.Random], tuple[dict[str, Any], Any]]
 IDS = ("lN6DbMY5RVisUxJOfQo_Yg", "5a0scAsoRdS8Ki4XL0hedw")
 
@@ -268,7 +268,7 @@ def test_coordinator_records_are_decoded_or_refused(
 
 
 def refusal(key_bytes: bytes, data: bytes) -> str | None:
-    """Return why a value is not read; None if it is."""
+    """Return the reason why a value is rejected; None if the value is decoded."""
     try:
         decode(key_bytes, data)
     except MalformedRecord as error:

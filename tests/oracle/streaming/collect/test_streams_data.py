@@ -1,4 +1,4 @@
-"""The user data of Kafka Streams, written by 4.3.1 in every version, is read as 4.3.1 reads it."""
+"""The user data of Kafka Streams, written by Kafka 4.3.1 in every version, is decoded as Kafka 4.3.1 decodes it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["subscription", "assignment"])
-def test_every_version_and_damaged_bytes(oracle: Callable[[str], Oracle], oracle_cases: int, what: str) -> None:
+def test_every_version_and_damaged_bytes_are_read_as_in_java(
+    oracle: Callable[[str], Oracle], oracle_cases: int, what: str
+) -> None:
     rng = random.Random(441)
     versions = [rng.choice(_VERSIONS) for _ in range(oracle_cases)]
     written = oracle("current").ask(request(rng, what, version) for version in versions)

@@ -1,7 +1,7 @@
-"""The Connect machine against ``IncrementalCooperativeAssignor``: every round of random clusters.
+"""The Connect machine against ``IncrementalCooperativeAssignor``, in every round of random clusters.
 
-Each call of the machine's leader is repeated with the jar's class, a new instance for each leader; the
-resulting tasks of the workers have to equal those of the machine's round.
+Each call of the machine's leader is repeated with the Java class, with a new instance for each leader; the workers'
+tasks in the Java result must equal those of the machine's round.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Calls:
 
 
 def by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPartitions]]:
-    """Return assignments with each worker's process; one still counted after a crash has a name with ``~``."""
+    """Return each worker process's assignment; a crashed worker that still counts has ``~`` in its member name."""
     owners = [
         (name.partition("~")[0], {topic: list(numbers) for topic, numbers in sorted(share.items())})
         for name, share in shares.items()
