@@ -66,7 +66,7 @@ def test_tests_declare_their_additional_imports() -> None:
     assert used - DEPENDENCIES - OPTIONAL == tools - UNSEEN.keys()
 
 
-def test_no_bound_is_open() -> None:
+def test_only_py4j_has_an_open_version_bound() -> None:
     """Each dependency has a lower and an upper version bound, except py4j, whose version pyspark pins."""
     bounds = [line for line in PROJECT["project"]["dependencies"] if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)]
     assert bounds == ["py4j"]

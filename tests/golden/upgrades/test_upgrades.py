@@ -67,7 +67,7 @@ def test_earlier_state_is_continued() -> None:
     assert {place: whole[place][-len(rows) :] for place, rows in later.items()} == later
 
 
-def test_its_log_has_the_same_diffs() -> None:
+def test_log_of_the_earlier_release_has_the_same_diffs() -> None:
     """The ids and their order are compared: readers skip records whose id they have already read."""
     recorded = recording()
     again = process(Bucket(), recorded.before, 0, SINKS)

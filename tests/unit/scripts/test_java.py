@@ -40,7 +40,7 @@ def check(java_home: Path, kit: str = "jre") -> tuple[int, list[str]]:
         'java version "25.0.1" 2025-10-21 LTS',
     ],
 )
-def test_17_and_newer_are_enough(tmp_path: Path, line: str) -> None:
+def test_java_17_and_newer_are_accepted(tmp_path: Path, line: str) -> None:
     assert check(home(tmp_path / "jdk", ("java", line))) == (0, [])
 
 

@@ -37,7 +37,7 @@ def rules(source: str, path: str = "streaming/kafka/topics.py") -> list[tuple[in
         ("def run():" + "\n    run()" * 60, (1, "long-function", "run: 61 lines")),
     ],
 )
-def test_a_broken_rule_is_found(source: str, finding: tuple[int, str, str]) -> None:
+def test_violated_language_rule_is_found(source: str, finding: tuple[int, str, str]) -> None:
     assert rules(source) == [finding]
 
 

@@ -102,7 +102,7 @@ def test_failed_build_is_reported_on_every_run(house: ScriptFolder) -> None:
     assert message.startswith("kernel/ could not be built: Python decides")
 
 
-def test_it_is_tried_again_after_an_hour(failed: ScriptFolder) -> None:
+def test_failed_build_is_retried_after_an_hour(failed: ScriptFolder) -> None:
     assert failed.packages()[0] == ["sync --locked --compile-bytecode"]
     hour_ago = time.time() - 3700
     os.utime(failed.failed, (hour_ago, hour_ago))
@@ -110,13 +110,13 @@ def test_it_is_tried_again_after_an_hour(failed: ScriptFolder) -> None:
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_it_is_tried_again_when_the_source_changed(failed: ScriptFolder) -> None:
+def test_failed_build_is_retried_when_the_source_changed(failed: ScriptFolder) -> None:
     (failed.folder / "kernel/src/lib.rs").write_text("// two\n")
     failed.packages()
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_it_is_tried_again_with_another_cargo(failed: ScriptFolder) -> None:
+def test_failed_build_is_retried_with_another_cargo(failed: ScriptFolder) -> None:
     failed.program("cargo", "#!/bin/sh\necho cargo 1.91\n")
     failed.packages()
     assert (failed.native, failed.failed.exists()) == (True, False)

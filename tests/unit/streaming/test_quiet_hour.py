@@ -223,7 +223,7 @@ def test_component_stopped_after_an_hour_is_reported_in_30_s(scene: Scene, part:
     }
 
 
-def test_the_page_waits_longer_for_the_server_than_that_is_quiet() -> None:
+def test_page_waits_longer_than_the_keep_alive_interval() -> None:
     """The page reports the server as lost only after twice the feed's keep-alive interval without data."""
     script = (Path(page.__path__[0]) / "core" / "stream.js").read_text()
     (silence_ms,) = re.findall(r"^const SILENCE_MS = ([\d_]+);", script, re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 from assignors.java import HashTable, topic_partition_hash
 
 
-def test_the_order_is_the_jvms() -> None:
+def test_order_equals_that_of_the_jvm() -> None:
     provenance, *cases = map(json.loads, (Path(__file__).parent / "tables.jsonl").read_text().splitlines())
     assert provenance["provenance"].startswith("org.apache.kafka")
     for case in cases:

@@ -13,7 +13,7 @@ from tests.support.zookeeper_cases import comparable
 
 @pytest.mark.parametrize("version", ["0.8.2", "0.11", "1.1"])
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
-def test_answers(assignor: str, version: str) -> None:
+def test_assignments_equal_the_recorded_ones(assignor: str, version: str) -> None:
     path = Path(__file__).with_name(f"{assignor}-{version}.jsonl")
     _, *rows = map(json.loads, path.read_text().splitlines())
     assert rows

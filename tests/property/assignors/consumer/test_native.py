@@ -136,7 +136,7 @@ def test_member_that_keeps_everything_gets_the_same_object(assignor: str) -> Non
         {"t": range(30), "u": range(30), "v": range(30)},
     ],
 )
-def test_nearly_the_share_is_another(owned: dict[str, Sequence[int]]) -> None:
+def test_almost_equal_owned_partitions_are_not_reused(owned: dict[str, Sequence[int]]) -> None:
     rng = random.Random(1)
     topics = {name: Topic(name, 60, topic_id=_uuid(rng)) for name in "tuv"}
     members = [Member("a", ("t", "u"), owned=owned), Member("b", ("t", "u"))]

@@ -15,7 +15,7 @@ groups = st.builds(lambda seed, equal: ConsumerGroups(seed, equal=equal).fresh()
 
 
 @given(groups)
-def test_promises(case: Case) -> None:
+def test_assignments_are_valid_and_follow_every_rule(case: Case) -> None:
     topics, members = group_of(case)
     for assignor in ("uniform", "range"):
         answer = find("consumer", assignor).assign(topics, members)

@@ -51,7 +51,7 @@ def test_vectors(key: bytes, expected: int) -> None:
     assert murmur2(key) == expected
 
 
-def test_the_sign_is_masked_not_dropped() -> None:
+def test_negative_hash_is_masked() -> None:
     assert partition_for_key(b"21", 10) == 0  # abs() would give 8
 
 

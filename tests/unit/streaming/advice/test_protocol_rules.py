@@ -123,7 +123,7 @@ def test_static_members_do_not_help_long_restarts() -> None:
     assert "static-membership" not in rules(history(deploy(twelve(), away_s=60), session_ms=45_000))
 
 
-def test_pod_names_of_a_deployment_are_no_instance_ids() -> None:
+def test_pod_names_of_a_deployment_are_not_instance_ids() -> None:
     pods = DiffBuilder(96).join(*[f"pay-7d9f5b6c8d-bcdf{number}@10.0.0.{number}#1" for number in "2456789bcdfg"])
     wait = 3600.0
     for number, member_id in enumerate(list(pods.members)):
@@ -161,7 +161,7 @@ def test_instance_ids_that_stay() -> None:
     assert "static-ids-change" not in rules(history(builder, session_ms=45_000))
 
 
-def test_ordinals_of_a_stateful_set_are_no_changed_ids() -> None:
+def test_ordinals_of_a_stateful_set_are_not_changed_ids() -> None:
     assert "static-ids-change" not in rules(history(static_pods("pay-3", "pay-4"), session_ms=45_000))
 
 

@@ -120,7 +120,7 @@ def test_members_that_poll_too_late() -> None:
     assert "poll-interval" not in rules(history(overran(reason=closed), poll_ms=300_000))
 
 
-def test_an_open_incident_of_late_polls_is_critical() -> None:
+def test_open_incident_about_late_polls_is_critical() -> None:
     builder = three()
     late = incident("g", 3, kind="poll-timeout", opened_at=builder.now, story="a of g polls too late.", episode=1)
     advice = rules(history(builder, incidents=[late]))["poll-interval"]

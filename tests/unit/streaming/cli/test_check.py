@@ -100,7 +100,7 @@ def test_unwritable_output_is_reported_in_one_line(command: list[str], end: str,
     assert (done.returncode, done.stderr) == (3, message)
 
 
-def test_closed_output_pipe_is_no_error() -> None:
+def test_closed_output_pipe_is_not_an_error() -> None:
     command_line = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
     done = subprocess.run(
         ["/bin/sh", "-c", f"yes key | head -n 3000000 | {command_line} | head -n 1"],

@@ -50,7 +50,7 @@ def test_unknown_values_widen_the_bounds() -> None:
 
 
 @pytest.mark.usefixtures("week")
-def test_a_line_a_group_for_programs(command: Command) -> None:
+def test_programs_get_one_line_per_group(command: Command) -> None:
     status, out, errors = command("cost", "--json")
     pay, ship = (json.loads(line) for line in out.splitlines())
     assert (status, errors, pay["groupId"], ship["groupId"]) == (0, "", "pay", "ship")
@@ -59,7 +59,7 @@ def test_a_line_a_group_for_programs(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("week")
-def test_a_row_a_group_for_people(command: Command) -> None:
+def test_people_get_one_row_per_group(command: Command) -> None:
     out = command("cost", "--since", "7d")[1]
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
     assert rows[0][4:] == ["5.0 s to 9.0 s", "≥ 10", "≥ 3.0 s", "≥ 7", "≥ 1.0 s"]
@@ -67,7 +67,7 @@ def test_a_row_a_group_for_people(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("week")
-def test_a_row_an_episode_as_csv(command: Command) -> None:
+def test_csv_has_one_row_per_episode(command: Command) -> None:
     status, out, _ = command("cost", "pay", "--since", "30d", "--csv")
     rows = list(csv.DictReader(out.splitlines()))
     assert (status, [row["episode"] for row in rows]) == (0, ["1", "2", "3"])

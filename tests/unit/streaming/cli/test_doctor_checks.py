@@ -14,7 +14,7 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.support.offsets_topic import GOLDEN
 
 
-def test_folder_that_is_no_checkpoint_is_rejected(tmp_path: Path) -> None:
+def test_folder_that_is_not_a_checkpoint_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     finding = doctor._checkpoint(tmp_path)
     assert (finding.ok, "has files that are not" in finding.text) == (False, True)
@@ -67,7 +67,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     assert "install one" in by_check["java"].text
 
 
-def test_missing_native_code_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_native_code_is_not_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         doctor, "assignment_code", lambda: AssignmentCode("in Python, as it is of another release", False)
     )
@@ -102,7 +102,7 @@ def test_missing_optional_permission_is_reported_too(monkeypatch: pytest.MonkeyP
 GOLDEN_LOG = GOLDEN / "coordinator-4.3.1.log"
 
 
-def test_a_broker_s_log_that_is_understood() -> None:
+def test_readable_broker_log_passes_the_check() -> None:
     assert doctor._coordinator_log(GOLDEN_LOG) == CheckResult("log", True, f"{GOLDEN_LOG}: 72 of 73 lines understood")
 
 

@@ -33,7 +33,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_for_people_a_row_a_protocol_and_the_sentence(command: Command, live: MemoryKafka) -> None:
+def test_people_get_one_row_per_protocol_and_a_sentence(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("forecast", "checkout", *ROLLING)
 
     assert (status, errors) == (0, "")

@@ -162,7 +162,7 @@ def test_member_without_names_is_shown_by_id() -> None:
     ]
 
 
-def test_a_group_has_its_last_episodes_the_newest_first() -> None:
+def test_latest_episodes_of_a_group_are_newest_first() -> None:
     builder = DiffBuilder()
     for number in range(LAST_EPISODES + 2):
         builder.join(f"m{number}", after=1000)

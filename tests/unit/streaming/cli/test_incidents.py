@@ -32,7 +32,7 @@ def rows(out: str) -> list[list[str]]:
     return [row for row in rows if row and row[0] in ("checkout", "team/pay")]
 
 
-def test_for_people_those_that_are_open_the_newest_first(command: Command, incidents_topic: MemoryKafka) -> None:
+def test_people_get_open_incidents_newest_first(command: Command, incidents_topic: MemoryKafka) -> None:
     status, out, errors = command("incidents")
     assert (status, errors) == (0, "")
     assert rows(out) == [
@@ -46,7 +46,7 @@ def test_closed_incidents_on_request_and_of_one_group(command: Command, incident
     assert [row[1:4] for row in rows(out)] == [["2", "storm", "open"], ["1", "skew", "closed"]]
 
 
-def test_for_programs_the_record_a_line(command: Command, incidents_topic: MemoryKafka) -> None:
+def test_programs_get_one_record_per_line(command: Command, incidents_topic: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--json")
     assert out.encode().splitlines() == [encode(STUCK), encode(STORM)]
 

@@ -39,7 +39,7 @@ def read(data: bytes, limit: int = 100) -> list[bytes | None]:
     return list(read_lines(io.BytesIO(data), limit))
 
 
-def test_line_ends_and_the_byte_order_mark_are_no_part_of_a_line() -> None:
+def test_line_ends_and_byte_order_mark_are_not_part_of_lines() -> None:
     assert read(b"\xef\xbb\xbfa\r\n\nb\n\xef\xbb\xbfc") == [b"a", b"", b"b", b"\xef\xbb\xbfc"]
     assert read(b"") == []
 
@@ -56,7 +56,7 @@ def test_lines_after_an_oversized_one_are_read() -> None:
     assert read(b"1234567890\nab\n123456\r\ncd", 5) == [None, b"ab", None, b"cd"]
 
 
-def test_a_huge_line_is_never_held() -> None:
+def test_huge_line_is_never_held_in_memory() -> None:
     import tracemalloc
 
     source = LongLineStream(64 * 1024 * 1024)

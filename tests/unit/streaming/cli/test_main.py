@@ -63,7 +63,7 @@ def test_unforeseen_error_is_one_line_too() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["simulate", "crash", "--json"], ["simulate", "--list"], ["--help"]])
-def test_closed_pipe_is_no_error(arguments: list[str]) -> None:
+def test_closed_pipe_is_not_an_error(arguments: list[str]) -> None:
     child = subprocess.Popen(
         [sys.executable, "-m", "streaming", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -73,7 +73,7 @@ def test_closed_pipe_is_no_error(arguments: list[str]) -> None:
     assert (child.returncode, errors) == (0, b"")
 
 
-def test_the_entry_imports_nothing_slow() -> None:
+def test_entry_module_imports_nothing_slow() -> None:
     """If Ctrl-C arrives before ``main`` is imported, Python prints a traceback."""
     code = "import sys, streaming.cli.main; print(sorted({'typer', 'rich', 'subprocess'} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -169,7 +169,7 @@ def test_full_disk_under_the_output_is_reported_once(arguments: list[str]) -> No
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["simulate crash", "simulate nothing", "config show", "assign"])
-def test_streams_that_are_closed_are_no_bug(command: str, closed: str) -> None:
+def test_closed_standard_streams_are_not_a_bug(command: str, closed: str) -> None:
     answer = subprocess.run(
         ["/bin/sh", "-c", f"{sys.executable} -m streaming {command} {closed}"],
         capture_output=True,

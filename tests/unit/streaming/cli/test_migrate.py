@@ -24,7 +24,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_for_people_the_way_to_each(command: Command, live: MemoryKafka) -> None:
+def test_people_get_the_steps_to_each_protocol(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("migrate", "checkout")
 
     assert (status, errors) == (0, "")

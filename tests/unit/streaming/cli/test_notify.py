@@ -21,7 +21,7 @@ def test_a_test_incident_opens_and_closes(tmp_path: Path) -> None:
     assert [body["data"]["action"] for body in received.accepted] == ["open", "close"]
 
 
-def test_a_refusal_is_one_line(tmp_path: Path) -> None:
+def test_rejected_notification_is_one_line(tmp_path: Path) -> None:
     with receiver(Response(404)) as received:
         done = run("notify", "test", "--config", settings(tmp_path, received.url))
     assert (done.returncode, done.stderr) == (3, "error: notify test: ops: status 404\n")

@@ -41,7 +41,7 @@ def test_each_move_has_its_time_and_cause(all_members: bool) -> None:
     assert owner.moves[0].names[owner.owners[0]] == "pay (h1)"
 
 
-def test_an_earlier_moment_has_the_owner_of_then() -> None:
+def test_owner_at_an_earlier_moment() -> None:
     (then,) = partition_owners(records(checkout("shop")), "t", 2, START + 2000)
     assert (then.owners, then.since, len(then.moves)) == (["pay@h2#1"], START + 1000, 1)
 

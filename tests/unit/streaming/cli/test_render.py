@@ -25,7 +25,7 @@ def test_shares_are_sorted_by_topic_and_empty_topics_left_out() -> None:
     assert short_share({"b": [1], "a": [0, 1], "c": []}) == "a 0-1 · b 1"
 
 
-def test_a_diff_reads_as_cause_reason_and_a_line_a_member() -> None:
+def test_diff_text_has_cause_reason_and_one_line_per_member() -> None:
     diff = sample(
         generation=4,
         cause=Cause(

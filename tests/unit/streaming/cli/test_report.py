@@ -77,7 +77,7 @@ def test_a_page_about_the_newest_episode_loads_nothing(command: Command, tmp_pat
 
 
 @pytest.mark.usefixtures("log")
-def test_the_timeline_has_a_row_a_member(command: Command, tmp_path: Path) -> None:
+def test_timeline_has_one_row_per_member(command: Command, tmp_path: Path) -> None:
     text = written(command, tmp_path, "pay")
     titles = re.findall(r"<rect[^>]*><title>(.*?)</title>", text)
     assert titles[:3] == [f"{'c1&lt;script&gt;|`x`'}: {count} partitions" for count in (2, 4, 2)]

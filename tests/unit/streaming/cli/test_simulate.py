@@ -75,7 +75,7 @@ def test_unknown_scenario_lists_the_available_ones(simulate: Simulate) -> None:
     assert "deploy-static" in errors
 
 
-def test_a_ready_scenario_is_shown_to_edit_and_plays_the_same(simulate: Simulate) -> None:
+def test_printed_built_in_scenario_gives_the_same_result(simulate: Simulate) -> None:
     status, shown, _ = simulate("crash", "--members", "3", "--partitions", "5", "--show")
     assert status == 0
     _, edited, _ = simulate("-", "--json", stdin=shown)
@@ -83,7 +83,7 @@ def test_a_ready_scenario_is_shown_to_edit_and_plays_the_same(simulate: Simulate
     assert json.loads(edited) == json.loads(ready)
 
 
-def test_the_list_names_every_ready_scenario(simulate: Simulate) -> None:
+def test_list_names_every_built_in_scenario(simulate: Simulate) -> None:
     _, lines, _ = simulate("--list", "--json")
     names = [json.loads(line)["name"] for line in lines.splitlines()]
     _, table, _ = simulate("--list")

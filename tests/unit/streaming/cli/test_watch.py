@@ -50,7 +50,9 @@ def test_watch_starts_at_the_end_of_the_topic(command: Command, diffs: MemoryKaf
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_follows_until_it_is_stopped(command: Command, diffs: MemoryKafka, number: signal.Signals) -> None:
+def test_command_follows_the_topic_until_it_is_stopped(
+    command: Command, diffs: MemoryKafka, number: signal.Signals
+) -> None:
     def later() -> None:
         eventually(
             lambda: any((TOPIC, 0) in consumer.reported_ends for consumer in diffs.consumers)

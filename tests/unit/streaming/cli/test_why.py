@@ -45,7 +45,7 @@ def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) ->
         (["--at", str(RESTARTED)], 2),
     ],
 )
-def test_for_programs_the_episode_as_in_the_topic(
+def test_programs_get_the_episode_as_in_the_topic(
     command: Command, groups: MemoryKafka, words: list[str], number: int
 ) -> None:
     value = episode_records(checkout())[number - 1].value.decode()

@@ -119,7 +119,7 @@ def test_a_topic_deleted_between_two_requests_is_passed_over(kafka: MemoryKafka,
     assert topics.refresh(None) == {}
 
 
-def test_an_id_has_the_name_of_its_topic_also_when_it_is_gone(
+def test_topic_id_keeps_the_name_of_a_deleted_topic(
     kafka: MemoryKafka, topics: ClusterTopics, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create("t")
@@ -155,7 +155,7 @@ def test_unknown_topic_ids_of_one_read_cost_one_request(kafka: MemoryKafka, topi
     assert kafka.requests.count("list_topics") == 2
 
 
-def test_an_id_that_turns_up_later_has_a_name_then(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_topic_id_gets_a_name_once_it_is_known(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     assert topics.name("id-1") == "id-1"
     kafka.create("late")
     topics.refresh(None)

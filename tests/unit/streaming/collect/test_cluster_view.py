@@ -50,7 +50,7 @@ def led_by(broker: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("group", "partition"), [("a", 97 % 50), ("polygenelubricants", 0)])
-def test_the_partition_of_a_group_is_kafkas(group: str, partition: int) -> None:
+def test_partition_of_a_group_is_computed_as_in_kafka(group: str, partition: int) -> None:
     assert coordinator_partition(group, 50) == partition
 
 
@@ -112,13 +112,13 @@ def test_host_is_lost_with_all_its_members() -> None:
     assert view.take_snapshot(WHOLE, groups(), 16_000) is None
 
 
-def test_two_groups_are_no_host() -> None:
+def test_two_groups_are_not_a_host_loss() -> None:
     view = ClusterView("test")
     view.take_snapshot(WHOLE, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
     assert view.take_snapshot(WHOLE, groups("a", "b", hosts=()), 6000) is None
 
 
-def test_groups_that_end_in_turn_are_no_host_loss() -> None:
+def test_groups_that_end_in_turn_are_not_a_host_loss() -> None:
     view = started()
     ends = [view.take_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
     assert ends == [None, None]

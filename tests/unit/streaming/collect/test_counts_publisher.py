@@ -97,7 +97,7 @@ def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKa
     assert published_counts(new_publisher(), connector) == [connector]
 
 
-def test_all_groups_when_it_is_time(kafka: MemoryKafka) -> None:
+def test_all_groups_get_partition_counts_when_due(kafka: MemoryKafka) -> None:
     publisher, groups = new_publisher(every=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 2}]
     assert published_counts(publisher, subscriptions=lambda: groups) == []
@@ -108,7 +108,7 @@ def test_all_groups_when_it_is_time(kafka: MemoryKafka) -> None:
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 3}]
 
 
-def test_not_before_it_is_time(kafka: MemoryKafka) -> None:
+def test_counts_are_not_published_before_they_are_due(kafka: MemoryKafka) -> None:
     publisher = new_publisher()
     assert published_counts(publisher, subscriptions=lambda: {"g": frozenset({"t"})}) == [{"t": 2}]
     assert published_counts(publisher, subscriptions=lambda: {"h": frozenset({"t"})}) == []

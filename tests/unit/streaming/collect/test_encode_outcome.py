@@ -84,7 +84,7 @@ def test_dead_letter_is_cut_to_its_topics_limit() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [2**62, -(2**62)])
-def test_an_event_that_cannot_be_written_is_a_dead_outgoing(timestamp: int) -> None:
+def test_unwritable_event_is_an_outgoing_dead_letter(timestamp: int) -> None:
     event = Event("s", "3:77", GroupDeleted(group_id="g", timestamp=timestamp))
 
     written = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE)

@@ -110,7 +110,7 @@ def test_member_with_partitions_to_release_may_be_fenced() -> None:
     assert departure[1].endswith("it still had partitions to give up: can't tell a crash from a leave")
 
 
-def test_the_latest_of_its_commits_counts() -> None:
+def test_latest_commit_of_a_member_counts() -> None:
     before, now = view(1000, {"b": [0, 1, 2]}), view(20_000, {}, 2)
     holdings = PartitionOwners()
     holdings.observe(before)
@@ -137,7 +137,7 @@ def test_only_commits_by_the_holder_count() -> None:
     assert holdings.last_commit(a) is None
 
 
-def test_offset_tombstone_is_no_commit() -> None:
+def test_offset_tombstone_is_not_a_commit() -> None:
     holdings = PartitionOwners()
     holdings.observe(view(1000, {"a": [0]}))
     holdings.commit("t", 0, 1500, 7)
@@ -146,7 +146,7 @@ def test_offset_tombstone_is_no_commit() -> None:
     assert holdings.last_commit(view(1000, {"a": [0]}).members[0]) is None
 
 
-def test_unread_generation_in_between_is_no_evidence() -> None:
+def test_unread_generation_in_between_is_not_evidence() -> None:
     before, holdings = view(1000, {"b": [0]}), PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 0, 2000, 7)
@@ -203,5 +203,5 @@ def test_a_scheduled_generation_is_a_probing_rebalance() -> None:
 
 
 @pytest.mark.parametrize("next_ms", [UNSET, 0, 5001])
-def test_an_unscheduled_generation_is_no_probing_rebalance(next_ms: int | UnsetType) -> None:
+def test_unscheduled_generation_is_not_a_probing_rebalance(next_ms: int | UnsetType) -> None:
     assert probing_rebalance(scheduled(1000, next_ms), scheduled(5000)) == []

@@ -156,7 +156,7 @@ def test_resuming_at_the_open_offset_repeats_and_loses_none() -> None:
         assert published + later == whole
 
 
-def test_a_new_group_and_a_group_of_offsets_are_no_generation() -> None:
+def test_new_or_offsets_only_group_has_no_generation() -> None:
     created = RawRecord(4, 0, 1, log.group_key("g"), log.group_value(0, {}))
     commit = RawRecord(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
 
@@ -248,7 +248,7 @@ def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1, 2**62])
-def test_a_time_that_no_event_can_carry_is_refused(timestamp: int) -> None:
+def test_time_outside_the_range_of_events_is_refused(timestamp: int) -> None:
     row = generation(1, 1, {"m": {"t": [0]}}, at=timestamp)
 
     [unusable] = fold([row])
@@ -364,7 +364,7 @@ def led(row: RawRecord, epoch: int) -> RawRecord:
     return row._replace(leader_epoch=epoch)
 
 
-def test_overtaken_first_generation_is_that_of_a_new_group() -> None:
+def test_superseded_first_generation_is_of_a_new_group() -> None:
     share = {"m1": {"t": [0]}}
     empty = generation(1, 0, {})
     (outcome,) = fold([empty, generation(2, 2, share)])

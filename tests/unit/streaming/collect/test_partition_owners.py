@@ -81,7 +81,7 @@ def test_later_round_without_the_partition_has_no_effect() -> None:
     assert owners.resumed() == {2: [stop([0], 5000, stopped_after=3000)]}
 
 
-def test_a_static_member_under_a_new_id_had_stopped() -> None:
+def test_static_member_with_a_new_id_had_stopped() -> None:
     owners = holding()
     owners.observe(view(4000, 1, {"a-2": [0], "b": [1]}))
     assert committed(owners, (1, 5000, 25), (0, 5000, 25)) == [False, True]
@@ -120,7 +120,7 @@ def test_a_commit_that_was_removed_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1])
-def test_time_out_of_range_is_no_evidence(timestamp: int) -> None:
+def test_time_out_of_range_is_not_evidence(timestamp: int) -> None:
     owners = holding()
     assert committed(owners, (1, timestamp, 30)) == [False]
     owners.observe(view(4000, 2, {"a": [0], "b": [1]}))
@@ -128,14 +128,14 @@ def test_time_out_of_range_is_no_evidence(timestamp: int) -> None:
     assert owners.resumed() == {2: [stop([1], 5000, stopped_after=3100)]}
 
 
-def test_nobodys_commits_are_nobodys() -> None:
+def test_commits_without_an_owner_count_for_no_member() -> None:
     owners = holding()
     assert not owners.commit("t", 7, 5000, 1)
     owners.observe(view(4000, 2, {}))
     assert committed(owners, (0, 5000, 99)) == [False]
 
 
-def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
+def test_late_first_progress_is_not_evidence() -> None:
     """A restarted collector reads an old generation, and commits only from the restart on."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}))

@@ -54,7 +54,7 @@ def test_a_group_in_flux_is_sampled_every_second_then_less_often() -> None:
     assert times(schedule, {A: 1}, {A: 9}, 140) == [*range(11), 12, 16, 24, 40, 70, 100, 130]
 
 
-def test_a_group_has_caught_up_with_the_end_of_its_flux() -> None:
+def test_group_has_caught_up_when_its_rebalance_ends() -> None:
     schedule, committed = SampleSchedule(0), {A: 1}
     schedule.touch("g", 0)
     assert times(schedule, committed, {A: 9}, 12)[-1] == 10

@@ -93,7 +93,7 @@ def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka) -> No
     assert ids(kafka) == []
 
 
-def test_a_record_that_is_not_taken_aborts_the_whole_batch(kafka: MemoryKafka) -> None:
+def test_rejected_record_aborts_the_whole_batch(kafka: MemoryKafka) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("produce", KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, "too few replicas"))
     taking.publish([event(1), event(2)], place(10))

@@ -140,7 +140,7 @@ def test_the_next_generation_ends_a_rebalance_without_an_event() -> None:
     assert rebalances.events(group, NOW + 5000) == []
 
 
-def test_a_rebalance_that_two_lists_lack_has_ended() -> None:
+def test_rebalance_missing_from_two_listings_has_ended() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"))
     rebalances.listed(listed(), NOW)
     (first,) = rebalances.events(group, NOW + 1000)

@@ -115,7 +115,9 @@ def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypat
         assert [(batch.lag, batch.behind) for batch in (reader.read(), reader.read())] == [(2, 1), (0, 0)]
 
 
-def test_partition_that_ends_before_its_position_is_no_lag(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_that_ends_before_its_position_has_no_lag(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     with reading() as source:

@@ -104,7 +104,7 @@ def test_all_sessions_ending_with_the_coordinator_are_a_move() -> None:
     assert episode.story.startswith("Moved to another coordinator, ")
 
 
-def test_a_new_leader_of_the_groups_records_makes_a_move_likely() -> None:
+def test_new_partition_leader_makes_a_coordinator_move_likely() -> None:
     item = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
     episode = last(started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(item,)))
     assert (episode.kind, episode.sure) == ("coordinator-move", False)
@@ -138,7 +138,7 @@ def test_client_reasons_are_read_out_of_any_wording() -> None:
         assert client_reason(logged) == own
 
 
-def test_librarys_reasons_are_no_applications() -> None:
+def test_reasons_of_a_library_are_not_the_applications() -> None:
     evidence = [
         Evidence(source="coordinator-log", reason=f"Leader c re-joining; client reason: {reason}", member_ids=["c"])
         for reason in ("rebalance failed due to MemberIdRequiredException", "app asked", "app asked")

@@ -61,7 +61,7 @@ def test_members_that_crash_in_turn_are_all_named() -> None:
 
 
 @pytest.mark.parametrize("hosts", [("h9", "h0") * 4, ("h0",) * 8])
-def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[str, ...]) -> None:
+def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> None:
     builder = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
     builder.now += 3_600_000
     old, notes = "x@h0#0=i0", []

@@ -85,7 +85,7 @@ class TestOneRound:
     def test_rounds_alone_give_no_bounds(self) -> None:
         assert bounds(after(eager(2, 1000))) == (0, None)
 
-    def test_commits_bound_it_from_above(self) -> None:
+    def test_commits_bound_downtime_from_above(self) -> None:
         assert bounds(after(eager(2, 1000), committed(2, 400, 1700))) == (0, 1300)
 
     def test_the_log_of_the_coordinator_narrows_it(self) -> None:
@@ -161,7 +161,7 @@ class TestIncremental:
         )
         assert bounds(outages) == (40, None)
 
-    def test_callbacks_of_the_old_and_the_new_holder(self) -> None:
+    def test_callbacks_of_the_old_and_the_new_owner(self) -> None:
         outages = after(
             change(2, 1000, taken=P, pending=P),
             callback(70, 2, revoked=P),
@@ -231,7 +231,7 @@ class TestEmptyGroup:
 
 
 class TestGroupStart:
-    def test_first_assignment_is_no_downtime(self) -> None:
+    def test_first_assignment_is_not_downtime(self) -> None:
         assert downtime.downtime(after(starts(1, 1000))) is None
 
     def test_rounds_before_any_consumption_are_no_downtime(self) -> None:
@@ -242,7 +242,7 @@ class TestGroupStart:
         outages = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), committed(2, 2500, 4400))
         assert bounds(outages) == (500, 1400)
 
-    def test_commit_before_the_start_is_no_evidence(self) -> None:
+    def test_commit_before_the_start_is_not_evidence(self) -> None:
         outages = after(starts(9, 1000), eager(10, 4000), committed(10, 500, 4400))
         assert downtime.downtime(outages) is None
 
@@ -276,7 +276,7 @@ class TestStaticMemberAway:
 
 
 class TestTheRecord:
-    def test_all_together_and_the_longest(self) -> None:
+    def test_total_and_longest_downtime(self) -> None:
         both: Holding = {"t": [0], "u": [3]}
         outages = after(
             eager(2, 1000, both), committed(2, 400, 1700), committed(2, 900, 1800, {"u": [3]}), logged(2, 0, 990)
@@ -312,7 +312,7 @@ class TestTheRecord:
         assert (total.partitions, total.unbounded, total.upper_ms) == (MOST_PARTITIONS + 5, 5, None)
         assert total.bounded_ms == 1300 * MOST_PARTITIONS
 
-    def test_it_is_the_same_when_it_was_written_and_read(self) -> None:
+    def test_downtime_state_is_unchanged_after_serialization(self) -> None:
         outages = after(callback(100, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
         assert msgpack.decode(msgpack.encode(outages), type=Outages) == outages
 

@@ -91,7 +91,7 @@ def test_start_of_a_wait_stays() -> None:
     assert episodes("g", builder.diffs)[-1].waiting_for[0].since == START + 2000
 
 
-def test_connects_delay_is_a_part_of_its_episode() -> None:
+def test_delay_of_connect_is_part_of_its_episode() -> None:
     builder = DiffBuilder()
     builder.kind = "connect"
     builder.join("a#1", "b#1")
@@ -113,7 +113,7 @@ def test_partitions_moved_again_are_counted_separately() -> None:
     assert (folded(builder).moved, folded(builder).again) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
 
 
-def test_given_up_in_one_round_and_assigned_in_next_has_moved() -> None:
+def test_partition_revoked_then_assigned_in_next_round_moved() -> None:
     builder = DiffBuilder(4).join("a#1", "b#1")
     builder.now += 1_000_000
     half = {"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streaming.episodes.incidents import IncidentState, StoredIncident, close_incidents, open_incident
 
 
-def test_an_update_is_never_older_than_the_one_before() -> None:
+def test_update_is_never_older_than_the_previous_one() -> None:
     """The collector's clock dates the report of a rebalance; the broker's clock dates the rebalance's end."""
     opened = open_incident(IncidentState(), StoredIncident("rebalance-stuck", "for a"), 1000, reopen_ms=0)
     updated = open_incident(opened, StoredIncident("rebalance-stuck", "for b"), 900, reopen_ms=0)

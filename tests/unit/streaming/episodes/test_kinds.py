@@ -295,7 +295,7 @@ def test_a_start_that_crashes_at_once_is_a_crash() -> None:
     assert (first.kind, record.kind, record.sure) == ("first-start", "crash", True)
 
 
-def test_all_members_killed_one_after_the_other_and_back() -> None:
+def test_all_members_killed_in_turn_and_restarted() -> None:
     builder = started()
     for member_id in THREE:
         builder.fence(member_id, after=10).join(member_id.replace("#1", "#2"), after=10)

@@ -22,14 +22,14 @@ def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder
 
 
 @pytest.mark.parametrize(("generation", "members"), [(2, 1), (2, 2), (3, 2), (4, 3)])
-def test_an_overtaken_first_generation_may_be_a_start(generation: int, members: int) -> None:
+def test_superseded_first_generation_may_be_a_start(generation: int, members: int) -> None:
     (record,) = episodes("g", first_seen(generation, *THREE[:members]).diffs)
     assert (record.kind, record.sure) == ("first-start", False)
     assert record.story.startswith(f"Probably started with {members} member")
     assert "before it was" not in record.evidence[-1].reason
 
 
-def test_overtaken_first_generation_is_no_sure_scale_out() -> None:
+def test_superseded_first_generation_is_unsure_scale_out() -> None:
     (record,) = episodes("g", first_seen(2, "a@h1#1").join("b@h2#1").join("c@h3#1").diffs)
     assert (record.kind, record.sure, record.members.after) == ("first-start", False, 3)
 
@@ -45,7 +45,7 @@ def test_late_generation_proves_no_start() -> None:
     assert record.evidence[-1].reason == "first seen at generation 90: earlier events are unknown"
 
 
-def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:
+def test_join_to_group_first_seen_midway_is_unsure_scale_out() -> None:
     (record,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").diffs)
     assert (record.kind, record.sure) == ("scale-out", False)
     assert record.story.startswith("Probably scaled out from 3 to 4 members (d joined), ")
@@ -58,7 +58,7 @@ def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
     assert second.members.before == 3
 
 
-def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
+def test_rolling_restart_during_a_start() -> None:
     builder = DiffBuilder().join(*THREE)
     for member_id in THREE:
         left = Evidence(source="coordinator-log", reason="closed", member_ids=[member_id], kind="member.left")

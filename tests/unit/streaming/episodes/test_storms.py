@@ -75,7 +75,7 @@ def test_steps_of_one_epoch_are_no_storm() -> None:
     assert last(builder).status == "settled"
 
 
-def test_new_topics_and_subscriptions_are_no_storm() -> None:
+def test_new_topics_and_subscriptions_are_not_a_storm() -> None:
     builder = started()
     for member_id in THREE:
         builder.round("member.subscription_changed", who=(member_id,))
@@ -107,7 +107,7 @@ def test_rebalance_request_without_reason_is_recognised() -> None:
     )
 
 
-def test_a_librarys_own_reason_is_shown_and_proves_no_kind() -> None:
+def test_client_library_reason_is_shown_and_proves_no_kind() -> None:
     record = last(rejoin(started(), "a@h1#1", "group is already rebalancing"))
     assert (record.kind, record.sure) == ("unknown", False)
     assert "Cause unknown, client reason “group is already rebalancing”, " in record.story
@@ -123,7 +123,7 @@ def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
 
-def test_three_rejoins_of_one_member_among_many_are_no_storm() -> None:
+def test_three_rejoins_of_one_member_are_not_a_storm() -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(8)]
     builder = rolling(started(*ids, partitions=16), *ids[1:])
     for life in range(1, 4):
@@ -161,7 +161,7 @@ def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("kind", ["member.joined", None])
-def test_healthy_migration_is_no_storm(kind: str | None) -> None:
+def test_healthy_migration_is_not_a_storm(kind: str | None) -> None:
     """In a mixed group every classic member rejoins at each epoch, which the coordinator logs as a join."""
     builder = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
     builder.protocol = "consumer"
@@ -241,12 +241,12 @@ def test_a_kip_848_member_that_rejoins_shares_no_id() -> None:
 
 
 @pytest.mark.parametrize("reason", [CLOSED, NO_REASON])
-def test_one_restart_of_a_member_is_no_storm(reason: str) -> None:
+def test_one_restart_of_a_member_is_not_a_storm(reason: str) -> None:
     builder = started().leave("a@h1#1", reason=reason).join("a@h1#2")
     assert (last(builder).kind, last(builder).status) == ("restart", "settled")
 
 
-def test_a_restart_and_two_requests_are_no_storm() -> None:
+def test_one_restart_and_two_requests_are_not_a_storm() -> None:
     builder = started("a@h1#1", "b@h1#1")
     builder.leave("a@h1#1", reason=NO_REASON).join("a@h1#2").leave("b@h1#1", reason=NO_REASON)
     rejoin(builder, "a@h1#2", "not provided", 2).join("b@h1#2")

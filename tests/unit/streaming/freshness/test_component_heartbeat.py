@@ -14,7 +14,7 @@ HEARTBEAT = ComponentHeartbeat(
 )
 
 
-def test_it_is_a_cloud_event_under_its_parts_key() -> None:
+def test_heartbeat_is_a_cloud_event_with_the_component_as_key() -> None:
     key, value, headers = encoded(HEARTBEAT)
     assert key == b"collector/p.collector"
     assert json.loads(value) == {

@@ -186,7 +186,7 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
     } == {*needs("collect", settings), *optional_permissions("collect", settings)}
 
 
-def test_collectors_own_names_have_the_prefix() -> None:
+def test_names_of_the_collector_have_the_prefix() -> None:
     settings = Settings.model_validate({"topics": {"prefix": "p."}})
     assert {permission.name for permission in needs("collect", settings) if permission.resource != "topic"} == {
         "p.rebalance-monitor-collector"

@@ -86,7 +86,9 @@ def test_recreated_topic_is_another_topic(kafka: MemoryKafka, taken: Taken) -> N
     assert len(taken.ids) == 2
 
 
-def test_no_more_is_read_than_is_taken(kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_background_reader_waits_at_a_full_queue(
+    kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(background_reader, "_BATCH", 1)
     kafka.create(TOPIC, 1)
     values = [b"%d" % number for number in range(20)]

@@ -32,7 +32,7 @@ from tests.support.memory_kafka import MemoryKafka
 SETTINGS = KafkaSettings(bootstrap_servers="a:1,b:2")
 
 
-def test_each_client_s_names() -> None:
+def test_names_of_each_client() -> None:
     assert confluent_config(SETTINGS, group_id="g")["bootstrap.servers"] == "a:1,b:2"
     assert confluent_config(SETTINGS, group_id="g")["group.id"] == "g"
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.bootstrap.servers"] == "a:1,b:2"
@@ -98,7 +98,7 @@ def test_an_address_that_takes_no_connection(servers: str) -> None:
     assert clients._open(servers) is None
 
 
-def test_so_many_texts_are_remembered_and_no_more() -> None:
+def test_number_of_remembered_texts_is_bounded() -> None:
     once = OncePerMinute()
     record = logging.makeLogRecord({"msg": ""})
     for number in range(3000):

@@ -49,7 +49,7 @@ def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Pat
     assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
 
 
-def test_rewritten_identical_secret_is_no_change(
+def test_rewritten_identical_secret_is_not_a_change(
     settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
 ) -> None:
     renewal = Renewal(settings)

@@ -50,7 +50,7 @@ def test_rewritten_batch_is_returned_once(kafka: MemoryKafka) -> None:
     assert ids(from_beginning=True) == ["1", "2", "3"]
 
 
-def test_so_many_ids_are_remembered(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_remembered_ids_is_bounded(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "REMEMBERED_IDS", 2)
     for number in (1, 2, 1, 3, 2, 1):
         put(kafka, number)
@@ -77,7 +77,7 @@ def test_later_reader_continues_where_an_earlier_stopped(kafka: MemoryKafka) -> 
     assert ids(positions=kept[0], topic_id="another") == ["0", "1", "2"]
 
 
-def test_record_that_is_no_diff_is_reported_and_skipped(kafka: MemoryKafka) -> None:
+def test_record_that_is_not_a_diff_is_reported_and_skipped(kafka: MemoryKafka) -> None:
     put(kafka, 1)
     put(kafka, 2, value=b'{"groupId": 7}')
     put(kafka, 3)

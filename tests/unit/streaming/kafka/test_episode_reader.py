@@ -125,7 +125,7 @@ def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: py
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
-def test_an_older_record_in_another_partition_is_no_change(kafka: MemoryKafka, before: int, after: int) -> None:
+def test_older_record_in_another_partition_changes_nothing(kafka: MemoryKafka, before: int, after: int) -> None:
     older, newer = list(updates("g", DiffBuilder(group_id="g").join("a").join("b").diffs))[:2]
     assert older.episode == newer.episode
     for partition, episode, written in ((before, older, 10), (after, newer, 20)):

@@ -78,7 +78,7 @@ def test_newest_heartbeat_of_each_component_counts(
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
 
 
-def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
+def test_earlier_heartbeat_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
     hour = 3_600_000
     leave(kafka, "old", at=now_ms() - hour - 60_000)
     leave(kafka, "new", at=now_ms() + hour, up_to=now_ms() + hour)  # the broker's clock is ahead

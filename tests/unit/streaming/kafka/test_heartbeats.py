@@ -57,7 +57,7 @@ def test_component_reports_its_progress_and_its_end(kafka: MemoryKafka) -> None:
     assert last == structs.replace(third, state="stopped", timestamp=last.timestamp)
 
 
-def test_no_sign_is_left_before_it_is_time(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat_is_not_written_before_it_is_due(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = HeartbeatWriter(SETTINGS, "stream", "s")
     now(writer)
     assert len(left(kafka)) == 1

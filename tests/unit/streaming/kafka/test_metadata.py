@@ -168,7 +168,7 @@ def test_request_without_an_answer_times_out(kafka: MemoryKafka, monkeypatch: py
     assert ends.are_current(13)
 
 
-def test_no_partitions_are_no_request(kafka: MemoryKafka) -> None:
+def test_empty_partition_list_sends_no_request(kafka: MemoryKafka) -> None:
     ends = EndOffsets(SETTINGS, [])
     assert (ends.look(0), ends.are_current(0), kafka.admins) == ({}, True, [])
 

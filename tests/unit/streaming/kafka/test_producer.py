@@ -82,7 +82,7 @@ def test_refused_record_is_reported_once(kafka: MemoryKafka) -> None:
 
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD])
-def test_a_time_that_kafka_refuses_is_a_matter_of_clocks(kafka: MemoryKafka, code: int) -> None:
+def test_timestamp_error_of_kafka_names_the_clocks(kafka: MemoryKafka, code: int) -> None:
     kafka.fail("produce", KafkaError(code, "Broker: no"))
     clocks = r"key b'g': Broker: no; is this host's clock right, and the brokers'\?"
     with pytest.raises(NotDelivered, match=clocks), EventProducer(SETTINGS) as sending:

@@ -71,7 +71,7 @@ def test_refusal_names_broker_and_setting(text: str, message: str) -> None:
     assert "\n" not in str(error)
 
 
-def test_temporary_error_is_no_refusal() -> None:
+def test_temporary_error_is_not_a_rejection() -> None:
     assert explain("kafka:9093/bootstrap: Connect to ipv4#10.0.0.1:9093 failed: Connection refused", SETTINGS) is None
 
 

@@ -89,7 +89,7 @@ def test_requests_that_fail_for_a_while_are_repeated(monkeypatch: pytest.MonkeyP
     assert (consumer.starts, consumer.commits) == ([END], [END, END + 1])
 
 
-def test_a_lost_membership_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_group_membership_is_not_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = RefusingConsumer(commit=[KafkaError.ILLEGAL_GENERATION])
     assert follow(monkeypatch, consumer) == [END]
     assert (consumer.starts, consumer.commits) == ([END], [END + 1])

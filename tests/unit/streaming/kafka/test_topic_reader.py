@@ -107,7 +107,7 @@ def test_the_lag_waits_for_no_lock_of_the_client(kafka: MemoryKafka, monkeypatch
         assert (len(polled(slow, 2)), slow.lag) == (2, 4)
 
 
-def test_a_leader_that_moves_is_no_end_of_the_log(
+def test_partition_leader_move_is_not_the_end_of_the_log(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
@@ -227,9 +227,7 @@ def test_positions_of_a_recreated_topic_are_not_used(kafka: MemoryKafka, caplog:
     assert caplog.messages == ["topic t was deleted and made again: it is read from its beginning"]
 
 
-def test_positions_beyond_the_end_are_of_another_topic_too(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_position_beyond_the_end_means_a_recreated_topic(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 4, ("t", 1): 3}) as first:
         assert to_the_end(first) == [b"0", b"2", b"4"]
     assert caplog.messages == ["topic t partition 0: ends at 3, before 4: read again"]

@@ -101,7 +101,7 @@ def test_cluster_errors_of_topic_creation(
         ensure_topics(SETTINGS)
 
 
-def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_creation_of_topics_is_not_an_error(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     create = topics.create_topics
 
     def late(*arguments: object) -> None:

@@ -57,7 +57,7 @@ def test_wrapped_confluent_consumer_keeps_its_type() -> None:
     listener.close(0)
 
 
-def test_a_consumer_in_no_group_is_not_listened_to() -> None:
+def test_consumer_without_a_group_gets_no_listener() -> None:
     listener = Listener(NOWHERE)
     with pytest.raises(ValueError, match=r"group\.id"):  # the client's own value
         listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": NOWHERE})
@@ -65,7 +65,7 @@ def test_a_consumer_in_no_group_is_not_listened_to() -> None:
     listener.close(0)
 
 
-def test_wrapped_object_that_is_no_consumer_is_refused() -> None:
+def test_wrapped_object_that_is_not_a_consumer_is_refused() -> None:
     with pytest.raises(BadInput, match="dict is no consumer"):
         Listener(NOWHERE).wrap(dict)
 
@@ -122,7 +122,7 @@ def test_a_pattern_names_no_topics() -> None:
     assert subscribed == [[], ["a", "b"]]
 
 
-def test_the_generation_in_librdkafkas_metadata() -> None:
+def test_generation_in_the_metadata_of_librdkafka() -> None:
     assert confluent_module.librdkafka_generation(b"CGMDv2:" + (7).to_bytes(4, sys.byteorder) + b"x") == 7
     assert confluent_module.librdkafka_generation(b"other") == -1
 

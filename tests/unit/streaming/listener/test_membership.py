@@ -84,7 +84,7 @@ def holding(about: About = EAGER) -> Membership:
     return membership
 
 
-def test_its_first_assignment_is_its_join() -> None:
+def test_first_assignment_of_a_member_is_its_join() -> None:
     membership = member()
     events = membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
     assert data(events) == [joined(), ack(0, 3, {"t": [0, 1]}, assigned={"t": [0, 1]})]
@@ -148,7 +148,7 @@ def test_repeated_report_is_the_awaited_one() -> None:
     assert REPEAT_AFTER_MS == (reported.SETTLED_MS, reported.PATIENCE_MS)
 
 
-def test_a_short_session_has_three_signs_of_life() -> None:
+def test_three_heartbeats_fit_into_a_short_session() -> None:
     membership = holding(replace(EAGER, session_timeout_ms=1500))
     assert data(membership.due(at(500))) == [beat(500, 3)]
 
@@ -160,7 +160,7 @@ def test_only_heartbeats_between_two_generations() -> None:
     assert data(membership.renewed(at(5000))) == [joined(timestamp=6000)]
 
 
-def test_its_newest_state() -> None:
+def test_newest_state_is_sent_again() -> None:
     membership = holding()
     assert data(membership.renewed(at(50))) == [joined(timestamp=1050), ack(50, 3, {"t": [0, 1]})]
     assert data(membership.due(at(50 + RENEW_MS))) == data(holding().renewed(at(50 + RENEW_MS)))
@@ -175,7 +175,7 @@ def test_generation_without_a_change_for_the_member() -> None:
     assert membership.seen("m", 5, at(6)) == []
 
 
-def test_another_subscription() -> None:
+def test_new_subscription_is_published() -> None:
     membership = holding()
     assert membership.subscribed(["t"], at(5)) == []
     changed = SubscriptionChanged(group_id="g", timestamp=1005, member_id="m", topics=["t", "u"])

@@ -91,7 +91,7 @@ def deleted() -> tuple[bytes, Event]:
 
 
 @pytest.mark.parametrize("case", [joined, observed, quiet, deleted])
-def test_any_failing_function_leaves_all_or_nothing(case: Any) -> None:
+def test_failing_function_leaves_all_changes_or_none(case: Any) -> None:
     blob, event = case()
     records = [record(event, 9)]
     whole, after, calls = played(blob, records)

@@ -75,7 +75,7 @@ def test_poison_is_dead_lettered_with_reason_and_no_change(poison: Record, kind:
     assert headers[3:] == [("dlt_topic", b"m"), ("dlt_partition", b"2"), ("dlt_offset", b"7")]
 
 
-def test_a_bug_of_ours_is_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_monitor_bug_makes_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*_: object, **__: object) -> None:
         raise KeyError("boom")
 

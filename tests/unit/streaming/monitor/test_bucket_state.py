@@ -29,7 +29,7 @@ def test_a_group_survives_its_bytes() -> None:
     assert again.size("g") < 200
 
 
-def test_the_bytes_begin_with_magic_and_version() -> None:
+def test_batch_bytes_begin_with_magic_and_version() -> None:
     assert packed()[1].startswith(b"KRBS\x02")
 
 

@@ -62,7 +62,7 @@ def test_owned_partitions_show_an_undelivered_generation() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["range", "roundrobin", "sticky", COOP])
-def test_a_failed_append_undoes_the_generation_for_all(protocol: str) -> None:
+def test_failed_append_undoes_the_generation_for_all_members(protocol: str) -> None:
     log = Log()
     _, outputs = play(
         [
@@ -142,7 +142,7 @@ def test_sticky_members_own_what_their_user_data_has() -> None:
         pytest.param(COOP, {"c1": [0, 1]}, 1, "i-1", id="a static member that is away"),
     ],
 )
-def test_other_owned_partitions_are_no_evidence(
+def test_other_owned_partitions_are_not_evidence(
     protocol: str, owned: dict[str, list[int]], joined_at: int, instance: str | None
 ) -> None:
     log = Log()
@@ -163,7 +163,7 @@ def test_other_owned_partitions_are_no_evidence(
     assert not last(outputs).undelivered
 
 
-def test_member_that_lost_its_first_assignment_is_no_evidence() -> None:
+def test_member_after_losing_its_assignment_is_not_evidence() -> None:
     """After onPartitionsLost a client forgets its generation as well as its partitions."""
     log = Log()
     events = [

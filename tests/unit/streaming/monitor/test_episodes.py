@@ -340,7 +340,7 @@ def test_topic_that_appears_or_is_deleted_has_a_kind() -> None:
 
 @pytest.mark.parametrize("lost", [("cd",), ("c", "d")])
 @pytest.mark.parametrize(("rack", "kind"), [("r2", "zone-lost"), ("r1", "crash")])
-def test_all_members_of_a_rack_lost_are_a_zone(rack: str, kind: str, lost: tuple[str, ...]) -> None:
+def test_loss_of_all_members_in_a_rack_is_a_zone_loss(rack: str, kind: str, lost: tuple[str, ...]) -> None:
     log, bucket = Log(), Bucket()
     racks = {"a": "r1", "b": "r1", "c": "r2", "d": rack}
 

@@ -75,7 +75,7 @@ def test_sticky_assignors_use_declared_ownership() -> None:
     assert second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict == "different"
 
 
-def test_ties_are_no_difference_where_the_assignor_may_choose() -> None:
+def test_tie_is_not_a_difference_if_the_assignor_may_choose() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
     verdict = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
     assert verdict == Expected(verdict="tie", why="follows every rule of sticky, with other tie-breaks")
@@ -151,7 +151,7 @@ class TestOtherClients:
             ("roundrobin", [[2, 5], [0, 3, 6], [1, 4]]),
         ],
     )
-    def test_even_assignment_is_no_difference(self, name: str, shares: list[list[int]]) -> None:
+    def test_equally_even_assignment_is_not_a_difference(self, name: str, shares: list[list[int]]) -> None:
         members = [member(name, {"t": share}) for name, share in zip("abcd", shares, strict=False)]
         verdict = second(*members, assignor=name, t=sum(map(len, shares)))
         assert verdict.verdict == "tie"
@@ -182,7 +182,7 @@ class TestOtherClients:
         assert verdict.verdict == "tie"
 
 
-def test_an_error_in_the_check_does_not_cost_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_in_the_comparison_does_not_lose_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise KeyError("x")
 
@@ -288,7 +288,7 @@ class TestConsumerProtocol:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_any_group_of_kafka_s_assignors_is_as_expected(seed: int) -> None:
+def test_any_result_of_a_kafka_assignor_is_as_expected(seed: int) -> None:
     """An assignor's result is ``as expected``; the same result with two members' partitions swapped is not."""
     random = Random(seed)
     name = random.choice(registry.names("classic"))

@@ -146,7 +146,7 @@ def test_offsets_that_go_back_in_an_empty_group_were_reset() -> None:
     assert (reset.kind, reset.closed_at, start.kind) == ("offsets-reset", 40_000, "first-start")
 
 
-def test_offsets_that_go_back_under_members_are_no_reset() -> None:
+def test_offsets_that_go_back_under_members_are_not_a_reset() -> None:
     group = Group()
     assert group.sample(12, t0=(7, 120), t1=(50, 50)) == ([], [])
 

@@ -215,7 +215,7 @@ def test_usual_rebalances_lower_the_threshold() -> None:
     assert due.data.timestamp - 1000 * group.log.count == 15_000
 
 
-def test_acknowledged_incident_is_marked_until_it_reopens() -> None:
+def test_acknowledged_incident_is_marked_until_reopened() -> None:
     group = Group()
     group.apply(group.rebalancing())
     group.apply(*group.timer(1 << 50))

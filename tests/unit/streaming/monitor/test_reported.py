@@ -108,7 +108,7 @@ def test_both_cooperative_rounds_in_any_log_order() -> None:
     assert len({output.id for output in play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1]}) > 3
 
 
-def test_a_generation_that_a_client_passed_over_is_no_round() -> None:
+def test_generation_that_a_client_skipped_is_not_a_round() -> None:
     log = ReportedGroup()
     state = after(log.two())
     events = [*log.acks(4, c1=[0]), *log.acks(5, c2=[1, 2, 3]), *log.acks(5, c1=[0]), *log.settled(5, c1=[0])]
@@ -197,7 +197,7 @@ def test_late_report_is_one_more_round_of_its_generation() -> None:
     ]
 
 
-def test_a_static_member_that_comes_back_takes_its_own_place() -> None:
+def test_returning_static_member_keeps_its_identity() -> None:
     log = ReportedGroup()
     events = [log.join("a1", group_instance_id="i"), *log.acks(1, a1=[0]), *log.settled(1, a1=[0])]
     state = after(events)
@@ -222,7 +222,7 @@ def test_late_static_member_was_not_in_the_generation_between() -> None:
     assert [diff.moved for diff in rounds] == [1, 1]
 
 
-def test_another_subscription_is_why() -> None:
+def test_changed_subscription_is_the_cause() -> None:
     log = ReportedGroup()
     events = [log.subscribe("c1", "t", "u"), *log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
     (diff,) = diffs(play(events, after(log.two()))[1])

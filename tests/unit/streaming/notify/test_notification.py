@@ -47,7 +47,7 @@ def test_an_incident_that_returns_opens_again() -> None:
     assert ids == ["g/incident/1/1/open", "g/incident/1/1/close", "g/incident/1/2/open"]
 
 
-def test_a_first_record_that_is_closed_gives_both() -> None:
+def test_first_record_that_is_closed_gives_opened_and_closed() -> None:
     notifications = OpenIncidents(target()).notifications(incident("g", closed_at=200))
     assert [notification.action for notification in notifications] == ["open", "close"]
 
@@ -100,7 +100,7 @@ def test_finished_episodes_above_the_threshold() -> None:
     assert episode_notification(target(episode_downtime_ms=0), still_open) is None
 
 
-def test_a_template_has_the_notifications_fields() -> None:
+def test_template_has_the_fields_of_the_notification() -> None:
     (opened,) = OpenIncidents(target()).notifications(incident("g", story="costs $5"))
     assert text_of(target(), opened) == "critical: g storm: costs $5"
     assert text_of(target(template="[$severity] $group $kind $unknown"), opened) == "[critical] g storm $unknown"

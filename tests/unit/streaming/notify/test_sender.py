@@ -60,7 +60,7 @@ def test_private_addresses_are_refused() -> None:
     assert received.requests == []
 
 
-def test_the_end_interrupts_the_retries() -> None:
+def test_stop_interrupts_the_retries() -> None:
     with receiver() as received:
         url = received.url
     with pytest.raises(Stopped):

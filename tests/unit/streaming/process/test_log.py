@@ -81,7 +81,7 @@ def test_root_logger_info_needs_verbose(verbose: bool, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(("error", "shown"), [(ConnectionResetError(104, "reset"), False), (ValueError("ours"), True)])
-def test_only_a_lost_connection_of_sparks_bridge_is_left_out(
+def test_only_a_lost_py4j_connection_is_left_out(
     error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logging("text")

@@ -42,7 +42,7 @@ def test_a_new_folder_is_private_and_an_old_one_is_unchanged(tmp_path: Path) -> 
     assert (mode(tmp_path / "new"), mode(tmp_path / "old")) == (0o700, 0o777)
 
 
-def test_a_brokers_properties_are_private(tmp_path: Path) -> None:
+def test_broker_properties_file_is_private(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     write_properties(file, {"listener.name.sasl.jaas.config": 'x password="p\\q";'})
     assert (mode(file), file.read_text()) == (0o600, 'listener.name.sasl.jaas.config=x password="p\\\\q";\n')

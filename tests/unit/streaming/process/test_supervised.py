@@ -101,7 +101,7 @@ while True:  # Python takes no notice of a signal that comes just before it goes
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_it_ends_with_its_parent_however_that_ends(tmp_path: Path, end: signal.Signals) -> None:
+def test_process_ends_with_its_parent_in_every_case(tmp_path: Path, end: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(tmp_path / "log")],
         stdout=subprocess.PIPE,
@@ -118,7 +118,7 @@ def test_it_ends_with_its_parent_however_that_ends(tmp_path: Path, end: signal.S
             os.killpg(parent.pid, signal.SIGKILL)
 
 
-def test_it_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
+def test_process_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux kills a child with its parent")
     process = SupervisedProcess(SLEEPER, tmp_path / "log")

@@ -33,7 +33,7 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_state_kept_by_name_follows_the_restarted_name(protocol: str) -> None:
+def test_restarted_process_does_not_inherit_state(protocol: str) -> None:
     """A crashed process restarts before its session ends: the new process inherits no state from the crashed one."""
     driver = Driver(protocol, topics(t=4))
     for at, name in ((0, "a"), (60_000, "b")):

@@ -137,7 +137,7 @@ def test_tasks_of_a_gone_worker_spread_after_the_delay() -> None:
     assert {p for p, ms in unavailable.items() if ms > 7000} == {"1", "4"}
 
 
-def test_a_static_restart_is_no_rebalance() -> None:
+def test_static_member_restart_is_not_a_rebalance() -> None:
     text = scenario(
         "p: 4",
         "at: 0, join: c1, topics: [p], instance_id: i-1",

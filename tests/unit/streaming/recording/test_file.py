@@ -47,7 +47,7 @@ def test_written_records_are_read_unchanged() -> None:
     assert written() == WHOLE
 
 
-def test_bytes_that_are_no_text_are_kept() -> None:
+def test_bytes_that_are_not_utf8_are_kept() -> None:
     file, odd = io.BytesIO(), LOG[0]._replace(value=b"\xff{", key=b"base64:x", headers=[("ce_id", None)])
     header = RecordingHeader(monitor="1.0", groups=[], begin=0, end=1, settings=SETTINGS)
     write_recording(file, header, record_log([odd], 0, SETTINGS.sinks))

@@ -24,5 +24,5 @@ def test_a_timeline_of_many_rounds_stays_small() -> None:
     assert picture.count('class="round"') == min(len(rounds), 1000)
 
 
-def test_no_rounds_no_picture() -> None:
+def test_without_rounds_there_is_no_picture() -> None:
     assert timeline([], 0) == ""

@@ -27,7 +27,7 @@ def test_null_means_absent_for_optional_fields() -> None:
     )
 
 
-def test_so_it_does_inside_a_view_of_a_group() -> None:
+def test_null_means_absent_inside_a_snapshot_too() -> None:
     value = (
         b'{"groupId":"g","timestamp":1,"generation":2,"evidence":null,"members":[{"memberId":"c","topics":[],'
         b'"assigned":{"t":[0]},"owned":null,"pendingRevocation":null}]}'
@@ -150,7 +150,7 @@ def test_nesting_limit_does_not_depend_on_the_stack(frames: int, depth: int) -> 
 
 
 @given(st.lists(st.text('[]{}"\\\né'), max_size=4), st.lists(st.text('[]{}"\\'), max_size=4))
-def test_brackets_within_text_are_no_nesting(texts: list[str], keys: list[str]) -> None:
+def test_brackets_within_text_do_not_count_as_nesting(texts: list[str], keys: list[str]) -> None:
     text = json.dumps([*texts, "[" * 200, dict.fromkeys(keys, "]" * 200)], ensure_ascii=False)
     assert called_from(0, nested(98, text=text)) == BEAT.data
     assert called_from(0, nested(99, text=text)) == TOO_DEEP
@@ -162,7 +162,7 @@ def test_many_adjacent_lists_are_not_deep() -> None:
 
 
 @pytest.mark.parametrize("name", ["type", "id", "source"])
-def test_a_header_that_is_no_text_is_named(name: str) -> None:
+def test_header_in_invalid_utf8_is_named(name: str) -> None:
     with pytest.raises(MalformedEvent, match=f"header ce_{name}: not UTF-8"):
         read(Record.of(0, 0, *encode_event(BEAT))._replace(**{name: b"\xff"}))
 
@@ -205,7 +205,7 @@ def test_omitted_fields_have_the_documented_defaults(kind: str) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [10**15, 10**18, 10**30, -(10**18)])
-def test_a_time_that_no_calendar_has_is_refused(timestamp: int) -> None:
+def test_time_outside_the_calendar_is_refused(timestamp: int) -> None:
     with pytest.raises(MalformedEvent, match=f"timestamp: {timestamp} is not a time in milliseconds"):
         headers("t", "s", "1", timestamp)
 
@@ -218,7 +218,7 @@ def test_attributes_are_prefixed_headers_with_a_value() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_record_has_the_event_of_its_parts(seed: int) -> None:
+def test_record_decodes_to_the_event_of_its_parts(seed: int) -> None:
     for event in membership_log(60, 9, seed):
         key, value, record_headers = encode_event(event)
         record = Record.of(0, 0, key, value, record_headers)

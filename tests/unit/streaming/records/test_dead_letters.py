@@ -27,7 +27,7 @@ def test_a_message_is_for_people_and_never_long() -> None:
     assert headers["dlt_message"] == b"x" * 1000
 
 
-def test_record_size_equals_kafkas() -> None:
+def test_record_size_equals_that_of_kafka() -> None:
     """Kafka counts 61 bytes per batch and 21 per record, and an upper bound for each varint length.
 
     The upper bound is 5 bytes for each of key length, value length and header count, and 10 for a header's two lengths.

@@ -27,7 +27,7 @@ def test_a_day_begins_at_midnight_in_utc() -> None:
     assert midnight(1_699_920_000_000) == 1_699_920_000_000
 
 
-def test_no_downtimes_sum_to_none() -> None:
+def test_sum_of_no_downtimes_is_none() -> None:
     assert together([]) is None
     assert together([None, None]) is None
 

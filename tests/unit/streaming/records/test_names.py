@@ -45,7 +45,7 @@ def test_member_has_a_readable_display_name(members: dict[str, MemberNames], dis
     assert called(members) == display_names
 
 
-def test_static_members_client_id_is_no_display_name() -> None:
+def test_client_id_of_a_static_member_is_not_displayed() -> None:
     """A static member's display name is its instance id; only other members are named by client id."""
     members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
     assert called(members) == {"a": "i-1", "b": "orders"}

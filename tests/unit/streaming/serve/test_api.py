@@ -221,7 +221,7 @@ def test_rounds_are_filtered_by_time_cause_and_moves(app: ASGIApp) -> None:
     assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")
 
 
-def test_a_page_with_diffs_is_shorter_than_one_of_summaries(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_with_diffs_has_fewer_items_than_with_summaries(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "MAX_DIFFS", 3)
     monkeypatch.setattr(api, "MAX_PAGE", 4)
     for target, most in (

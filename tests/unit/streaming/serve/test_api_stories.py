@@ -61,7 +61,7 @@ def test_episodes_of_a_time_are_those_that_began_then(stored: ASGIApp, query: st
     ] == numbers
 
 
-def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
+def test_group_without_episodes_has_not_caught_up(app: ASGIApp) -> None:
     nothing = {"episodes": [], "next": None, "names": {}, "caughtUp": False}
     assert ask(app, "/api/v1/groups/team%2Fbilling/episodes").json == nothing
     assert ask(app, "/api/v1/groups/none/episodes").status == 404

@@ -96,7 +96,7 @@ def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
     assert archive.assignment("none") is None
 
 
-def test_the_last_page_has_no_next(archive: Archive) -> None:
+def test_last_page_has_no_cursor(archive: Archive) -> None:
     """The last page has no cursor, even if the page is full: the cursor would lead to an empty page."""
     full = archive.page(Window(group="a", limit=30), with_diff=False)
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)

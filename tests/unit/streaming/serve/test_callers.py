@@ -50,7 +50,7 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
         ("\udcff" * 20, 0o600, "--token-file .*'utf-8' codec"),
     ],
 )
-def test_a_token_that_protects_little_is_refused(tmp_path: Path, content: str, mode: int, message: str) -> None:
+def test_weak_token_is_refused(tmp_path: Path, content: str, mode: int, message: str) -> None:
     with pytest.raises(UnusableToken, match=message) as refused:
         read_tokens(file_of(tmp_path, content, mode))
     assert not content or content not in str(refused.value)
@@ -142,7 +142,7 @@ def test_two_user_headers_are_rejected(behind: ASGIApp) -> None:
     assert ask(behind, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
 
 
-def test_a_token_is_another_way_in(tmp_path: Path, history: History) -> None:
+def test_token_is_an_alternative_to_the_proxy(tmp_path: Path, history: History) -> None:
     tokens = TokenFile(file_of(tmp_path, FIRST))
     app = service(history, access=Access(tokens, Proxies.of("X-User", ["10.0.0.1"])), loopback_only=False)
     assert ask(app, "/metrics", bearer(FIRST), peer="10.9.9.9").status == 200
@@ -196,7 +196,7 @@ def test_token_file_is_checked_once_a_second(
         ("", 401),
     ],
 )
-def test_a_token_is_sent_as_a_bearers(history: History, sent: str, status: int) -> None:
+def test_token_is_sent_as_a_bearer_token(history: History, sent: str, status: int) -> None:
     app = service(history, access=Access(lambda: (FIRST, SECOND)))
     answer = ask(app, "/api/v1/groups", {"authorization": sent})
     assert answer.status == status

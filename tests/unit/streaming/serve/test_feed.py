@@ -305,7 +305,7 @@ async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
 
 
 @in_a_loop
-async def test_a_write_is_full_or_the_last(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_write_is_full_or_the_last_one(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     """A burst of events is sent in few writes, and no event is split between two writes."""
     monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)
     async with feeding.listen() as reader:

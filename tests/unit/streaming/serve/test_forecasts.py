@@ -48,7 +48,7 @@ def test_a_rolling_restart_under_every_protocol_without_rounds(stored: ASGIApp) 
     assert answer_json(stored, "forecast?scale=4")["change"] == "Scaling to 4 members"
 
 
-def test_the_way_to_another_protocol(stored: ASGIApp) -> None:
+def test_forecast_of_a_migration_to_another_protocol(stored: ASGIApp) -> None:
     assert list(answer_json(stored, "migrate")["targets"]) == ["cooperative", "static", "consumer"]
     target = answer_json(stored, "migrate?to=static")["targets"]["static"]
     assert [obstacle["reason"] for obstacle in target["inTheWay"]] == ["has no group.instance.id"] * 2

@@ -161,7 +161,7 @@ def test_diff_with_numbers_out_of_range_is_refused(history: History, fields: dic
     assert (len(batch.rounds), batch.refused, history.positions()) == (2, 1, {(DIFFS, 0): 3})
 
 
-def test_a_diff_whose_unknown_fields_are_no_text_is_refused(history: History) -> None:
+def test_diff_with_unknown_fields_in_invalid_utf8_is_refused(history: History) -> None:
     good = made(1)[0]
     bad = msgspec.structs.replace(good, value=(good.value or b"")[:-1] + b',"more":"\xff"}')
     assert history.append([bad]).refused == 1

@@ -140,7 +140,7 @@ def test_each_part_has_its_own_metrics(history: History) -> None:
     ] == [[1, 9.5, 8], [1, 9.5, 8], [0, 9.5, 8], [0, 9.5, 8]]
 
 
-def test_no_member_id_is_a_label(history: History) -> None:
+def test_metric_labels_contain_no_member_id(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     assert {name for _, labels in samples(Board(history.extent, history.groups)) for name, _ in labels} == {
         "consumergroup",

@@ -43,7 +43,7 @@ def diff(kind: str = "member.joined", who: str = "c3", **changes: object) -> Dif
     return sample(**base | changes)
 
 
-def test_a_round_that_revokes_without_giving_on_is_not_the_last() -> None:
+def test_round_that_only_revokes_is_not_the_last_one() -> None:
     summary = records.summarise("id-1", diff())
     assert (summary.state, summary.members, summary.partitions, summary.unassigned) == ("PreparingRebalance", 3, 6, 2)
     assert records.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
@@ -148,7 +148,7 @@ def after(*diffs: Diff) -> GroupSummary:
     return group
 
 
-def test_a_groups_first_round_is_where_its_totals_begin() -> None:
+def test_totals_of_a_group_begin_with_its_first_round() -> None:
     fields = {name: value for name, value in msgspec.structs.asdict(FIRST).items() if name != "id"}
     assert after(diff(moved=3, violations=["two owners"])) == GroupSummary(
         **fields,

@@ -175,7 +175,7 @@ def test_failed_transaction_publishes_nothing(history: History, monkeypatch: pyt
     assert numbers(history, "incident") == [1]
 
 
-def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None:
+def test_episode_with_a_future_time_is_not_the_newest(tmp_path: Path) -> None:
     first, second = (record.episode for record in episode_records(checkout()))
     ahead = msgspec.structs.replace(first, opened_at=first.opened_at + 1000 * 31_557_600_000)
     with opened(tmp_path) as history:

@@ -72,7 +72,7 @@ def test_wrong_environment_variable_is_reported(
     assert "s3cret" not in message_shown
 
 
-def test_kubernetes_service_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubernetes_service_variables_are_not_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REBALANCE_MONITOR_SERVE_PORT_8686_TCP_ADDR", "10.0.0.1")
     monkeypatch.setenv("REBALANCE_MONITOR_PORT", "tcp://10.0.0.1:8686")
     assert load().kafka.bootstrap_servers == "127.0.0.1:9092"
@@ -172,7 +172,7 @@ def test_shown_settings_are_toml() -> None:
     assert tomllib.loads("\n".join(lines)) == settings.model_dump(mode="json", exclude_none=True)
 
 
-def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_cluster_and_prefix_has_its_own_history(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
     named = load(topic_prefix="x.").default_history("abc")

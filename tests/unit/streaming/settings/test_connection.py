@@ -218,6 +218,6 @@ def test_shown_settings_can_be_loaded_again(
 
 
 @pytest.mark.parametrize("who", ["user@", ":secret@", "user:secret@"])
-def test_a_token_endpoint_holds_neither_name_nor_password(who: str) -> None:
+def test_token_endpoint_url_has_no_user_name_or_password(who: str) -> None:
     with pytest.raises(ValueError, match="holds a name or password"):
         KafkaSettings(sasl_oauthbearer_token_endpoint_url=f"https://{who}host/token")

@@ -105,7 +105,7 @@ def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
     assert forecast.cost_sentence(costs, least.way.name, "It").endswith("; no other way costs less.")
 
 
-def test_under_kip_848_sessions_are_the_brokers() -> None:
+def test_kip_848_sessions_use_the_broker_setting() -> None:
     """The broker sets KIP-848 sessions; a client's setting of 3 s must not fence a member that is away for 5 s."""
     short, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
     assert short.total_ms == usual.total_ms

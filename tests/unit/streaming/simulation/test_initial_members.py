@@ -62,7 +62,7 @@ def _played(document: dict[str, Any], protocol: str, assignor: str) -> dict[str,
     return as_json(run_scenario(parse_scenario(document), protocol, assignor))
 
 
-def test_ownership_at_the_start_is_no_round_and_no_move() -> None:
+def test_ownership_at_the_start_is_neither_round_nor_move() -> None:
     text = "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\nevents: []\n"
 
     result = played(text, "cooperative")

@@ -57,7 +57,7 @@ def test_default_assignor_lists_need_one_restart() -> None:
     assert len(migration["steps"]) == 1
 
 
-def test_only_those_that_lack_it_restart_first() -> None:
+def test_only_members_without_cooperative_restart_first() -> None:
     migration = path(
         "cooperative",
         member("a", 0, 1, assignors=("range", "cooperative-sticky")),
@@ -90,7 +90,7 @@ def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
     assert [cost and cost[0] for cost in costs(migration)] == [None, 3]
 
 
-def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
+def test_half_migrated_group_restarts_the_remaining_members() -> None:
     migration = path(
         "consumer", member("a", 0, 1, classic=False), member("b", 2, 3), protocol="consumer", assignor="uniform"
     )
@@ -110,7 +110,7 @@ def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
         ),
     ],
 )
-def test_hindrance_that_no_step_removes_blocks(hindered: LiveMember, assignor: str, reason: str) -> None:
+def test_obstacle_that_no_step_removes_blocks_the_migration(hindered: LiveMember, assignor: str, reason: str) -> None:
     migration = path("consumer", hindered, assignor=assignor)
     (hindrance,) = migration["inTheWay"]
     assert (migration["state"], hindrance["step"]) == ("blocked", None)
@@ -131,7 +131,7 @@ def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], mor
     assert (migration["state"], migration["steps"]) == ("done", [])
 
 
-def test_a_step_begins_where_the_one_before_it_ended() -> None:
+def test_migration_step_begins_where_the_previous_step_ended() -> None:
     """The first restart makes all members static, so the second one costs what it costs a static group."""
     live = group(*two())
     plan = plan_migration(live, ["static"], restart=RESTART, times={"processing_ms": 0})

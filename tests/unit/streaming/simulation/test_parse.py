@@ -48,7 +48,7 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         ('{at: 0, join: "a\\u0000"}', "event 1 (join): join: a member's name is needed"),
     ],
 )
-def test_a_bad_event(events: str, message: str) -> None:
+def test_invalid_event_is_rejected(events: str, message: str) -> None:
     with pytest.raises(InvalidScenario) as caught:
         load_scenario(f"{{topics: {{t: 4}}, events: [{events}]}}")
     assert message in str(caught.value)
@@ -77,7 +77,7 @@ def test_a_bad_event(events: str, message: str) -> None:
         ("{topics: {t: {partitions: 2, racks: [[a]]}}, events: []}", "scenario: topics.t: racks: 1 entries for 2"),
     ],
 )
-def test_a_bad_scenario(text: str, message: str) -> None:
+def test_invalid_scenario_is_rejected(text: str, message: str) -> None:
     with pytest.raises(InvalidScenario) as caught:
         load_scenario(text)
     assert message in str(caught.value)
@@ -193,14 +193,14 @@ def test_a_date_is_text() -> None:
         (None, 10**9, "--partitions: 1000000000; at least 1, at most 200000"),
     ],
 )
-def test_a_ready_scenario_has_bounds(members: int | None, partitions: int | None, message: str) -> None:
+def test_size_of_a_built_in_scenario_is_bounded(members: int | None, partitions: int | None, message: str) -> None:
     for name in ready_scenarios.READY_SCENARIOS:
         with pytest.raises(InvalidScenario) as caught:
             ready_scenarios.load_ready_scenario(name, members, partitions)
         assert str(caught.value) == message
 
 
-def test_every_ready_scenario_is_played_at_its_largest() -> None:
+def test_every_built_in_scenario_runs_at_its_largest_size() -> None:
     for name in ready_scenarios.READY_SCENARIOS:
         assert (
             len(ready_scenarios.load_ready_scenario(name, ready_scenarios.MAX_MEMBERS, 1).events)

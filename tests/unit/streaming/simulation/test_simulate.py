@@ -82,7 +82,7 @@ def test_the_contract(protocol: str) -> None:
 
 @pytest.mark.parametrize("name", READY_SCENARIOS)
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_ready_scenarios(name: str, protocol: str) -> None:
+def test_built_in_scenarios(name: str, protocol: str) -> None:
     scenario = load_ready_scenario(name)
     simulation = run_scenario(scenario, protocol)
     check_algebra(as_json(simulation), "groupEpoch" if protocol == "consumer" else "generation")

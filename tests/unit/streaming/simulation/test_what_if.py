@@ -83,7 +83,7 @@ def test_one_member_joins_and_one_leaves() -> None:
     assert sticky.moved == 2
 
 
-def test_a_cooperative_group_hands_on_in_a_second_round() -> None:
+def test_cooperative_group_assigns_in_a_second_round() -> None:
     change = apply_change(two("cooperative-sticky"), GroupChange(add=("c",)))
     result = outlook(change, COOPERATIVE)
     assert (result.own, result.rounds, result.moved, result.unowned) == (True, 2, 1, 0)

@@ -109,7 +109,7 @@ def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
         claim(str(tmp_path), METADATA, "stop")
 
 
-def test_metadata_without_partitions_takes_the_topic_s(tmp_path: Path) -> None:
+def test_metadata_without_partitions_uses_those_of_the_topic(tmp_path: Path) -> None:
     claim(str(tmp_path), METADATA, "stop")
     assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop").partitions == 8
 

@@ -23,7 +23,7 @@ def test_the_newest_batch_has_tasks_and_offsets(tmp_path: Path) -> None:
     assert (newest.end_offsets("m"), newest.end_offsets("another")) == ({0: 4}, {})
 
 
-def test_the_size_is_that_of_each_task_s_largest_file(tmp_path: Path) -> None:
+def test_state_size_sums_the_largest_file_of_each_task(tmp_path: Path) -> None:
     folder = task(tmp_path, 0)
     (folder / "12.delta").write_bytes(bytes(4000))
     (folder / "10.snapshot").write_bytes(bytes(6000))
@@ -40,7 +40,7 @@ def test_the_newest_batch_is_the_largest_number(tmp_path: Path) -> None:
     assert last_batch(tmp_path) == 10
 
 
-def test_a_file_in_a_task_s_place_is_passed_over(tmp_path: Path) -> None:
+def test_file_instead_of_a_task_folder_is_skipped(tmp_path: Path) -> None:
     task(tmp_path, 0)
     (tmp_path / "state/0/13").touch()
     assert state_bytes(tmp_path) == 0

@@ -30,12 +30,12 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
 
 
 @pytest.mark.parametrize("kind", ["errors.InvalidTimestampException", "InvalidRecordException"])
-def test_a_time_that_kafka_refuses_is_a_matter_of_clocks(kind: str) -> None:
+def test_timestamp_error_of_kafka_names_the_clocks(kind: str) -> None:
     cause = f"Caused by: org.apache.kafka.common.{kind}: Timestamp 5 of message with offset 0 is out of range"
     assert reason(RuntimeError(f"x\n{cause}\n")) == f"{cause}; is this host's clock right, and the brokers'?"
 
 
-def test_an_error_without_a_number_or_a_file_is_of_the_folder() -> None:
+def test_error_without_number_or_file_names_the_folder() -> None:
     assert str(unusable("c", OSError("odd"))) == "--checkpoint c: c: Success; put that right and start again"
     denied = PermissionError(errno.EACCES, "Permission denied", "c/x")
     assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; give the folder")

@@ -127,7 +127,7 @@ def test_soonest_timer_of_several_groups_counts() -> None:
     assert [report.due for _, report in reports.lines] == [1_500]
 
 
-def test_a_bucket_s_output_is_one_frame() -> None:
+def test_output_of_a_bucket_is_one_frame() -> None:
     log, state = Log(), State()
     rows = [row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])]
     (frame,) = operator(SINKS, Reports())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
@@ -135,7 +135,7 @@ def test_a_bucket_s_output_is_one_frame() -> None:
     assert frame["partition"].map(type).tolist() == [int, int, int]
 
 
-def test_ticks_are_no_records() -> None:
+def test_ticks_do_not_count_as_records() -> None:
     joined = row(Log().join("c"), 0, 0)
     records, oldest, size = read([framed([TICK, joined])])
     assert ([record.partition for record in records], oldest, size) == ([0], 900, len(joined[3]))

@@ -129,7 +129,7 @@ def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptur
     assert fields == {"batch": 7, "events": 10, "bytes": 733, "lag_seconds": 0.5, "phases": {"process": 0.2}}
 
 
-def test_a_figure_that_spark_left_out_is_null_in_the_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_figure_that_spark_omits_is_null_in_the_log_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     log_batch(BatchReport(number=8, events=3))
     (line,) = caplog.records

@@ -97,7 +97,7 @@ def test_the_newest_batch_has_the_shuffle_partitions(tmp_path: Path) -> None:
         "\xff",
     ],
 )
-def test_a_batch_that_notes_no_number_is_damaged(tmp_path: Path, noted: str) -> None:
+def test_batch_file_without_a_number_is_damaged(tmp_path: Path, noted: str) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
     file = folder / "offsets" / "0"
     file.write_bytes(f'v1\n{noted}\n{{"m":{{"0":0}}}}\n-'.encode("latin-1"))
@@ -136,7 +136,7 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.old_checkpoint.name]
 
 
-def test_the_staged_files_are_synced_before_the_metadata_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_staged_files_are_synced_before_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a power failure between the two syncs, the metadata must not name missing files."""
     folder = begun(tmp_path / "checkpoint", 2)
     seen: list[tuple[bool, bool, Metadata | None]] = []
@@ -324,7 +324,7 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     assert not (new / "sources").exists()
 
 
-def test_a_bucket_s_row_becomes_its_state() -> None:
+def test_row_of_a_bucket_becomes_its_state() -> None:
     class State:
         rows: tuple[bytes, ...] = ()
 

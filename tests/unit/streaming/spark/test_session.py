@@ -160,13 +160,13 @@ def test_executors_import_from_the_unpacked_archive(tmp_path: Path) -> None:
     }
 
 
-def test_a_checkpoint_behind_a_url_keeps_spark_s_file_managers() -> None:
+def test_checkpoint_url_keeps_the_file_managers_of_spark() -> None:
     raw = {"spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"}
     assert raw <= properties(SessionOptions()).keys()
     assert not raw & properties(SessionOptions(local_checkpoint=False)).keys()
 
 
-def test_only_a_cluster_s_driver_listens_beyond_loopback() -> None:
+def test_only_a_cluster_driver_listens_beyond_loopback() -> None:
     assert properties(SessionOptions())["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in properties(SessionOptions(master="spark://m:7077"))
 

@@ -38,7 +38,7 @@ def test_a_batch_that_was_begun_is_run_again_to_its_end(tmp_path: Path) -> None:
     assert spans(str(tmp_path), "m") == {0: Span(4, 6), 1: Span(7, 7)}
 
 
-def test_a_batch_that_ends_before_it_begins_follows_a_loss(tmp_path: Path) -> None:
+def test_batch_with_end_before_begin_follows_a_loss(tmp_path: Path) -> None:
     batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":0}}', "-", done=False)
     assert spans(str(tmp_path), "m") == {0: Span(4, 4)}

@@ -23,7 +23,7 @@ from streaming.spark.start import StreamOptions
         ("whenever", 0),
     ],
 )
-def test_the_pause_is_the_triggers_interval(interval: str | None, seconds: float) -> None:
+def test_pause_is_the_interval_of_the_trigger(interval: str | None, seconds: float) -> None:
     assert StreamOptions("c", trigger_interval=interval).pause_seconds == pytest.approx(seconds)
 
 

@@ -13,7 +13,7 @@ from streaming.spark.state import bucket_numbers, murmur3, regroup
 from tests.support.histories import Log, play
 
 
-def test_murmur3_is_sparks() -> None:
+def test_murmur3_equals_that_of_spark() -> None:
     # SELECT hash(0), hash(1), hash(-1), hash(2147483647)
     assert [murmur3(number) for number in (0, 1, -1, 2147483647)] == [933211791, -559580957, -1604776387, 133916647]
 

@@ -40,7 +40,7 @@ def short(items: list[Evidence]) -> list[tuple[str | None, list[str]]]:
         (13, []),
     ],
 )
-def test_a_real_broker_s_reasons_of_classic_generations(
+def test_reasons_of_classic_generations_from_a_real_broker(
     captured: GroupReasons, generation: int, expected: list[tuple[str | None, list[str]]]
 ) -> None:
     assert short(captured.evidence("g-classic", generation)) == expected
@@ -57,13 +57,13 @@ def test_a_real_broker_s_reasons_of_classic_generations(
         (8, [("member.joined", ["5Z4VqXGQREyPgzmziTDPfg"])]),
     ],
 )
-def test_a_real_broker_s_reasons_of_epochs(
+def test_reasons_of_epochs_from_a_real_broker(
     captured: GroupReasons, epoch: int, expected: list[tuple[str | None, list[str]]]
 ) -> None:
     assert short(captured.evidence("g-consumer", epoch)) == expected
 
 
-def test_kafka_s_log_layout_and_the_older_coordinator() -> None:
+def test_log_layout_of_kafka_and_the_older_coordinator() -> None:
     log = read(
         "[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: Preparing to rebalance group my group in state "
         "PreparingRebalance with old generation 41 (__consumer_offsets-7) (reason: removing member "
@@ -286,7 +286,7 @@ def test_coordinator_move_voids_the_rebalance_under_way() -> None:
         (_LOADS, _WHOLE.replace("2 with", "1 with"), _AGAIN.format("Disconnect"), _WHOLE),  # the coordinator answered
     ],
 )
-def test_a_rebalance_is_not_for_a_coordinator_that_moved(lines: tuple[str, ...]) -> None:
+def test_coordinator_move_is_not_the_reason_of_a_rebalance(lines: tuple[str, ...]) -> None:
     assert [item.kind for item in read(*lines).evidence("g", 2)] == [None]
 
 
@@ -315,7 +315,7 @@ def test_coordinator_move_is_reported_once_for_one_generation() -> None:
     assert "coordinator.moved" not in [item.kind for item in log.evidence("g", 3)]
 
 
-def test_an_application_s_reason_is_the_story_s() -> None:
+def test_story_quotes_the_reason_of_the_application() -> None:
     line = (
         f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
         "(reason: Leader a-1 re-joining group during Stable; client reason: app asked)."

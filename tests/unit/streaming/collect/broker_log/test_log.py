@@ -71,7 +71,7 @@ def scanned(scanner: LineScanner, chunk: bytes) -> list[str]:
     return [line for _, line in scanner.scan(chunk)]
 
 
-def test_only_lines_that_may_be_a_coordinator_s_are_returned() -> None:
+def test_only_possible_coordinator_lines_are_returned() -> None:
     scanner = LineScanner()
     assert scanned(scanner, b"\none\na group\nthree\n[GroupId g]\n") == ["a group", "[GroupId g]"]
     assert (scanner.read, scanner.first) == (5, "one")

@@ -26,7 +26,7 @@ def test_wordings_of_a_release_in_a_layout(release: str, layout: Layout) -> None
 
 
 @pytest.mark.parametrize("case", cases("g", PLAIN), ids=lambda case: f"{case.since} {case.name}")
-def test_a_message_without_a_coordinator_s_prefix(case: Case) -> None:
+def test_message_without_the_prefix_of_the_coordinator(case: Case) -> None:
     bare = case.message
     for prefix in (broker_messages.SCALA, broker_messages.JAVA, broker_messages.MANAGER):
         bare = bare.removeprefix(prefix)
@@ -56,7 +56,7 @@ UNKNOWN = (
 
 @pytest.mark.parametrize("layout", UNKNOWN)
 @pytest.mark.parametrize("member", [PLAIN, KAFKA_GO])
-def test_text_after_a_message_of_unknown_layout_is_no_reason(layout: str, member: str) -> None:
+def test_text_after_a_message_of_unknown_layout_is_ignored(layout: str, member: str) -> None:
     for case in cases("orders", member):
         if case.client_reason is None or case.client_reason.count("(") == case.client_reason.count(")"):
             check(case, "orders", layout.format(case.message), 1_714_557_600_123)

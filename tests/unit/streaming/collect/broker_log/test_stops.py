@@ -87,7 +87,7 @@ def test_missing_phases_are_left_out(lines: tuple[str, ...]) -> None:
     assert stop(*lines) is None
 
 
-def test_lines_of_other_generations_are_no_evidence() -> None:
+def test_lines_of_other_generations_are_not_evidence() -> None:
     lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, record=6_001) is None
     assert stop(*lines, number=6) is None

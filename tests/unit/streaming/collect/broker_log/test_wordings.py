@@ -29,7 +29,7 @@ def kinds(log: GroupReasons, number: int) -> list[tuple[str | None, list[str]]]:
     return [(item.kind, item.member_ids) for item in log.evidence("g", number)]
 
 
-def test_2_0_clears_its_reasons_with_each_generation() -> None:
+def test_kafka_2_0_clears_reasons_at_each_generation() -> None:
     log = read(
         *scala(
             "Member c-1 in group g has failed, removing it from the group",
@@ -77,7 +77,7 @@ def removing(member: str, reason: str, old: int) -> str:
     return preparing(old, f"Removing member {member} on LeaveGroup; client reason: {reason}")
 
 
-def test_3_3_logs_a_leave_behind_the_generation_that_it_led_to() -> None:
+def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
     """GroupCoordinator.scala logs a leave when the group is empty or the others' join phase is complete."""
     closed, expired = "the consumer is being closed", "consumer poll timeout has expired."
     log = read(

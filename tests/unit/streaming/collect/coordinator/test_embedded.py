@@ -18,7 +18,7 @@ def test_subscription_and_assignment() -> None:
     assert read_assignment(assignment({"u": [1, 0]}))[0] == {"u": [0, 1]}
 
 
-def test_empty_bytes_are_no_metadata() -> None:
+def test_empty_bytes_are_not_metadata() -> None:
     assert read_subscription(b"", "range") == ConsumerSubscription((), {}, -1, None)
     assert read_assignment(b"")[0] == {}
 
@@ -46,7 +46,7 @@ def test_every_length_below_0_is_null() -> None:
     assert read_subscription(data, "range") == ConsumerSubscription((), {}, 1)
 
 
-def test_a_version_1_without_its_field_owns_nothing() -> None:
+def test_version_1_without_owned_partitions_owns_nothing() -> None:
     assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == ConsumerSubscription(("t",))
 
 

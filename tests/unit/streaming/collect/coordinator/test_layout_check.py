@@ -22,7 +22,7 @@ def redpanda(*members: str, protocol: str | None = "range", flavour: int = 3) ->
 
 
 @pytest.mark.parametrize("members", [["m-1"], ["m" * 60, "x" * 300], ["", "a"], [f"c-{n}" for n in range(50)]])
-def test_a_generation_of_redpanda_is_recognised_and_not_misread(members: list[str]) -> None:
+def test_generation_of_redpanda_is_recognised(members: list[str]) -> None:
     value = redpanda(*members)
     assert is_redpanda(value)
     with pytest.raises(MalformedRecord):
@@ -37,7 +37,7 @@ def test_valid_generation_proves_kafka(version: int) -> None:
     assert not is_redpanda(group_value(7, members, version=version))
 
 
-def test_no_captured_record_of_kafka_is_another_system() -> None:
+def test_captured_records_are_recognised_as_kafkas() -> None:
     rows = [row for rows in captured().values() for row in rows if row.value is not None]
     assert rows
     assert not any(is_redpanda(row.value) for row in rows if row.value is not None)

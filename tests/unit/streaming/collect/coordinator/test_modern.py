@@ -196,7 +196,7 @@ def tasks(
 TOPIC = "lN6DbMY5RVisUxJOfQo_Yg"
 
 
-def test_fields_of_a_share_group_s_member() -> None:
+def test_fields_of_a_member_of_a_share_group() -> None:
     value = "00000000000300000002000294de836cc6394558ac53124e7d0a3f620300000001000000020000"
 
     assert decode(key(14, "m"), bytes.fromhex(value)) == GroupPart(
@@ -290,7 +290,7 @@ def test_tasks_are_ascending() -> None:
     assert part.value.active == {"0": (0, 2), "1": (1,)}
 
 
-def test_a_member_with_an_end_point_and_without() -> None:
+def test_member_with_and_without_an_endpoint() -> None:
     head = bytes.fromhex("0000 00 00 0263 0268 00002710 00000000 0270".replace(" ", ""))
 
     plain = decode(key(19, "m"), head + b"\xff" + b"\x01\x00")
@@ -300,7 +300,7 @@ def test_a_member_with_an_end_point_and_without() -> None:
     assert part == GroupPart("g", "streams", "subscriptions", instance("h", 10_000, endpoint="h:65534"), "m")
 
 
-def test_the_topology_s_topics() -> None:
+def test_topics_of_a_streams_topology() -> None:
     info = b"\x03rp" + pack(">ih", 0, -1) + b"\x02\x02k\x02v\x00" + b"\x00"
     indexes = b"\x02" + pack(">h", 0) + b"\x01\x01\x00"
     subtopology = b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes

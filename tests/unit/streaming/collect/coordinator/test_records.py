@@ -44,7 +44,7 @@ def test_every_captured_record_is_read() -> None:
     }
 
 
-def test_a_consumer_group_s_first_epoch() -> None:
+def test_first_epoch_of_a_consumer_group() -> None:
     rows = {row.offset: row for row in captured()[4]}
     metadata = MemberMetadata(client_id="A", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=300_000)
     now = CurrentMemberAssignment(
@@ -132,7 +132,7 @@ def test_record_types_of_other_kinds_are_skipped() -> None:
         (commit_key("g", "t", 3), b"\x00\x05", "OffsetCommitValue version 5"),
     ],
 )
-def test_records_of_a_newer_kafka_are_no_malformed_ones(key: bytes, value: bytes | None, message: str) -> None:
+def test_records_of_a_newer_kafka_are_not_malformed(key: bytes, value: bytes | None, message: str) -> None:
     with pytest.raises(NewerRecord) as raised:
         decode(key, value)
     assert str(raised.value) == message

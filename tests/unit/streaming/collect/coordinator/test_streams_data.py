@@ -27,7 +27,7 @@ ASSIGNMENT_INFO = bytes.fromhex(
 PROCESS = "36b061c9-e770-4b4f-a86d-a3cec0134eca"
 
 
-def test_the_bytes_of_4_3_1() -> None:
+def test_bytes_of_kafka_4_3_1_are_decoded() -> None:
     assert read_instance(SUBSCRIPTION_INFO) == Instance(PROCESS)
     assert read_assigned_tasks(ASSIGNMENT_INFO) == AssignedTasks({"0": [3]})
 

@@ -138,7 +138,7 @@ def test_missing_member_may_have_crashed_or_left() -> None:
     ]
 
 
-def test_static_member_rejoin_is_no_generation() -> None:
+def test_static_member_rejoin_is_not_a_generation() -> None:
     before, after = member("a-1", [0], instance="i"), member("a-2", [0], instance="i")
     _, events = polled(classic("Stable", before), classic("Stable", after))
     assert [(view.generation, view.members[0].member_id) for view in views(events)] == [(1, "a-1"), (1, "a-2")]
@@ -177,7 +177,7 @@ def test_each_step_of_an_epoch_is_published_under_one_number() -> None:
     assert [item.reason[:40] for item in views(events)[3].evidence[1:]] == ["the rebalance began between 1970-01-01T0"]
 
 
-def test_another_target_at_rest_is_another_epoch() -> None:
+def test_new_target_of_a_stable_group_is_a_new_epoch() -> None:
     """All members stay, but the topic grew, so the coordinator computed a new target assignment."""
     assert numbers(
         consumer("Stable", member("a", [0], [0])),
@@ -307,7 +307,7 @@ def test_states_in_the_list_bound_the_beginning() -> None:
 @pytest.mark.parametrize(
     ("described", "listed", "bound"), [(None, None, None), (None, 5, 5), (5, None, 5), (5, 7, 7), (7, 5, 7)]
 )
-def test_a_group_was_at_rest_when_it_was_last_seen_so(
+def test_group_is_at_rest_since_its_last_stable_answer(
     described: int | None, listed: int | None, bound: int | None
 ) -> None:
     group = in_flux(PolledGroup(rest=described), "PreparingRebalance", 9, listed)
@@ -328,7 +328,7 @@ def test_a_state_that_was_not_described_calls_for_a_description() -> None:
     assert not is_news(group, "Stable")
 
 
-def test_each_change_is_a_round_and_a_repeat_is_none() -> None:
+def test_each_change_is_a_round_and_a_repeat_is_not() -> None:
     events = polled(
         classic("Stable", A6), classic("PreparingRebalance"), classic("Stable", A3, B3), classic("Stable", A6)
     )[1]
