@@ -19,7 +19,7 @@ ASSIGNORS = [(protocol, name) for protocol in ("classic", "consumer") for name i
 
 
 def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assignment]]:
-    """Return up to five rebalances of one group; members own in each what the previous one assigned."""
+    """Return up to five rebalances of one group; in each, members own what the previous rebalance assigned."""
     groups = Groups(seed, topic_ids=protocol == "consumer")
     case: dict[str, Any] = groups.fresh()
     cases = []

@@ -88,7 +88,7 @@ def test_taken_contains_all_owned_partitions(shares: dict[str, TopicPartitions])
         ({"t2": [1], "t1": [0]}, {"t1": [0], "t2": [1]}),
     ],
 )
-def test_tidy(share: TopicPartitions, expected: dict[str, list[int]]) -> None:
+def test_normalized_share_has_sorted_lists(share: TopicPartitions, expected: dict[str, list[int]]) -> None:
     normalized = normalize(share)
     assert (normalized, list(normalized)) == (expected, list(expected))
     assert all(isinstance(partitions, list) for partitions in normalized.values())

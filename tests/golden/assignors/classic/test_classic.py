@@ -129,7 +129,7 @@ def test_cooperative_hands_over_in_two_rounds() -> None:
 
 
 def test_only_last_owner_in_map_order_loses_a_partition() -> None:
-    """A fourth member joins three owners of two partitions: one owner gives one up, unassigned in round one."""
+    """A fourth member joins: one of three owners gives up a partition, which is unassigned in round one."""
     owned = {"c1": {"t": [0, 3]}, "c2": {"t": [1, 4]}, "c3": {"t": [2, 5]}}
     answer = assigned("cooperative-sticky", {"t": 6}, all_to(["t"], "c1", "c2", "c3", "new"), owned)
     assert answer == {"c1": {"t": [0, 3]}, "c2": {"t": [1]}, "c3": {"t": [2, 5]}, "new": {}}

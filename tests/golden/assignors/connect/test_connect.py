@@ -10,7 +10,7 @@ from assignors.connect.incremental import LeaderMemory, Work
 from tests.support.connect_cases import comparable, comparable_oracle
 
 
-def test_rounds_of_4_3_1() -> None:
+def test_rounds_equal_those_of_connect_4_3_1() -> None:
     _, *rows = map(json.loads, Path(__file__).with_name("incremental.jsonl").read_text().splitlines())
     assert rows
     for row in rows:

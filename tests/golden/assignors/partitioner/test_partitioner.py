@@ -22,7 +22,7 @@ def of(ask: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("record", of("key"), ids=lambda record: record["request"]["key"][:20])
-def test_a_key(record: dict[str, Any]) -> None:
+def test_recorded_key_has_the_same_partition(record: dict[str, Any]) -> None:
     key, partitions = base64.b64decode(record["request"]["key"]), record["request"]["partitions"]
     hashed = murmur2(key)
     assert record["answer"] == {

@@ -44,7 +44,7 @@ def _ordered(answer: Assignment) -> list[tuple[str, dict[str, list[int]]]]:
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @given(seed=st.integers(0, 2**32), shrinking=st.booleans())
-def test_sequences(assignor: str, seed: int, *, shrinking: bool) -> None:
+def test_native_code_equals_python_over_several_rebalances(assignor: str, seed: int, *, shrinking: bool) -> None:
     groups = Groups(seed, shrinking=shrinking)
     case = groups.fresh()
     for _ in range(4):
@@ -163,7 +163,7 @@ IN_RACKS = {"t": Topic("t", 3, (("r",), ("r",), ("s",)))}
         ("another", T, [Member("a", ("t",))]),
     ],
 )
-def test_declined(assignor: str, topics: dict[str, Topic], members: list[Member]) -> None:
+def test_native_code_declines_these_groups(assignor: str, topics: dict[str, Topic], members: list[Member]) -> None:
     assert kernel.client_shares(assignor, topics, members) is None
 
 

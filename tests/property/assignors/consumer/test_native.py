@@ -46,7 +46,9 @@ def _ordered(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @given(seed=st.integers(0, 2**32), equal=st.booleans(), shrinking=st.booleans())
-def test_sequences(assignor: str, seed: int, *, equal: bool, shrinking: bool) -> None:
+def test_native_code_equals_python_over_several_rebalances(
+    assignor: str, seed: int, *, equal: bool, shrinking: bool
+) -> None:
     groups = ConsumerGroups(seed, equal=equal, shrinking=shrinking)
     case = groups.fresh()
     for _ in range(4):

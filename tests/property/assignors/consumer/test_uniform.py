@@ -1,4 +1,4 @@
-"""Invariants of the ``uniform`` assignor on any group; its level-wise distribution equals one partition at a time."""
+"""Invariants of ``uniform`` on any group; distributing level by level gives the same as one partition at a time."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Groups:
         self.log = [event for source_event in plain for event in self.happened(source_event)]
 
     def happened(self, event: Event) -> Iterator[Event]:
-        """Yield the event, delayed if its group had a pause, and possibly a timer's event after it."""
+        """Yield the event, delayed if the event's group had a pause, and possibly a timer's event after it."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
         moved = event.data.timestamp + self.late[group_id]
@@ -138,7 +138,7 @@ def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int)
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
 
 
-def test_these_logs_bound_downtime() -> None:
+def test_generated_logs_give_bounds_of_downtime() -> None:
     downtimes = [
         episode.downtime for group_episodes in written(Groups(150, 1).log).values() for episode in group_episodes
     ]

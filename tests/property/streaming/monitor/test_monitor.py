@@ -54,7 +54,7 @@ def _free(claim: Partitions, held: Shares) -> Partitions:
 
 
 def _missed(outputs: Iterable[Output]) -> list[str]:
-    """Return the members of which evidence shows that they did not receive the previous generation."""
+    """Return the members that, according to evidence, did not receive the previous generation."""
     undelivered = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
     return [name for undelivered in undelivered if undelivered for name in undelivered.evidence.member_ids]
 

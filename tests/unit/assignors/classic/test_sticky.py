@@ -28,7 +28,7 @@ def test_equal_subscriptions(subscriptions: list[tuple[str, ...]], equal: bool) 
 
 
 def test_partition_without_near_replica_moves_to_a_near_member() -> None:
-    """KIP-881: an owned partition moves only if another member's rack has a replica and the owner's rack has none."""
+    """KIP-881: an owned partition moves if its owner's rack has no replica and another member's rack has a replica."""
     topics = {"t": Topic("t", 4, (("r1",), ("r1",), ("r2",), ("r2",)))}
     members = [
         Member("c1", ("t",), rack_id="r1", owned={"t": [0, 2]}, generation=1),

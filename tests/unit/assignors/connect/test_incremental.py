@@ -112,7 +112,7 @@ def test_next_work_of_a_worker() -> None:
     assert incremental.work_after(owned, change) == Work(("c", "b"), (("c", 0), ("d", 0), ("a", 0), ("b", 1)))
 
 
-def test_share_reads_like_a_consumers() -> None:
+def test_worker_share_has_the_format_of_a_consumer_share() -> None:
     assert Work(("a",), (("b", 1), ("a", 3), ("b", 0))).share() == {"a": [3], "b": [0, 1]}
 
 

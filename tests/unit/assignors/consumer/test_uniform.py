@@ -122,7 +122,9 @@ def test_range_puts_static_members_first() -> None:
         (topics(t=1), [member("a", "t"), member("a", "t")], r"members\[1\].memberId: 'a' is listed twice"),
     ],
 )
-def test_refuses(assignor: str, group_topics: dict[str, Topic], members: list[Member], message: str) -> None:
+def test_invalid_groups_are_refused(
+    assignor: str, group_topics: dict[str, Topic], members: list[Member], message: str
+) -> None:
     with pytest.raises(BadInput, match=message) as refused:
         find("consumer", assignor).assign(group_topics, members)
     assert isinstance(refused.value, InvalidGroup) or "topicId" in message

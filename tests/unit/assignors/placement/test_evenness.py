@@ -78,6 +78,6 @@ def test_better_placement_is_valid_and_final(seed: int) -> None:
         (THREE, {4: [9]}, "placement: partition 4 is on broker 9"),
     ],
 )
-def test_refused(brokers: Any, placement: Any, message: str) -> None:
+def test_invalid_input_is_refused(brokers: Any, placement: Any, message: str) -> None:
     with pytest.raises(InvalidPlacement, match=message):
         check_placement(brokers, placement)

@@ -107,7 +107,7 @@ def test_no_subscriptions() -> None:
         ({"t": -1}, [Member("c", streams={"t": 1})], r"topics.t.partitions: -1 is below 0"),
     ],
 )
-def test_refuses(sizes: dict[str, int], members: list[Member], message: str) -> None:
+def test_invalid_groups_are_refused(sizes: dict[str, int], members: list[Member], message: str) -> None:
     for assign in (assign_range, assign_round_robin):
         with pytest.raises(InvalidGroup, match=message):
             assign(topics(**sizes), members)

@@ -119,7 +119,7 @@ def test_short_restarts_against_static_members() -> None:
 
 
 def test_static_members_do_not_help_long_restarts() -> None:
-    """A static member's partitions would wait a minute for it; moving the partitions takes seconds."""
+    """Partitions of a restarting static member wait a minute; moving these partitions takes seconds."""
     assert "static-membership" not in rules(history(deploy(twelve(), away_s=60), session_ms=45_000))
 
 

@@ -70,7 +70,7 @@ def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
 
 
 def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
-    """Replace each member by one on another host; a killed member sends no LeaveGroup."""
+    """Replace each member by a new member on another host; a killed member sends no LeaveGroup."""
     wait = 3600.0
     for member_id in list(builder.members):
         if killed:

@@ -1,4 +1,4 @@
-"""``advise`` in text and JSON: for one group, for all groups, and for a configuration file alone."""
+"""The command ``advise`` in text and JSON: for one group, for all groups, and for a configuration file alone."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def test_a_file_alone_needs_no_cluster(command: Command, tmp_path: Path) -> None
         (("nobody",), "group nobody: nothing is known of it"),
     ],
 )
-def test_refusals(command: Command, live: MemoryKafka, words: tuple[str, ...], problem: str) -> None:
+def test_invalid_requests_are_refused(
+    command: Command, live: MemoryKafka, words: tuple[str, ...], problem: str
+) -> None:
     status, out, errors = command("advise", *words)
     assert (status, out) == (2, "")
     assert problem in errors

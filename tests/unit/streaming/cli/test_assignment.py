@@ -29,7 +29,7 @@ def test_every_member_is_present() -> None:
     assert assignment_answer(line(assignor="range", members=[])) == {"assignment": {}}
 
 
-def test_explained() -> None:
+def test_explained_answer_lists_the_changes_of_each_member() -> None:
     response = assignment_answer(line(assignor="range"), explained=True)
     assert response["members"]["a"] == {
         "owned": {"t": [0, 3]},

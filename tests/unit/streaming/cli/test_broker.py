@@ -1,4 +1,4 @@
-"""The command ``broker``: its arguments, output and end; integration tests run real brokers."""
+"""The command ``broker``: arguments, output, and the end of the process; integration tests run real brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``check`` as users run it."""
+"""The command ``check`` checks assignments: its output, exit statuses and error messages."""
 
 from __future__ import annotations
 

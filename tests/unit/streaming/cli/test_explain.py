@@ -1,4 +1,4 @@
-"""The command ``explain`` on log files: the stories that it prints, and its exit statuses."""
+"""The command ``explain`` reads log files: the stories that it prints, and its exit statuses."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_unreadable_durations(wrong: str) -> None:
         ("9998-12-31T23:59:59Z", 253_370_764_799_000),
     ],
 )
-def test_times(text: str, milliseconds: int) -> None:
+def test_time_options_are_read_as_milliseconds(text: str, milliseconds: int) -> None:
     assert time_ms(text, "--at") == milliseconds
 
 

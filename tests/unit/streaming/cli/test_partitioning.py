@@ -87,7 +87,7 @@ def test_sticky_stays_for_a_batch() -> None:
         ("sticky", {"batch_size": 0}, "--batch-size: 0; must be between 1 and 2147483647"),
     ],
 )
-def test_refused(partitioner: Any, options: Any, message: str) -> None:
+def test_invalid_input_is_refused(partitioner: Any, options: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         partition_chooser(partitioner, **{"partitions": 3, **options})
 

@@ -1,4 +1,4 @@
-"""The command ``place`` as users run it."""
+"""The command ``place`` assigns replicas to brokers: its output, exit statuses and error messages."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def test_striped_places_on_unfenced_brokers_first() -> None:
         ("0", {"start_partition": 2**31 - 1, "partitions": 2}, "--start-partition: 2147483647 and 2 partitions"),
     ],
 )
-def test_refused(brokers: str, options: Any, message: str) -> None:
+def test_invalid_input_is_refused(brokers: str, options: Any, message: str) -> None:
     with pytest.raises(InvalidPlacement, match=message):
         place_replicas(brokers, **{"partitions": 1, "replication_factor": 1, **options})

@@ -1,4 +1,4 @@
-"""The command ``replay`` prints diffs, or compares them with the topic and returns an exit status."""
+"""The command ``replay`` prints diffs, or compares the diffs with the topic and returns an exit status."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.unit.streaming.cli.conftest import Command
 
 
 class Part:
-    """A fake child process that records how it ended."""
+    """A fake child process that records its start and its end."""
 
     started: list[list[str]] = []  # noqa: RUF012 - emptied for each test
     ended: list[str] = []  # noqa: RUF012 - same

@@ -30,14 +30,14 @@ def rows(table: Any) -> list[list[str]]:
     return [[cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]] for line in lines]
 
 
-def test_runs() -> None:
+def test_partition_runs_are_written_as_ranges() -> None:
     assert partition_runs([0, 1, 2, 7, 9, 10]) == "0-2,7,9-10"
     assert partition_runs([-1, 0, 1]) == "-1,0-1"
     assert partition_runs([]) == ""
     assert share_text({"u": [1], "t": [0, 1], "v": []}) == "t:0-1 u:1"
 
 
-def test_an_assignment() -> None:
+def test_table_of_an_assignment() -> None:
     assert rows(tables.assignment_table(assignment_answer(json.dumps(GROUP).encode()))) == [
         ["member", "assignment", "partitions"],
         ["[red]a", "t:0-1", "2"],
@@ -112,7 +112,7 @@ def test_a_placement() -> None:
     ]
 
 
-def test_a_check() -> None:
+def test_table_of_a_check() -> None:
     violations = check(b'{"brokers": "0,1", "placement": {"0": [0], "1": [0]}}')
     assert rows(tables.check_table(violations)) == [
         ["result", "details"],

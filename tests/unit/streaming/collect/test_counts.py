@@ -54,7 +54,7 @@ def test_recreated_topic_has_another_id() -> None:
     assert counts_of(PartitionCounts("s", {"g": {"t": SIX}}).publish("g", ["t"], {"t": again}, 7)) == {"t": again}
 
 
-def test_the_event() -> None:
+def test_partition_count_event() -> None:
     assert partitions_changed("s", "g", 7, {"t": SIX}) == Event(
         "s", "g@7:t=id-t/6", PartitionsChanged(group_id="g", timestamp=7, topics={"t": SIX})
     )

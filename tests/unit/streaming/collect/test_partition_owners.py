@@ -32,7 +32,7 @@ def stop(partitions: list[int], before: int, **after: Any) -> Stop:
 
 
 def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
-    """Return, per commit (partition, time, offset), if it proves that its partition is consumed again."""
+    """Commit each (partition, time, offset); return for each whether its partition is proven to be consumed again."""
     return [
         owners.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
         for partition, at, offset in commits

@@ -129,7 +129,7 @@ def test_killed_consumers_are_compared_up_to_their_last_callback() -> None:
 
 
 def test_closing_in_an_unexpected_state_is_a_difference() -> None:
-    """The consumer reports other partitions than the diff of the last generation, which no later one replaced."""
+    """The consumer reports other partitions than the last diff, which no later generation replaced."""
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]})]
     reports = [line(1, "assigned", {"t": [0, 1]}), line(2, "assigned", {"t": [0, 1]})]
     assert len(compare(diffs, reports, {"g": True}).differences) == 1

@@ -234,7 +234,7 @@ class TestGroupStart:
     def test_first_assignment_is_not_downtime(self) -> None:
         assert downtime.downtime(after(starts(1, 1000))) is None
 
-    def test_rounds_before_any_consumption_are_no_downtime(self) -> None:
+    def test_rounds_before_any_consumption_are_not_downtime(self) -> None:
         outages = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), eager(3, 6000))
         assert downtime.downtime(outages) is None
 
@@ -263,12 +263,12 @@ class TestEpisodeCut:
 
 
 class TestStaticMemberAway:
-    def test_downtime_begins_when_it_leaves(self) -> None:
+    def test_downtime_begins_when_the_static_member_leaves(self) -> None:
         away = view_of(7, 1000, assigned=P, member_epoch=-2)
         outages = after(away, change(7, 9000, orphaned=P, assigned=P), committed(7, 700, 9400))
         assert bounds(outages) == (8000, 8700)
 
-    def test_return_under_the_same_id_ends_it(self) -> None:
+    def test_return_under_the_same_member_id_ends_downtime(self) -> None:
         away = view_of(7, 1000, assigned=P, member_epoch=-2)
         back = view_of(7, 4000, assigned=P, member_epoch=7)
         later = view_of(8, 9000, assigned=P, member_epoch=8)
@@ -295,7 +295,7 @@ class TestTheRecord:
             bounded_ms=2200,
         )
 
-    def test_longest_is_the_proven_one_where_a_bound_is_missing(self) -> None:
+    def test_longest_downtime_is_proven_if_a_bound_is_missing(self) -> None:
         both: Holding = {"t": [0, 1]}
         callbacks = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, assigned={"t": [1]})]
         total = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *callbacks))

@@ -1,4 +1,4 @@
-"""Stored incidents of a group: how they are opened, updated and closed."""
+"""Stored incidents of a group are opened, updated and closed."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
 
 
 @pytest.mark.parametrize(("make", "kind", "sure"), CASES.values(), ids=CASES.keys())
-def test_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
+def test_each_history_has_its_episode_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
     builder = make()
     records = episodes("g", builder.diffs)
     assert [record.kind for record in records] == ["first-start", kind]

@@ -1,4 +1,4 @@
-"""Starts and ends of groups that were already running, or already empty, when they were first observed."""
+"""Starts and ends of groups that were already running or already empty at the first observation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_rolling_restart_during_a_start() -> None:
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "rolling-restart"]
 
 
-def test_group_first_observed_empty_is_no_shutdown() -> None:
+def test_group_first_observed_empty_is_not_a_shutdown() -> None:
     builder = DiffBuilder().round("group.observed")
     (record,) = episodes("g", builder.diffs)
     assert (record.kind, record.sure) == ("unknown", False)

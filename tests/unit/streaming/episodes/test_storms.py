@@ -59,7 +59,7 @@ def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
     assert (last(builder).kind, last(builder).status) == ("storm", "storming")
 
 
-def test_rounds_of_a_cooperative_rebalance_are_no_storm() -> None:
+def test_rounds_of_a_cooperative_rebalance_are_not_a_storm() -> None:
     builder = started()
     for number in (1, 2, 3):
         joined = ("d@h4#1",) if number == 1 else ()
@@ -67,7 +67,7 @@ def test_rounds_of_a_cooperative_rebalance_are_no_storm() -> None:
     assert (last(builder).kind, last(builder).status) == ("scale-out", "settled")
 
 
-def test_steps_of_one_epoch_are_no_storm() -> None:
+def test_steps_of_one_epoch_are_not_a_storm() -> None:
     builder = started()
     builder.protocol = "consumer"
     for number in range(1, 40):

@@ -19,7 +19,7 @@ def later() -> Iterator[float]:
 
 
 def put(folder: Path, name: str, *kinds: str) -> None:
-    """Replace the client's own certificate (``pem``) or key (``key``) by the named one."""
+    """Replace the client's certificate (``pem``) or key (``key``) by the file with the given name."""
     for kind in kinds:
         shutil.copy(folder / f"{name}.{kind}", folder / f"own.{kind}")
 

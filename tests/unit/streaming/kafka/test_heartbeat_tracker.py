@@ -143,7 +143,7 @@ def test_forged_heartbeats_are_ignored(
     assert (freshness.late or before.late) == before.late
 
 
-def test_signs_of_a_topic_that_got_more_partitions(
+def test_heartbeats_of_a_topic_that_got_more_partitions(
     kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
 ) -> None:
     kafka.topics[TOPIC].logs.append(Log())

@@ -19,7 +19,7 @@ END = 7
 
 
 class RefusingConsumer:
-    """A fake consumer of one partition with one record; each kind of request fails with its listed errors first."""
+    """A fake consumer of one record; each kind of request fails with its listed errors before it succeeds."""
 
     def __init__(self, **errors: list[int]) -> None:
         self._errors = errors

@@ -43,9 +43,7 @@ def before(*events: Event) -> bytes:
 
 
 def played(blob: bytes, records: list[Record], fails_at: int = 0) -> tuple[list[Write], bytes, int]:
-    """Return written records, the bucket after them, and the number of function calls; call ``fails_at`` fails (0:
-    none).
-    """
+    """Return the writes, the bucket and the number of function calls; call ``fails_at`` raises an error (0: none)."""
     bucket, calls = Bucket(blob), 0
 
     def count(frame: FrameType, kind: str, _: Any) -> None:

@@ -323,7 +323,7 @@ def test_records_of_retired_types_are_skipped(kind: str) -> None:
 
 
 def acknowledging(log: Log, generations: int) -> Iterator[Event]:
-    """Yield the events of members that report their partitions, but not since when they have owned them."""
+    """Yield the events of members that report their partitions but not the time since which they own these."""
     for name in ("c1", "c2"):
         yield log.join(name, acknowledges=True)
     for number in range(1, generations):

@@ -199,7 +199,7 @@ def test_a_member_with_much_more_than_its_fair_share() -> None:
     assert lenient.rest() == []
 
 
-def test_skew_forced_by_subscriptions_is_no_incident() -> None:
+def test_skew_forced_by_subscriptions_is_not_an_incident() -> None:
     group = Watched()
     group.apply(group.log.topics(t=12, u=1), group.come(1), group.log.join("other", "u"))
     assert group.rest() == []

@@ -227,7 +227,7 @@ class TestStreams:
         assert latest is not None
         assert (latest.standby, latest.warmup) == ({"a": {"0": [1]}, "b": {"0": [0]}}, {"a": {}, "b": {}})
 
-    def test_standby_only_step_is_a_round_and_its_repeat_none(self) -> None:
+    def test_standby_only_step_is_a_round_but_a_repeat_is_not(self) -> None:
         log = Log()
         members = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}}}
         caught_up = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}, "standby": {"0": [0]}}}

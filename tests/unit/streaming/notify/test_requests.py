@@ -29,13 +29,13 @@ def sent(kind: str, notification: Notification, secret: str = "", **fields: Any)
     return post.url, post.headers, msgspec.json.decode(post.body)
 
 
-def test_slack() -> None:
+def test_slack_message() -> None:
     url, _, body = sent("slack", OPEN)
     assert url == "https://example.com/hook"
     assert body == {"text": "critical: g storm: g does not settle. <https://m/groups/g|page>"}
 
 
-def test_teams() -> None:
+def test_teams_card() -> None:
     _, _, body = sent("teams", OPEN)
     (attachment,) = body["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"

@@ -48,7 +48,7 @@ def test_an_ended_process_leaves_no_file_open(tmp_path: Path, end: Callable[[Sup
     assert open_files() & opened == set()
 
 
-def test_kill(tmp_path: Path) -> None:
+def test_kill_ends_the_process_at_once(tmp_path: Path) -> None:
     process = SupervisedProcess(SLEEPER, tmp_path / "log")
     process.kill()
 

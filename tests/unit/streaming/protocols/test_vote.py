@@ -15,7 +15,7 @@ from streaming.protocols.vocabulary import InconsistentGroupProtocol
         ({"a": ["cooperative-sticky", "range"], "b": ["cooperative-sticky"]}, "cooperative-sticky"),
     ],
 )
-def test_the_vote(lists: dict[str, list[str]], chosen: str) -> None:
+def test_most_voted_assignor_is_chosen(lists: dict[str, list[str]], chosen: str) -> None:
     assert vote.select(lists) == chosen
 
 

@@ -35,7 +35,7 @@ def batches(records: list[Record], chance: Random) -> Iterator[list[Record]]:
 
 
 def streamed(records: list[Record], chance: Random) -> Iterator[tuple[int, set[bytes]]]:
-    """Yield, per batch, its last event time and the content of the compacted topics; the state is packed in between."""
+    """Yield, per batch, the last event time and the compacted topics; the bucket's state is packed between batches."""
     blob, newest = None, dict[tuple[str, bytes | None], bytes | None]()
     for batch in batches(records, chance):
         bucket = Bucket(blob)

@@ -1,4 +1,4 @@
-"""The page's HTML document, as the server returns it."""
+"""The server returns the page's HTML document with all files in it."""
 
 from __future__ import annotations
 

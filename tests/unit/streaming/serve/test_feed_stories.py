@@ -1,4 +1,4 @@
-"""Episodes and incidents in the feed: in order, only on request, and after a gap each changed one once."""
+"""Episodes and incidents in the feed arrive in order, only on request, and once each after a gap."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
     assert exported[f"{FEED}_caught_up", ()] == 0
 
 
-def test_status_is_one_series_a_group_and_unknown_while_stale(history: History) -> None:
+def test_status_is_one_series_per_group_and_unknown_while_stale(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     since = int(time.time() * 1000) - 30_000
     group = msgspec.structs.replace(history.groups["g"], status="rebalancing", since=since)

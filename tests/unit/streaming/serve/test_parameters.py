@@ -26,7 +26,7 @@ def decoded(query: str, *parameters: Parameter) -> dict[str, Any]:
         ("at=2023-11-14T22:13:20", 1_700_000_000_000),
     ],
 )
-def test_moments(query: str, expected: int | None) -> None:
+def test_moment_parameters_are_read_as_milliseconds(query: str, expected: int | None) -> None:
     assert decoded(query, moment("at", "")) == {"at": expected}
 
 

@@ -8,7 +8,7 @@ from streaming.settings.config import CollectSettings
 from streaming.settings.section import InvalidSettings
 
 
-def test_groups_are_narrowed_by_the_same_rules() -> None:
+def test_group_options_follow_the_rules_of_the_settings() -> None:
     collect = CollectSettings()
     assert collect.narrowed() == collect
     with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups\.0: '\(' is no regular expression"):

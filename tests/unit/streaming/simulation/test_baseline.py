@@ -1,4 +1,4 @@
-"""A live group as the start of a scenario."""
+"""A live group becomes the start of a scenario."""
 
 from __future__ import annotations
 

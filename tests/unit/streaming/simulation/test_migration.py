@@ -132,7 +132,7 @@ def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], mor
 
 
 def test_migration_step_begins_where_the_previous_step_ended() -> None:
-    """The first restart makes all members static, so the second one costs what it costs a static group."""
+    """The first restart makes all members static, so the second restart costs as much as a static group's."""
     live = group(*two())
     plan = plan_migration(live, ["static"], restart=RESTART, times={"processing_ms": 0})
     second = plan["targets"]["static"]["steps"][1]["forecast"]

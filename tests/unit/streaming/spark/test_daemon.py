@@ -1,4 +1,4 @@
-"""The import path of Spark's Python workers."""
+"""Spark's Python workers get the right import path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one-line message about a failed query."""
+"""A failed query gives a message of one line."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_spark_starts_beside_the_main_thread() -> None:
 
 def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Conf:
-        """A fake SparkConf with the properties passed to spark-submit; a real one would need a JVM."""
+        """A fake SparkConf with the properties passed to spark-submit; a real SparkConf would need a JVM."""
 
         def __init__(self) -> None:
             self.properties = {"spark.master": "yarn"}

@@ -1,4 +1,4 @@
-"""The options of the Spark job."""
+"""The Spark job's options are checked and have their documented defaults."""
 
 from __future__ import annotations
 

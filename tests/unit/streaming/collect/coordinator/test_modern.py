@@ -99,7 +99,7 @@ def test_the_topics_of_a_pattern() -> None:
     assert seen.members[0].topics == ["t", "u1", "u2"]
 
 
-def test_the_states() -> None:
+def test_states_of_a_group_with_epochs() -> None:
     def state(*parts: GroupPart) -> str | None:
         group = after(part("epoch", 3), *parts)
         seen = None if group is None else group.snapshot("g", 1, str)

@@ -124,7 +124,7 @@ def test_budget_bounds_requests_longest_overdue_first() -> None:
     assert schedule.overdue(3.0) == 0
 
 
-def test_groups_in_flux_and_stable_ones_share_a_short_budget() -> None:
+def test_rebalancing_and_stable_groups_share_a_short_budget() -> None:
     schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=2), 0.0)
     groups = ["r1", "r2", "r3", "f1", "f2", "f3"]
     for name in groups:

@@ -150,7 +150,7 @@ def test_conversion_takes_every_member_along(moment: str) -> None:
 
 
 @pytest.mark.parametrize("moment", BACK)
-def test_so_does_the_way_back(moment: str) -> None:
+def test_migration_back_to_classic_is_online_too(moment: str) -> None:
     events, expected = BACK[moment]
     converted = [
         ((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[])),

@@ -53,7 +53,7 @@ S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reco
         ),
     ],
 )  # fmt: skip # one row per line
-def test_from_to(  # noqa: PLR0917 - the table's columns
+def test_each_transition_gives_the_expected_assignment(  # noqa: PLR0917 - the table's columns
     name: str,
     current: Current,
     target: TopicPartitions,
