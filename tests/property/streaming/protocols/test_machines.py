@@ -224,7 +224,7 @@ def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixe
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
-            # No shrinking: it takes minutes for runs this long, and the failing run is printed unchanged.
+            # Runs are not shrunk, which would take minutes for runs this long; the failing run is printed unchanged.
             phases=(Phase.explicit, Phase.reuse, Phase.generate),
         ),
     )

@@ -79,7 +79,7 @@ def test_a_second_revoking_round_backs_off() -> None:
     workers = {"c1": everything, "c2": Work()}
     first = incremental.assign(LeaderMemory(), workers, configured, 0)
     assert first.changes["c1"].revoked == Work(("p",), tuple(("p", number) for number in range(6)))
-    # c1 applies it, and c3 joins before the revoked tasks are assigned again: another revocation would be due
+    # c1 applies the assignment; c3 joins before the revoked tasks are assigned: another revocation would be due
     workers = {"c1": incremental.work_after(everything, first.changes["c1"]), "c2": Work(), "c3": Work()}
     second = incremental.assign(first.state, workers, configured, 10)
     assert second.delay_ms == 40

@@ -62,7 +62,7 @@ def test_joining_member_takes_only_what_balance_requires() -> None:
     }
 
 
-def test_a_topic_no_longer_subscribed_is_given_up() -> None:
+def test_unsubscribed_topic_is_revoked() -> None:
     assert uniform(topics(t=2, u=2), member("a", "t", t=[0], u=[0, 1]), member("b", "t", t=[1])) == {
         "a": {"t": [0]},
         "b": {"t": [1]},

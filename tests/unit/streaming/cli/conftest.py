@@ -47,7 +47,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     root.handlers[:], root.level = handlers, level
 
 
-#: The same with a finished process as result, as ``tests.support.command.run`` returns it.
+#: Runs the command line and returns a finished process, as ``tests.support.command.run`` does.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -38,7 +38,7 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return kafka
 
 
-def test_a_group_for_people(command: Command, live: MemoryKafka) -> None:
+def test_text_output_of_a_group(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("advise", "checkout")
 
     assert (status, errors) == (0, "")
@@ -57,7 +57,7 @@ def test_a_group_for_people(command: Command, live: MemoryKafka) -> None:
     assert lines[start + 5 : start + 7] == ["  sure   high", "  docs   docs/reference/advice.md#cooperative-assignor"]
 
 
-def test_all_groups_for_programs(command: Command, live: MemoryKafka) -> None:
+def test_json_output_of_all_groups(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("advise", "--all", "--json", "--fail-on", "info")
 
     assert (status, errors) == (1, "")

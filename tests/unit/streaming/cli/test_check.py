@@ -58,7 +58,7 @@ def test_bad_lines_win_over_violations(run: Run) -> None:
     assert [answer.get("ok") for answer in responses] == [False, None, True]
 
 
-def test_a_table_for_people(run: Run) -> None:
+def test_people_get_a_table(run: Run) -> None:
     done = run("check", "--table", stdin=json.dumps(EARLY))
     rows = [[c.strip() for c in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]
     assert done.returncode == 1

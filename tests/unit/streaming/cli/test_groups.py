@@ -97,7 +97,7 @@ def cells(out: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
 
 
-def test_a_group_for_people(command: Command, groups: MemoryKafka) -> None:
+def test_text_output_of_a_group(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("group", "team/checkout")
     assert (status, errors, "\x1b" in out) == (0, "", False)
     assert out.splitlines()[0] == (
@@ -116,7 +116,7 @@ def test_a_group_for_people(command: Command, groups: MemoryKafka) -> None:
     ]
 
 
-def test_a_group_for_programs(command: Command, groups: MemoryKafka) -> None:
+def test_json_output_of_a_group(command: Command, groups: MemoryKafka) -> None:
     status, out, _ = command("group", "team/checkout", "--json")
     answer = json.loads(out)
     assert (status, out.count("\n"), answer["state"]) == (0, 1, "settled")

@@ -70,7 +70,7 @@ def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFi
     ]
 
 
-def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_known_downtime_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     downtime = Downtime(
         lower_ms=5,
         upper_ms=90,

@@ -16,7 +16,7 @@ ANSWER = {"assignment": {"c": {"t": [0]}}}
     ("as_json", "as_table", "terminal", "is_json"),
     [(False, False, False, True), (True, True, True, True), (False, True, False, False), (False, False, True, False)],
 )
-def test_json_for_programs_tables_for_people(
+def test_programs_get_json_and_people_get_tables(
     *,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -45,7 +45,7 @@ def test_random_placements(placer: str, run: Run) -> None:
     assert run(*arguments, "--seed", "4").stdout == run(*arguments, "--seed", "4").stdout
 
 
-def test_a_table_for_people(run: Run) -> None:
+def test_people_get_a_table(run: Run) -> None:
     done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--table")
     rows = [line.replace("│", " ").split() for line in done.stdout.splitlines() if line.startswith("│")]
     assert rows[0] == ["0", "2", "2,", "1,", "0"] or rows[0] == ["0", "2", "2,", "0,", "1"]

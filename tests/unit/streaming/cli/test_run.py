@@ -57,7 +57,7 @@ def parts(monkeypatch: pytest.MonkeyPatch, kafka: MemoryKafka) -> type[Part]:
     return Part
 
 
-def test_each_part_gets_the_options_and_all_end_the_last_first(
+def test_components_get_the_options_and_end_in_reverse(
     command: Command, parts: type[Part], kafka: MemoryKafka, tmp_path: Path
 ) -> None:
     def later() -> None:

@@ -154,7 +154,7 @@ def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     warnings = FreshnessWarnings(lambda _: freshness)
     printed = []
     states = (Freshness(), UNKNOWN, SILENT, SILENT, UNKNOWN, SILENT, AWAY, UNKNOWN, Freshness(), Freshness())
-    for number, freshness in enumerate(states):  # noqa: B007 - what the function gives
+    for number, freshness in enumerate(states):  # noqa: B007 - the function's result
         warnings.poll(2.0 * number, SINCE + 130)
         printed += capsys.readouterr().err.splitlines()
     assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in printed] == [

@@ -113,7 +113,7 @@ def test_many_topics_are_described_in_several_requests(kafka: MemoryKafka, topic
     assert len(topics.refresh(None)) == 1001
 
 
-def test_a_topic_deleted_between_two_requests_is_passed_over(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_topic_deleted_between_two_requests_is_skipped(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     kafka.create("a")
     kafka.fail("describe_topics", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
     assert topics.refresh(None) == {}

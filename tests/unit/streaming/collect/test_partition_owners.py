@@ -67,7 +67,7 @@ def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
 def test_other_protocols_use_the_next_members_partitions(protocol: str) -> None:
     owners = holding(protocol)
     owners.observe(view(4000, 2, {"a": [], "b": [1]}, protocol))
-    assert committed(owners, (0, 4010, 22)) == [False]  # the last owner's commit when it gave the partition up
+    assert committed(owners, (0, 4010, 22)) == [False]  # the previous owner's commit during its revocation
     owners.observe(view(4100, 3, {"a": [], "b": [1, 0]}, protocol))
     assert committed(owners, (1, 5000, 90), (0, 5000, 25)) == [False, True]
     assert owners.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}

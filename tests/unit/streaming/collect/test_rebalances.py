@@ -76,7 +76,7 @@ def test_a_member_that_commits_has_rejoined() -> None:
     assert (event.joined, event.awaited, event.commits_stopped) == (["a"], ["b"], False)
 
 
-def test_commits_of_all_members_leave_all_awaited() -> None:
+def test_commits_of_all_members_leave_every_member_awaited() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"), a=NOW + 100)
     rebalances.listed(listed(), NOW)
     (event,) = rebalances.events(group, NOW + 1000)

@@ -37,7 +37,7 @@ def test_member_with_a_closing_reason_restarted(reason: str) -> None:
     assert (episode.kind, episode.sure) == ("restart", True)
 
 
-def test_a_commit_before_a_leave_proves_no_restart() -> None:
+def test_commit_before_a_leave_does_not_prove_a_restart() -> None:
     reason = "last offset commit 20 ms before it was gone: its session can't have run out, it left"
     item = Evidence(source="offset-commits", reason=reason, member_ids=["a@h1#1"], kind="member.left")
     builder = started().round("member.left", gone=("a@h1#1",), evidence=(item,)).join("a@h1#2")

@@ -70,7 +70,7 @@ def test_replacement_may_join_first(went: str, joined: str, *, lost: bool) -> No
 
 
 @pytest.mark.parametrize(("went", "joined"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
-def test_namesake_already_in_the_group_took_no_place(went: str, joined: str) -> None:
+def test_earlier_member_of_the_same_name_replaced_no_member(went: str, joined: str) -> None:
     builder = DiffBuilder().join(went, "other@h9#1")
     builder.now += 1_000_000
     members = episodes("g", builder.join(joined).leave(went).diffs)[-1].members
@@ -170,7 +170,7 @@ def test_matching_one_member_does_not_depend_on_others(went: str, joined: str) -
     assert results[0] == results[1]
 
 
-def test_member_replaced_again_and_again_is_one_pair() -> None:
+def test_repeatedly_replaced_member_is_one_pair() -> None:
     builder = DiffBuilder().join("x@h1#0", "y@h2#0")
     builder.now += 1_000_000
     for number in range(5):

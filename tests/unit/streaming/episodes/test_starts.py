@@ -39,7 +39,7 @@ def test_group_created_while_collecting_is_a_sure_start() -> None:
     assert (record.kind, record.sure, record.members.joined) == ("first-start", True, [*THREE])
 
 
-def test_late_generation_proves_no_start() -> None:
+def test_late_generation_does_not_prove_a_start() -> None:
     (record,) = episodes("g", first_seen(90, *THREE).diffs)
     assert (record.kind, record.sure) == ("unknown", False)
     assert record.evidence[-1].reason == "first seen at generation 90: earlier events are unknown"

@@ -236,7 +236,7 @@ def test_static_restarts_of_all_members_share_no_id() -> None:
     assert (record.kind, record.members.before) == ("static-bounce", 3)
 
 
-def test_a_kip_848_member_that_rejoins_shares_no_id() -> None:
+def test_rejoining_kip_848_member_shares_no_member_id() -> None:
     assert bounces(*("h0",) * 8, protocol="consumer").kind != "duplicate-instance-id"
 
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from streaming.freshness import ComponentHeartbeat, Freshness, Late, Limits, Part, TrackedHeartbeat, judge, unreachable
 
-#: When the heartbeat arrived: by the reader's clock, and in ms.
+#: Arrival time of the heartbeat: by the reader's clock (s), and in ms.
 AT, MS = 1000.0, 1_700_000_000_000
 HEARTBEAT = ComponentHeartbeat(part="collector", id="c", state="running", timestamp=50_000, up_to=49_900, every_ms=5000)
 LIMITS = Limits()

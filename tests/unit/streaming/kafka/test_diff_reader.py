@@ -35,7 +35,7 @@ def ids(**options: Any) -> list[str]:
     return [record.id for record in read_diffs(SETTINGS, exit_at_end=True, **options)]
 
 
-def test_a_diff_with_its_id_its_bytes_and_its_place(kafka: MemoryKafka) -> None:
+def test_diff_is_read_with_its_id_bytes_and_position(kafka: MemoryKafka) -> None:
     kafka.mark(TOPIC, 1)
     put(kafka, 7, partition=1)
     (record,) = read_diffs(SETTINGS, exit_at_end=True, from_beginning=True)

@@ -182,7 +182,7 @@ def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Pat
 
 
 def dependencies(ivy: Ivy) -> list[dict[str, str]]:
-    return [dict(dependency.attrib) for dependency in ET.fromstring(ivy.read("ivy.xml")).iter("dependency")]  # noqa: S314 - our own
+    return [dict(dependency.attrib) for dependency in ET.fromstring(ivy.read("ivy.xml")).iter("dependency")]  # noqa: S314 - own file
 
 
 def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,13 +193,13 @@ def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch
         {"org": "a", "name": "b", "rev": "1", **usual},
         {"org": "c", "name": "d", "rev": "2", **usual},
     ]
-    classified = ET.fromstring(ivy.read("ivy.xml")).iter("artifact")  # noqa: S314 - our own
+    classified = ET.fromstring(ivy.read("ivy.xml")).iter("artifact")  # noqa: S314 - own file
     assert [artifact.attrib["{http://ant.apache.org/ivy/maven}classifier"] for artifact in classified] == ["test"]
     assert "root=" not in ivy.read("settings.xml")
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror/?a&b")
     ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set of jars
     assert [dependency["transitive"] for dependency in dependencies(ivy)] == ["false", "false"]
-    (resolver,) = ET.fromstring(ivy.read("settings.xml")).iter("ibiblio")  # noqa: S314 - our own
+    (resolver,) = ET.fromstring(ivy.read("settings.xml")).iter("ibiblio")  # noqa: S314 - own file
     assert resolver.attrib["root"] == "https://mirror/?a&b"
 
 

@@ -95,7 +95,7 @@ def test_failure_is_raised_at_the_end_at_the_latest(kafka: MemoryKafka) -> None:
         sending.send(event("g"))
 
 
-def test_another_error_is_not_hidden_by_unsent_records(kafka: MemoryKafka) -> None:
+def test_other_errors_are_not_hidden_by_unsent_records(kafka: MemoryKafka) -> None:
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     with pytest.raises(KeyError), EventProducer(SETTINGS) as sending:
         sending.send(event("g"))

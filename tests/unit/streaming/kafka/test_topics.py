@@ -178,7 +178,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
 
 def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) -> None:
     for _ in range(2):
-        create_topics(SETTINGS, [SETTINGS.topics.signs], 30)  # another process may create it at the same time
+        create_topics(SETTINGS, [SETTINGS.topics.signs], 30)  # another process may create the topic at the same time
     topic = kafka.topics[SETTINGS.topics.signs]
     names = ("cleanup.policy", "segment.ms", "message.timestamp.type")
     assert (len(topic.logs), *(topic.config[name] for name in names)) == (*(1, "compact", "21600000", "LogAppendTime"),)

@@ -15,14 +15,14 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, GroupQuiet
 from tests.support.histories import Log
 
-#: Without the advisory check of assignments, whose failure leaves a round unchanged.
+#: Topics without the advisory check of assignments, whose failure leaves a round unchanged.
 SINKS = Sinks(
     *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)),
     episodes="e",
     incidents="i",
     expected_partitions=0,
 )
-#: A generator that fails while it is closed can't raise.
+#: A generator that fails while it is closed can't raise an error.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 #: Functions that pass records to steps, and steps to the bucket: they contain no rule that could fail.
 _AROUND = {"process", "_apply_run", "_Step.__init__"}

@@ -19,7 +19,7 @@ def packed() -> tuple[Bucket, bytes]:
     return bucket, bucket.pack()
 
 
-def test_a_group_survives_its_bytes() -> None:
+def test_group_is_unchanged_after_writing_and_reading() -> None:
     bucket, data = packed()
     again = Bucket(data)
     assert again.get("g") == bucket.get("g")

@@ -21,7 +21,7 @@ def test_the_first_member_gets_everything() -> None:
     assert state.generation == 1
 
 
-def test_an_eager_join_is_one_round_as_a_set_difference() -> None:
+def test_eager_join_is_one_round() -> None:
     log = Log()
     _, outputs = play([log.topics(t=5), log.join("c1"), log.join("c2")])
     last = diffs(outputs)[-1]
@@ -99,7 +99,7 @@ def test_cooperative_unsubscribe_causes_no_second_round() -> None:
     assert only.members == {"c1": change(owned={"a": [0], "b": [0]}, revoked={"b": [0]}, kept={"a": [0]})}
 
 
-def test_kip_848_releases_before_it_gives_within_one_epoch() -> None:
+def test_kip_848_revokes_before_it_assigns_within_one_epoch() -> None:
     log = Log()
     consumer = {"group_protocol": "consumer"}
     state, _ = play([log.topics(t=4), log.join("c1", **consumer)])

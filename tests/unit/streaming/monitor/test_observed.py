@@ -245,7 +245,7 @@ def test_a_deleted_observed_group_stays_observed() -> None:
     assert diff.generation == 1
 
 
-def test_a_view_without_its_generation_is_refused() -> None:
+def test_snapshot_without_a_generation_is_refused() -> None:
     with pytest.raises(MissingGeneration, match=r"generation.*groupEpoch.*missing"):
         apply(None, Log().event(GroupObserved, members=[]))
 

@@ -53,7 +53,7 @@ def test_polled_change_is_reported_once_with_kafkas_number(epoch: bool, number: 
     assert holds(diff) == ONE | {"c2": {}}
 
 
-def test_a_group_that_moved_on_since_polling_saw_it_has_a_round() -> None:
+def test_group_that_changed_after_polling_has_a_round() -> None:
     log = Log()
     state, _ = play([log.observe(1, ONE, evidence=POLLED)])
     state, outputs = play([log.observe(12, TWO)], state)

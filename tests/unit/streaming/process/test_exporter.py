@@ -28,7 +28,7 @@ def test_the_registry_is_served_at_metrics() -> None:
         assert "things_total 3.0" in answer.read().decode()
 
 
-def test_a_taken_port_is_one_clear_line() -> None:
+def test_port_in_use_gives_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

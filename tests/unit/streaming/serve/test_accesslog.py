@@ -14,7 +14,7 @@ from streaming.serve.security import Access, Proxies
 from tests.support.asgi import ask
 from tests.support.feed import service
 
-TOKEN = "0123456789abcdef"  # noqa: S105 - made up here
+TOKEN = "0123456789abcdef"  # noqa: S105 - a made-up token
 
 
 @pytest.fixture

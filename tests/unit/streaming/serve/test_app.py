@@ -88,7 +88,7 @@ def test_loopback_answers_to_its_own_names_only(app: ASGIApp, history: History) 
 
 
 def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> None:
-    app = service(history, token="a-long-enough-token")  # noqa: S106 - made up here
+    app = service(history, token="a-long-enough-token")  # noqa: S106 - a made-up token
     for target in ("/api/v1/groups", "/api/v1/stream", "/metrics", "/api/v1/none"):
         assert ask(app, target).status == 401
         assert ask(app, target, {"authorization": "Bearer wrong"}).status == 401

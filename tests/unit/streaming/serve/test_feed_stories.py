@@ -119,7 +119,7 @@ async def test_deleted_story_holds_up_no_client(feeding: Feeding) -> None:
 
 
 @in_a_loop
-async def test_a_filter_on_a_group_is_one_on_its_stories(feeding: Feeding) -> None:
+async def test_group_filter_applies_to_stories_too(feeding: Feeding) -> None:
     store_incidents(feeding, 1, group="other")
     async with feeding.listen(wanted=Filter(group="g", cause="member.left", stories=True)) as reader:
         first = await reader.until("stories")

@@ -301,7 +301,7 @@ def test_older_copy_that_is_put_back_is_reported(path: Path) -> None:
         assert history.notice == f"history {path}: {message}"
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+def test_folder_creation_error_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HistoryFailure, match="--database"):
         opened(tmp_path / "file" / "h.sqlite")

@@ -13,7 +13,7 @@ from streaming.serve.security import is_loopback
         ("localhost", True),
         ("::1", True),
         ("[::1]", True),
-        ("0.0.0.0", False),  # noqa: S104 - the point of the case
+        ("0.0.0.0", False),  # noqa: S104 - the tested address
         ("::", False),
         ("10.0.0.1", False),
         ("127.evil.example", False),

@@ -119,7 +119,7 @@ def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> N
 
 @pytest.mark.parametrize(
     ("host", "guarded", "warned"),
-    [("127.0.0.1", False, 0), ("0.0.0.0", False, 1), ("0.0.0.0", True, 0)],  # noqa: S104 - what is warned of
+    [("127.0.0.1", False, 0), ("0.0.0.0", False, 1), ("0.0.0.0", True, 0)],  # noqa: S104 - the address of the warning
 )
 def test_feed_open_to_the_network_raises_a_warning(
     options: ServeOptions, caplog: pytest.LogCaptureFixture, host: str, guarded: bool, warned: int

@@ -157,7 +157,7 @@ def test_binary_file_is_rejected(tmp_path: Path, bytes_: bytes | None, message: 
     assert message in refusal(path)
 
 
-def test_a_file_without_an_end_is_not_read_to_it() -> None:
+def test_endless_file_is_not_read_to_its_end() -> None:
     assert refusal(Path("/dev/zero")) == "--config /dev/zero: longer than 1048576 characters, the limit"
 
 

@@ -178,7 +178,7 @@ def test_document_has_a_section_per_protocol() -> None:
     assert list(value["protocols"]) == ["eager", "consumer"]
 
 
-def test_members_without_topics_are_members_all_the_same() -> None:
+def test_members_without_topics_count_as_members() -> None:
     text = "topics: {t: 4}\nevents: [{at: 0, join: a, topics: []}]"
     for protocol in FAMILIES:
         rounds = as_json(run_scenario(load_scenario(text), protocol))["rounds"]

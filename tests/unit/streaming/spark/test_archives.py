@@ -17,7 +17,7 @@ from streaming.spark.archives import ArchiveNotWritten
 from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
 
-#: Prints a worker's imports, the location of our code, and whether assignors are native.
+#: Prints a worker's imports, the location of the monitor's code, and whether assignors are native.
 WORKER = """
 import pandas, pyspark.testing.utils, streaming.spark.daemon, streaming.spark.operator
 from assignors.registry import find

@@ -56,7 +56,7 @@ def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: o
 
 
 @pytest.mark.parametrize("changes", [{"version": 2}, {"state": 99}])
-def test_another_release_s_checkpoint_is_refused(tmp_path: Path, changes: dict[str, int]) -> None:
+def test_checkpoint_of_another_release_is_refused(tmp_path: Path, changes: dict[str, int]) -> None:
     LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, **changes))
     with pytest.raises(BadInput, match=r"another release wrote it \(layout \d, state \d+; this"):
         claim(str(tmp_path), METADATA, "stop")

@@ -1,4 +1,4 @@
-"""Spark's Python workers get the right import path."""
+"""Spark's Python workers have no jars in their import path."""
 
 from __future__ import annotations
 

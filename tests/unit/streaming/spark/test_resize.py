@@ -74,7 +74,7 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
             resize(str(folder), 4, None, dry_run=False)
 
 
-def test_another_release_s_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_checkpoint_of_another_release_is_refused(tmp_path: Path) -> None:
     for changes in ({"version": 2}, {"state": 99}):
         write(tmp_path, structs.replace(METADATA, **changes))
         with pytest.raises(BadInput, match="release"):

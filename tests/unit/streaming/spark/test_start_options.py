@@ -1,4 +1,4 @@
-"""The Spark job's options are checked and have their documented defaults."""
+"""The Spark job's options: the pause between batches, and absolute paths for the JVM."""
 
 from __future__ import annotations
 

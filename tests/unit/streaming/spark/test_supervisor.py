@@ -38,7 +38,7 @@ def ended(
     supervisor.add_batch(progress, buckets, batch_report(progress, buckets.values()))
 
 
-def test_it_ticks_when_a_timer_is_due() -> None:
+def test_tick_is_written_when_a_timer_is_due() -> None:
     supervisor = new_supervisor()
     assert [supervisor.next_action(0.0), supervisor.next_action(100.0)] == [Action.TICK, Action.CONTINUE]
     ended(supervisor, {0: BucketReport(150_000)})

@@ -51,7 +51,7 @@ def test_the_first_tick_is_due_at_once() -> None:
     assert not timers.is_due(2000.0)
 
 
-def test_it_ticks_when_the_earliest_timer_is_due() -> None:
+def test_tick_is_due_with_the_earliest_timer() -> None:
     timers = Timers()
     timers.is_due(0.0)
     timers.update({0: 50_000, 1: 20_000, 2: 0})
@@ -62,7 +62,7 @@ def test_it_ticks_when_the_earliest_timer_is_due() -> None:
     assert timers.is_due(50.0)
 
 
-def test_it_ticks_until_a_batch_has_reported() -> None:
+def test_ticks_continue_until_a_batch_has_reported() -> None:
     timers = Timers()
     timers.is_due(0.0)
     timers.update({0: 1000})

@@ -51,4 +51,4 @@ def test_a_client_that_delivers_nothing_for_long_is_replaced(monkeypatch: pytest
     assert ticking._producer is second
     assert len(kafka.records(TOPIC)) == 3
     kafka.fail("produce", KafkaError(KafkaError._TRANSPORT, "away"))
-    ticking.tick()  # a lost tick is no error: the next one replaces it
+    ticking.tick()  # a lost tick is not an error: the next tick replaces it

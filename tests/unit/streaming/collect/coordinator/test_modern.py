@@ -119,7 +119,7 @@ def test_states_of_a_group_with_epochs() -> None:
     assert state(member, target, at(3, "STABLE")) == "Stable"
 
 
-def test_assignor_is_the_one_most_members_name() -> None:
+def test_assignor_is_the_one_that_most_members_name() -> None:
     group = ModernGroup(
         "consumer", subscriptions={"a": subscription(assignor="range"), "b": subscription(assignor="uniform")}
     )

@@ -139,7 +139,7 @@ def test_records_of_a_newer_kafka_are_not_malformed(key: bytes, value: bytes | N
 
 
 @pytest.mark.parametrize(("number", "kind"), [(6, "consumer"), (12, "share"), (20, "streams")])
-def test_assignment_timestamps_are_passed_over(number: int, kind: str) -> None:
+def test_assignment_timestamps_are_skipped(number: int, kind: str) -> None:
     timestamp = b"\x01\x00\x08" + pack(">q", 1_700_000_000_000)
 
     record = decode(pack(">h", number) + string("g"), pack(">hi", 0, 7) + timestamp)
@@ -147,7 +147,7 @@ def test_assignment_timestamps_are_passed_over(number: int, kind: str) -> None:
     assert record == GroupPart("g", kind, "target_epoch", 7)  # type: ignore[arg-type]
 
 
-def test_assignment_configurations_of_streams_are_passed_over() -> None:
+def test_assignment_configurations_of_streams_are_skipped() -> None:
     configs = b"\x02\x06a.b.c\x02x\x00"
     tags = b"\x03" + b"\x00\x04" + pack(">i", 3) + b"\x01" + bytes([len(configs)]) + configs + b"\x09\x01?"
 

@@ -86,7 +86,7 @@ def test_subscriptions_that_are_refused() -> None:
         read_instance(SUBSCRIPTION_INFO[:24] + sized(b"\xff"))
 
 
-def test_a_generation_and_the_group_when_its_last_member_left() -> None:
+def test_generation_and_empty_group_after_the_last_leave() -> None:
     metadata = subscription(["in"], {"in": [0]}, generation=3, user_data=SUBSCRIPTION_INFO)
     share = assignment({"in": [0]}, user_data=ASSIGNMENT_INFO[:-8] + pack(">q", 5))
     now = decode(group_key("g"), group_value(4, {"m": (metadata, share)}, protocol="stream"))

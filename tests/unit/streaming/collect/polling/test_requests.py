@@ -82,7 +82,7 @@ def test_list_gives_states_and_description_costs() -> None:
             group_listing("c", STATE.UNKNOWN, ConsumerGroupType.UNKNOWN),
             group_listing("offsets only", STATE.EMPTY, CLASSIC, simple=True),
         ],
-        [AWAY],  # the client returns this value, although its documentation gives another one
+        [AWAY],  # the client's actual value, not the documented one
     )
     assert listing(listed) == GroupListing(
         (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)), (AWAY,)
