@@ -16,7 +16,7 @@ UNITS = {
 
 
 def by_command(prefix: str) -> dict[str, set[str]]:
-    """Return each command's options in deployment files whose place begins with ``prefix``, without ``--config``."""
+    """Return the options of each command from the places that begin with ``prefix``, without ``--config``."""
     commands = [arguments for where, arguments in CASES.items() if where.startswith(prefix)]
     return {
         name: set(

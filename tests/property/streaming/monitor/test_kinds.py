@@ -1,4 +1,4 @@
-"""Groups other than consumer groups: the contract's algebra holds, and the output does not depend on batches."""
+"""Groups other than consumer groups: the set algebra of diffs holds, and the output does not depend on batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def history(name: str, random: Random, length: int = 12) -> list[Event]:
-    """Return generations of a group with random members and assignments, until the group is deleted."""
+    """Return generations of a group with random members and assignments, up to the group's deletion."""
     log, fixed = Log(f"g-{name}"), KINDS[name]
     epochs = "group_protocol" in fixed
     first = -1 if name == "connect" else 0

@@ -1,4 +1,4 @@
-"""The contract's algebra holds for any sequence of events, and diffs do not depend on batches."""
+"""The set algebra of diffs holds for any sequence of events, and diffs do not depend on batches."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ START_MS = 1_700_000_000_000
 
 
 class Restart:
-    """The records of one member's restart, which the coordinator writes every ``every_ms``.
+    """The records of one member's restart, which the coordinator writes at intervals of ``every_ms``.
 
     Args:
         members: number of members of the group.

@@ -1,4 +1,4 @@
-"""Dead letters are listed and published again, over a cluster in memory."""
+"""Dead letters are listed, and their records are published again, over a cluster in memory."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def member(about: About = EAGER) -> Membership:
 
 
 def holding(about: About = EAGER) -> Membership:
-    """Return a membership to which two partitions were assigned in generation 3, at time 0."""
+    """Return a membership to which two partitions were assigned in generation 3, at 0 ms."""
     membership = member(about)
     membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
     return membership

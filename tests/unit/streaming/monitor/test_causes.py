@@ -106,7 +106,7 @@ def test_several_undelivered_generations_in_a_row() -> None:
 
 
 def test_departed_members_partitions_stay_with_it() -> None:
-    """Member c2 left, but its partitions were not handed over."""
+    """Generation 2 assigns partition 1 of the departed member c2 to c1, but c1 does not receive generation 2."""
     log = Log()
     _, outputs = play(
         [

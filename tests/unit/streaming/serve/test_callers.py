@@ -109,7 +109,7 @@ def test_invalid_proxy_is_refused(header: str, addresses: list[str], message: st
 
 @pytest.fixture
 def behind(history: History) -> Iterator[ASGIApp]:
-    """Return an application that accepts callers only from a proxy's two networks."""
+    """Return an application that accepts only callers from the two networks of a proxy."""
     return service(history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False)
 
 

@@ -1,4 +1,4 @@
-"""Groups at a past moment equal a replay of the membership log up to this moment."""
+"""Groups at a past moment equal the result of replaying the membership log up to this moment."""
 
 from __future__ import annotations
 

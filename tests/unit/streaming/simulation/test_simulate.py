@@ -1,4 +1,4 @@
-"""The contract's scenario, its JSON format, and the algebra of every round, under every protocol."""
+"""The documented scenario, its JSON format, and the set algebra of every round, under every protocol."""
 
 from __future__ import annotations
 

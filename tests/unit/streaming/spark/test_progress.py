@@ -34,7 +34,7 @@ BUCKETS = [
 
 
 class Query:
-    """A fake StreamingQuery with the progress of its last four batches."""
+    """A fake StreamingQuery that keeps the progress of its last four batches."""
 
     def __init__(self) -> None:
         self.recentProgress: list[Any] = []

@@ -1,4 +1,4 @@
-"""Records lost before the start are reported per partition, with the options that a user can choose from."""
+"""Records that were lost before the start are reported per partition, with the options for continuing."""
 
 from __future__ import annotations
 
