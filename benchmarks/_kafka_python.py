@@ -10,7 +10,7 @@ from assignors.model import Member, Topic
 
 
 class _Cluster:
-    """The part of kafka-python's ClusterMetadata that its assignors use."""
+    """The part of kafka-python's ClusterMetadata that kafka-python's assignors use."""
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._partitions = {name: set(range(topic.partitions)) for name, topic in topics.items()}

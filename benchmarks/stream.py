@@ -108,7 +108,7 @@ class Bench:
         return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
     def source(self, spark: Any, topic: str, per_batch: int | None = None) -> Any:
-        """Return the topic's rows from its beginning, all or limited by batch."""
+        """Return the rows of a topic from the beginning; the number of rows per batch may be limited."""
         options = {"subscribe": topic, "startingOffsets": "earliest"}
         if per_batch:
             options["maxOffsetsPerTrigger"] = str(per_batch)

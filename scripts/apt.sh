@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs Debian packages without questions, only those that are missing: apt.sh PACKAGE|ALTERNATIVE …
-# Lists are fetched once when a package is not known yet. Output appears only when something fails.
+# Installs the Debian packages that are missing, without prompts: apt.sh PACKAGE|ALTERNATIVE …
+# The package lists are updated once if a package is missing. Output appears only if a command fails.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 

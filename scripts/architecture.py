@@ -72,7 +72,7 @@ def picture() -> str:
 
 
 def walked() -> list[str]:
-    """Return the modules that a join event passes until its episode is written, in order.
+    """Return the modules that process a join event until the event's episode is written, in order.
 
     A module that calls other modules is listed once; a module that is entered again later is listed again.
     """

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the path of a tool, `helm` or `kustomize`. One that is not on PATH is built from its Go module into the cache, once;
-# with --cached it fails instead: scripts/go_tool.sh helm [--cached]
+# Prints the path of a tool, `helm` or `kustomize`. A tool that is not on PATH is built once from its Go module into the
+# cache; with --cached the script fails instead: scripts/go_tool.sh helm [--cached]
 set -eu
 case $1 in
 helm) package=helm.sh/helm/v3/cmd/helm@v3.22.0 ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks for Java 17 or newer, where Spark looks for it: JAVA_HOME, then PATH; `java.sh jdk` for the compiler too.
-# Says what to install; on Debian, root installs it.
+# Checks for Java 17 or newer where Spark searches for it: JAVA_HOME, then PATH; `java.sh jdk` also checks the compiler.
+# If Java is missing, the script prints the command that installs it; on Debian, the script installs it if run by root.
 set -eu
 cd "$(dirname "$0")/.."
 kit=${1:-jre}
@@ -8,7 +8,7 @@ kit=${1:-jre}
 major() {
     java=java
     [ -z "${JAVA_HOME:-}" ] || java=$JAVA_HOME/bin/java
-    # "1.8.0_402" is 8; "17.0.15" and "25" are what they say. The macOS stub prints no version.
+    # "1.8.0_402" is Java 8; "17.0.15" is Java 17, and "25" is Java 25. The macOS stub prints no version.
     "$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1
 }
 

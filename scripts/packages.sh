@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the packages of uv.lock in .venv, and uv itself in .uv where the machine has none. With --no-dev those alone
-# that run; what is there beside them stays.
+# Installs the packages of uv.lock in .venv, and uv itself in .uv if the machine has no uv. With --no-dev only the
+# packages that the monitor needs at run time are installed; other packages in .venv are kept.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -31,10 +31,10 @@ else
     "$uv" --version >/dev/null 2>&1 || private_uv
 fi
 
-# The native code in kernel/ is an extra for machines with Rust: the same answers without it, more slowly.
+# The native code in kernel/ is optional and needs Rust; without it, Python computes the same results more slowly.
 without=.venv/without-kernel
 
-# What a build that failed would have to differ in.
+# Prints a checksum of everything that a build depends on: a failed build is repeated when the checksum has changed.
 kernel_as_it_is() {
     {
         cargo --version
@@ -42,7 +42,7 @@ kernel_as_it_is() {
     } 2>&1 | cksum
 }
 
-# A build that failed is tried again when something of it has changed, and after an hour, as a network may have been away.
+# A failed build is repeated when its input has changed, and after an hour, because the network may have been unavailable.
 wants_kernel() {
     cargo --version >/dev/null 2>&1 || return 1
     [ -e "$without" ] && [ -z "$(find "$without" -mmin +60)" ] && [ "$(cat "$without")" = "$(kernel_as_it_is)" ] || return 0
@@ -55,24 +55,24 @@ has_kernel() { [ -n "$(find .venv/lib -maxdepth 3 -name 'rebalance_kernel-*' 2>/
 native=
 if [ "${1-}" = --no-dev ]; then
     set -- --no-dev --inexact
-    # It stays beside the packages asked for; then it is to be this release's.
+    # An installed native package is kept by --inexact, so it has to be updated to this release.
     ! has_kernel || native=--group=kernel
 else
     set --
     ! wants_kernel || native=--group=kernel
 fi
 
-# Silent when there is nothing to do; uv's own progress when there is.
+# Prints nothing if all packages are installed, and otherwise uv's progress.
 if ! "$uv" sync --locked "$@" ${native:+"$native"} --check --quiet 2>/dev/null; then
     [ -d .venv ] || echo "Installing the locked packages into .venv (about 600 MB, once)" >&2
-    # Compiled now, by all cores: else each of the demo's ten processes compiles what it imports.
+    # Compile the packages now on all cores: otherwise each of the demo's ten processes compiles its imports.
     if ! "$uv" sync --locked "$@" ${native:+"$native"} --compile-bytecode; then
         [ -n "$native" ] || fail "the packages of uv.lock could not be installed: see uv's message above"
         echo "Going on without the package in kernel/: Python gives the same answers, more slowly (tried again after an hour)" >&2
         native=
         [ -d .venv ] || "$uv" venv --quiet
         "$uv" sync --locked "$@" --compile-bytecode || fail "the packages of uv.lock could not be installed: see uv's message above"
-        # One of another release would be kept beside the packages asked for.
+        # --inexact would keep the native package of another release.
         ! has_kernel || "$uv" pip uninstall --quiet rebalance-kernel
         kernel_as_it_is >"$without"
     fi

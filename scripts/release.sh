@@ -1,6 +1,6 @@
 #!/bin/sh
-# Everything of a release up to the upload, in dist/release or FOLDER: wheel, sdist, image with its SBOM, chart, changelog,
-# checksums. With --no-image the image is left out: scripts/release.sh [--no-image] [FOLDER]
+# Builds a release, without the upload, in dist/release or FOLDER: wheel, sdist, image with its SBOM, chart, changelog,
+# checksums. With --no-image no image is built: scripts/release.sh [--no-image] [FOLDER]
 set -eu
 cd "$(dirname "$0")/.."
 fail() {

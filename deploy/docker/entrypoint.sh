@@ -1,5 +1,5 @@
 #!/bin/bash
-# A command of rebalance-monitor; or, as Spark on Kubernetes starts its pods, `driver …` or `executor`.
+# Runs a command of rebalance-monitor, or `driver …` or `executor` as Spark on Kubernetes starts its pods.
 set -eu
 
 case "${1:-}" in

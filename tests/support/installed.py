@@ -60,7 +60,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def build(folder: Path, kind: Literal["wheel", "sdist"]) -> Path:
-    """Build the wheel or the source distribution and return its path."""
+    """Build the wheel or the source distribution and return the path of the built file."""
     _uv("build", "--quiet", f"--{kind}", "--out-dir", str(folder), str(ROOT))
     (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return built

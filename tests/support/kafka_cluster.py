@@ -190,7 +190,7 @@ def _format(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> No
 
 @contextmanager
 def kafka_cluster(**options: Any) -> Iterator[KafkaCluster]:
-    """Run a cluster of three brokers with replication factor 3; remove it afterwards."""
+    """Run a cluster of three brokers with replication factor 3; remove the cluster afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="rebalance-monitor-cluster-"))
     cluster = KafkaCluster(folder, **options)
     try:

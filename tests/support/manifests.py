@@ -1,4 +1,4 @@
-"""The rendered resources of deploy/, and the commands that they start."""
+"""The rendered resources of deploy/, and the commands that the resources start."""
 
 from __future__ import annotations
 

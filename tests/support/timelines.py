@@ -104,7 +104,7 @@ class Timeline:
         self.commits = self._sent()
 
     def _sent(self) -> list[Sent]:
-        """Return all commits that the coordinator accepts, in the order of arrival."""
+        """Return all offset commits that the coordinator accepts, in the order of arrival."""
         every = self.chance.choice([300, 1000, 5000])
         commits = []
         for interval in self.intervals:

@@ -111,7 +111,7 @@ def kill_all(group: RealGroup) -> None:
 
 
 def recreated(group: RealGroup) -> None:
-    """Stop all members and restart them within the quiet time: a Deployment with the Recreate strategy."""
+    """Stop all members and restart them within the quiet time, as a Deployment with the Recreate strategy does."""
     begin(group, "a", "b", "c")
     with group.step("restart", rejoined=("a", "b", "c"), unsure_kinds=("restart",), provable=False):
         group.leave("a", "b", "c")

@@ -188,7 +188,7 @@ def streams(group: RealGroup) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The clients of a group's members, and the changes of the group."""
+    """A scenario: the clients of a group's members, and the changes of the group."""
 
     member_kind: MemberKind
     apply: Callable[[RealGroup], None]

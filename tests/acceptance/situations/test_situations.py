@@ -1,6 +1,6 @@
 """Compares the reports about real groups with measurements: kinds, members, callbacks, downtime and incidents.
 
-``make test-situations`` runs all of them and writes the tables of docs/explanation.
+``make test-situations`` runs all situations and writes the tables of docs/explanation.
 """
 
 from __future__ import annotations

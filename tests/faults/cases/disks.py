@@ -118,7 +118,7 @@ def no_files_to_lose(site: Site) -> Iterator[list[Report]]:
 
 
 def _is_written(descriptor: Path) -> bool:
-    """Return true if a file is open for writing: the last octal digit of its flags holds the access mode."""
+    """Return true if a file is open for writing: the last octal digit of the open flags is the access mode."""
     info = descriptor.parents[1] / "fdinfo" / descriptor.name
     flags = next(line.split()[1] for line in info.read_text().splitlines() if line.startswith("flags"))
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY

@@ -112,7 +112,7 @@ def test_rolling_restart_of_all_brokers_loses_no_event(cluster: KafkaCluster, tm
 
 
 def test_reassigned_partitions_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """The offsets topic and the membership topic move to other brokers, leaders first, while members join."""
+    """Move the offsets topic and the membership topic to other brokers, leaders first, while members join."""
     with observed(cluster, tmp_path) as groups:
         for number, topic in enumerate((OFFSETS_TOPIC, *groups.membership)):
             for brokers in ((2, 3), (3, 1)):
@@ -166,7 +166,7 @@ def _is_moved(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
 
 @contextmanager
 def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
-    """Lose the records that the block writes to a topic: only broker 2 has them, and broker 3 is elected."""
+    """Lose the records that the block writes: only broker 2 has these records, and broker 3 becomes leader."""
     set_config(cluster, topic, min_insync_replicas="1", unclean_leader_election_enable="true")
     move(cluster, topic, 2, 3)
     cluster.nodes[3].kill()
