@@ -23,8 +23,8 @@ SECTIONS = {
     "zookeeper": ("assignors-zookeeper", "## Assignors of the old consumer"),
 }
 
-#: Milliseconds: ``ours``, ``python`` (ours without native code, if there is any), ``jvm``, ``peer``; None without a
-#: result. ``over``: when the JVM was stopped.
+#: Milliseconds of this project (``ours``, and ``python`` without native code), of ``jvm`` and of ``peer``; None without
+#: a result. ``over``: time after which the JVM was stopped.
 Row = dict[str, Any]
 
 

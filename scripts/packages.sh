@@ -42,7 +42,7 @@ kernel_as_it_is() {
     } 2>&1 | cksum
 }
 
-# A failed build is repeated when its input has changed, and after an hour, because the network may have been unavailable.
+# A failed build is repeated when its input has changed, and after an hour, as the network may have been unavailable.
 wants_kernel() {
     cargo --version >/dev/null 2>&1 || return 1
     [ -e "$without" ] && [ -z "$(find "$without" -mmin +60)" ] && [ "$(cat "$without")" = "$(kernel_as_it_is)" ] || return 0

@@ -42,7 +42,7 @@ def diagram(table: Table, first: StrEnum) -> str:
                 text = event.__name__ + (f" ({row.label})" if row.label else "")
                 arrows.setdefault((phase.value, to.value), {})[text] = None
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {first.value}"]
-    # A colon or semicolon would end the label.
+    # A colon or semicolon in a label would end the label.
     lines += [
         f"    {source} --> {to}: {', '.join(texts).replace(':', ' –').replace(';', ',')}"
         for (source, to), texts in arrows.items()

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support.installed import LOCKED, jars
 
 ROOT = Path(__file__).parents[1]
-#: Packages that the tests import themselves.
+#: Packages that the tests import directly.
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "packaging")
 #: Packages whose versions are printed.
 SHOWN = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")

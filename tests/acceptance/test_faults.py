@@ -124,7 +124,7 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
             monitor.await_status("history-blocked", 60 + TOLD_SECONDS)
             assert {*monitor.serve.ids()} >= {*monitor.expected()}
         monitor.await_status(None)
-        # The failed write may have been another topic's record: then retention has another minute.
+        # The failed write may have been another topic's record: then retention runs only a minute later.
         eventually(lambda: FOREIGN & {*monitor.serve.ids()} < left, timeout=60 + TOLD_SECONDS)
         (letter,) = read(monitor.servers, settings.topics.dead_letters)
         assert dict(letter.headers())["dlt_topic"] == b"__consumer_offsets"

@@ -44,7 +44,7 @@ def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
         state = page.locator(".grid-row:not([hidden]) .state").first
         was = "element => getComputedStyle(element, '::before').content"
         assert state.evaluate(was) == '"was"'
-        page.reload()  # the snapshot contains it as well
+        page.reload()  # the snapshot contains the warning as well
         expect(warning).to_be_visible()
         source.stale = None
         expect(live).to_have_text("Live")

@@ -52,7 +52,7 @@ class Shown:
             self.put(msgspec.structs.replace(episode, rounds=rounds_of))
         value = encode(msgspec.structs.replace(latest(builder), racks=racks or msgspec.UNSET))
         source.put(record(ASSIGNMENTS, len(source.log), builder.group_id, value, None))
-        # A longer story replaces the update that ends the last episode.
+        # A longer story replaces the record that ends the last episode.
         self.shown_counts[builder.group_id] = len(builder.diffs), len(stories) - over
 
     def put(self, episode_or_incident: Episode | Incident) -> None:
@@ -81,7 +81,7 @@ def record(topic: str, offset: int, group_id: str, value: bytes, ce_id: str | No
 @pytest.fixture
 def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
     source = MemorySource()
-    # The diffs are from 2023.
+    # The diffs have timestamps of 2023.
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, "about:blank")

@@ -129,7 +129,7 @@ EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
         (4, 1, "member.left", ["c1"], {"c1": [0], "c2": [1]}, {"c2": [0, 1]}),
         (5, 1, "member.fenced", ["c2"], {"c2": [0, 1]}, {}),
     ],
-    # The walkthrough: 3 joins 1 and 2, which own three partitions each.
+    # The walkthrough: member 3 joins members 1 and 2, which own three partitions each.
     "cooperative": [
         (1, 1, "member.joined", ["c1"], {}, {"c1": [0, 1, 2, 3, 4, 5]}),
         (2, 1, "member.joined", ["c2"], {"c1": [0, 1, 2, 3, 4, 5]}, {"c1": [0, 1, 2], "c2": []}),
@@ -206,7 +206,7 @@ def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
     write_log(program)
     for _, key, kind, value in POISON:
         program.record(key, kind, value)
-    program.ids = count()  # the same ids again
+    program.ids = count()  # the ids start again, so that both writes have the same ids
     write_log(program)
     folder: Path = tmp_path_factory.mktemp("checkpoint")
     done = run("stream", "--available-now", "--checkpoint", str(folder), *program.options, timeout=300)

@@ -1,9 +1,9 @@
 """Every component of a running monitor under every fault: the fault is reported in time; no id is lost or repeated.
 
-`make test-faults` (and `make test-long`) runs it; with `ARGS="-k serve-"` only the faults of one part. Each run ends
-with a comparison of the membership log with that of an undisturbed collector. With `WRITE_TRUST` set, a run in which
-all cases pass writes the table of `docs/explanation/trust.md`. `make test` runs some of these faults, with a page in
-a browser, in `tests/acceptance/test_faults.py`.
+`make test-faults` (and `make test-long`) runs it; with `ARGS="-k serve-"` only the faults of one component. Each run
+ends with a comparison of the membership log with that of an undisturbed collector. With `WRITE_TRUST` set, a run in
+which all cases pass writes the table of `docs/explanation/trust.md`. `make test` runs some of these faults, with a page
+in a browser, in `tests/acceptance/test_faults.py`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ TEXTS = (
 )
 _VALUES: tuple[Any, ...] = (None, True, False, 1.5, -0.0, 1e308, float("nan"), float("inf"), [], {}, [[]], [None])
 _NUMBER = re.compile(rb"\d+")
-#: Deeper than any decoder supports.
+#: Depth of nesting that no decoder supports.
 _DEEP = 3_000
 
 

@@ -72,7 +72,7 @@ def checkout(group_id: str = "team/checkout") -> DiffBuilder:
     return builder
 
 
-#: Times of checkout's first start, and of the begin and end of its rolling restart.
+#: Times (ms) of the first start of the group ``checkout``, and of the start and the end of its rolling restart.
 STARTED, RESTARTED, ENDED = START + 1000, START + 601_000, START + 616_000
 
 #: Incidents of the group ``flappy``: one closed incident and two open incidents.

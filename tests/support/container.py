@@ -21,7 +21,7 @@ _ENVIRONMENT = {
     # testcontainers would use the bridge's address where a file /.dockerenv exists.
     "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
     "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
-    # The reaper would need one more image; the context manager and the label clean up instead.
+    # The reaper would need another image; the context manager and the label are used for cleanup instead.
     "TESTCONTAINERS_RYUK_DISABLED": "true",
 }
 

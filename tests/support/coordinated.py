@@ -1,10 +1,12 @@
 """``__consumer_offsets`` records of KIP-848 groups as a coordinator writes them, without running members.
 
-Like a coordinator, it writes all changes of one heartbeat with one timestamp. The restart of a member is:
+As a coordinator does, :class:`Coordinated` writes all changes of one heartbeat with one timestamp. The restart of a
+member consists of:
 
-* its leave: tombstones of its records, a new epoch, and a target for each member that gets one of its partitions;
+* the member's leave: tombstones of the member's records, a new epoch, and a target for each member that gets one of its
+  partitions;
 * a write for each member that gets a partition, and one for each unchanged member, which only advances its epoch;
-* its rejoin under a new id: a new epoch, and a target for each member that revokes a partition;
+* the member's rejoin under a new id: a new epoch, and a target for each member that revokes a partition;
 * a write for each member that revokes a partition, for the new member, and for each unchanged member.
 """
 

@@ -56,7 +56,7 @@ def topics(**counts: int) -> dict[str, Topic]:
 
 
 def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
-    """Return True if no rebalance is in progress, and every process consumes what the group assigned to it."""
+    """Return True if no rebalance is in progress and every process consumes exactly its assigned partitions."""
     inner = getattr(group, "classic", None)
     if inner is not None and not at_rest(machine.inner, inner):  # type: ignore[attr-defined] # of the consumer protocol
         return False

@@ -109,7 +109,7 @@ class _Eager:
         """Add a rebalance of the group to the timeline.
 
         Args:
-            requested_at: when the members were asked to rejoin.
+            requested_at: time at which the members were requested to rejoin.
             come: the members that join.
             gone: for each removed member: when it stopped consuming, when it was removed, and whether it committed at
                 its end.

@@ -30,8 +30,8 @@ LOST: Mapping[str, LoggedReport] = {
     STATE: LoggedReport("a file of its state is damaged or missing"),
     CARD: LoggedReport("a Spark checkpoint without rebalance-monitor.json", status=2),
 }
-#: Files that Spark writes again: the last batch's commit, as the batch is repeated; the start offsets of a source that
-#: has been read since; the query's id; the state's schema.
+#: Files that Spark creates again: the last batch's commit (the batch is repeated), the start offsets of a source that
+#: has been read since, the query's id, and the state's schema.
 NOT_NEEDED = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
 #: Reports of damaged files: Spark's own message, and the remedy.
 DAMAGED: Mapping[str, LoggedReport] = {

@@ -45,7 +45,7 @@ _subtopology = _joined(
     *(_name.map(compact), _texts, _texts, _topic_infos, _texts, _topic_infos), st.just(elements() + b"\0")
 )
 _endpoint = st.sampled_from([b"\xff", b"\x01" + compact("h") + pack(">h", -1) + b"\0"])
-#: Bytes after a value's fields: no tagged fields, a known one, an unknown one.
+#: Bytes after a value's fields: no tagged fields, a known tagged field, or an unknown tagged field.
 _tags = st.sampled_from([b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\x01" + pack(">i", 9), b"\x01\x07\x00"])
 
 #: Record type → its value's fields; ``_KEYED`` lists types whose key names a member or pattern.

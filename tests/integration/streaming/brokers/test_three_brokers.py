@@ -41,7 +41,8 @@ _EVERY_SECONDS = 0.2
 class GroupRecords:
     """A context manager that writes generations of one classic group into each partition.
 
-    A coordinator resigns from a partition that others write to, so the collector's own group needs another one.
+    A coordinator resigns from a partition to which other clients write, so the collector's own group needs a different
+    partition.
 
     Attributes:
         written: group → generation → when its record was acknowledged, in seconds since the epoch.
@@ -267,7 +268,7 @@ def test_serve_is_not_ready_while_two_of_three_brokers_are_down(quorum: KafkaClu
         serve.start_with(rounds_made[:20])
         diffs = serve.settings.topics.diffs
         start_all_brokers(quorum, diffs)
-        for number in (1, 2):  # no quorum: no leader is elected
+        for number in (1, 2):  # without a quorum, no leader is elected
             quorum.nodes[number].kill()
         eventually(lambda: readiness(serve).get("stale"), every=0.1)
         assert readiness(serve)["stale"]["kind"] == "kafka-unreachable"

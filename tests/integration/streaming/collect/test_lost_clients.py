@@ -57,7 +57,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
 
         try:
             eventually(lambda: source.read().behind == 0)
-            # Like a client without brokers: it receives nothing, and sends nothing.
+            # As a client without brokers does, this client receives nothing and sends nothing.
             source._consumer.pause([TopicPartition(OFFSETS_TOPIC, n) for n in source._partitions])
             with Member(servers, group, "b", [topic]) as second:
                 eventually(lambda: second.lines)

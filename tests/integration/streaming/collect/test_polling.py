@@ -80,7 +80,7 @@ def test_members_join_and_leave_and_restart_repeats_no_event(
         states = [(number(view), view.state, view.members) for view in views]
         assert all(before != after for before, after in itertools.pairwise(states))
     if static:
-        return  # their sessions end later
+        return  # the members' sessions end later
     with collecting:
         eventually(lambda: collecting.members(group) == {})
         admin.delete_consumer_groups([group])[group].result()

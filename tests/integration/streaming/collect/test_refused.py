@@ -19,7 +19,7 @@ from tests.support.wait import PATIENCE
 
 pytestmark = pytest.mark.broker
 
-#: Longer than any test here: a raw leader sends no heartbeats.
+#: Session timeout, longer than any test of this file, because a raw leader sends no heartbeats.
 SESSION_MS = 600_000
 
 
@@ -27,7 +27,7 @@ def test_truncated_value_is_dead_lettered_and_skipped() -> None:
     group = unique("group")
     key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
     with ExitStack() as stack:
-        # A broker of its own: the coordinator stops using a partition with records of another writer.
+        # The test has its own broker, because the coordinator stops using a partition with records of another writer.
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))
         collecting = stack.enter_context(CollectorProcess(servers, f"{group}|bad"))

@@ -72,7 +72,8 @@ def test_offsets_and_polling_collectors_together_agree(
             stack.enter_context(collector)
         with Member(servers, group, "a", [topic], **config) as a:
             agree(a)
-            # Both may publish a group that is new to both; polling stops once it reads the other's event.
+            # Both collectors may publish a new group; the polling collector stops once it has read the other
+            # collector's event.
             stack.enter_context(beside)
             eventually(lambda: "asking about groups" in beside.output())
             with Member(servers, group, "b", [topic], **config) as b:
@@ -88,7 +89,7 @@ def test_offsets_and_polling_collectors_together_agree(
 
     events, seen = offsets.events(group), alone.events(group)
     assert [event for event in events if is_polled(event)] == [], beside.output()
-    # Polling alone publishes only real states, in order, and states what it can't observe.
+    # Polling alone publishes only real states, in order, and reports what polling can't observe.
     states = iter(at_rest(events))
     assert all(state in states for state in at_rest(seen))
     assert all(e.data.evidence[0].reason == LIMITS for e in seen if isinstance(e.data, GroupObserved))

@@ -151,7 +151,7 @@ def test_closed_episodes_are_exported_also_over_a_restart(broker: Kafka) -> None
         write(settings, *((settings.topics.diffs, b"shop", encode(diff), ce_id) for ce_id, diff in diffs))
         eventually(lambda: len(follower._rounds) == len(diffs))
         write(settings, (settings.topics.episodes, b"shop/1", b"{", "bad"))
-        # Settled for now: further rounds within the quiet time belong to it.
+        # The group is settled, but further rounds within the quiet time still belong to the episode.
         put(msgspec.structs.replace(episode, closed_at=None), episode)
         eventually(lambda: rounds_of(receiver, "shop"))
         assert rounds_of(receiver, "shop") == [4]

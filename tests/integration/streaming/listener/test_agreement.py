@@ -26,9 +26,9 @@ CLIENTS: dict[str, dict[str, Any]] = {
     "eager": EAGER | SESSION,
     "kafka-python-cooperative": KAFKA_PYTHON | {"protocol": "cooperative"},
 }
-#: Clients with a callback in every generation; kafka-python has none in generations that it skips.
+#: Clients with a callback in every generation; kafka-python has no callback in generations that it skips.
 CALLS_BACK = ("cooperative", "eager")
-#: A client that also has no callback in generations without a change, and so may report them late or never.
+#: A client that also has no callback in generations without a change, so that it reports these late or never.
 AT_REST = ("kafka-python-cooperative",)
 
 
@@ -51,7 +51,7 @@ def reported_shares(*members: Member) -> dict[str, Share]:
 def settled(*members: Member) -> bool:
     """Return true if the members own all six partitions and are in one generation, or own equally many partitions.
 
-    kafka-python's range serves static members first, so that a dynamic one may get none.
+    kafka-python's range serves static members first, so that a dynamic member may get no partition.
     """
     if not all(member.lines for member in members):
         return False

@@ -8,7 +8,7 @@ from typing import Any
 from tests.integration.streaming.protocols.real_groups import Group
 from tests.support.kafka import unique
 
-#: Possible cases: protocol, assignor, static members, clients; "both": classic and consumer members.
+#: Possible cases: protocol, assignor, static members, clients. "both" means classic and consumer members.
 KINDS = (
     ("eager", "range", False, "java"),
     ("cooperative", "cooperative-sticky", False, "java"),

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.broker
 
 #: Seconds within which a stopped component is reported.
 REPORT_SECONDS = 30.0
-#: Longer than a component may be silent.
+#: Seconds, longer than a component may publish no heartbeat.
 QUIET_SECONDS = 22.0
 
 

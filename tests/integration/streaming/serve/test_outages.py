@@ -60,7 +60,7 @@ def test_recreated_topics_are_read_from_their_start(serve: Serve) -> None:
     eventually(lambda: len(serve.ids()) == 20)
     delete(serve, *both(serve))
     eventually(lambda: stale(serve, "topic-missing"), timeout=15)
-    later = made(2, 30)[20:]  # more than before: offsets alone would look fine
+    later = made(2, 30)[20:]  # more records than before, so that the old offsets exist
     Publisher(serve).put(later)
     serve.await_status("/ready", 200)
     eventually(lambda: sorted(serve.ids()) == ids([*before, *later]))

@@ -48,7 +48,7 @@ def test_random_kills_lose_and_repeat_no_diff(serve: Serve) -> None:
     for index in range(0, len(wanted), step):
         publisher.put(wanted[index : index + step])
         if index // step < KILLS:
-            time.sleep(chooser.uniform(0, 0.4))  # the moment is the tested condition
+            time.sleep(chooser.uniform(0, 0.4))  # the server is killed at a random moment
             serve.stop(signal.SIGKILL)
             serve.start(wait=chooser.random() < 0.7)
     eventually(lambda: len(follower.ids) >= len(wanted), timeout=60)
@@ -94,7 +94,7 @@ def test_recreated_topic_is_read_from_its_start(serve: Serve) -> None:
     admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
     admin.delete_topics([publisher.topic])[publisher.topic].result(20)
     eventually(lambda: publisher.topic not in admin.list_topics(timeout=10).topics)
-    later = made(2, 30)  # more than before: offsets alone would look fine
+    later = made(2, 30)  # more records than before, so that the old offsets exist
     serve.start_with(later)
     eventually(lambda: sorted(serve.ids()) == ids(later))
 

@@ -30,7 +30,7 @@ PARTITIONS = 12
 MEMBERS = 6
 SESSION_MS = 30_000
 _JAVA = "org.apache.kafka.clients.consumer."
-#: A group without new records for this long is stable.
+#: Seconds without new records after which a group counts as stable.
 _QUIET_SECONDS = 6
 
 

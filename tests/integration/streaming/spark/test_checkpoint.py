@@ -141,7 +141,7 @@ def test_damaged_state_delta_is_reported_in_one_line(done: Job, tmp_path: Path, 
     assert_damage_reported(offline.returncode, offline.stderr, checkpoint)
 
 
-#: Files that Spark writes again when they are lost: the job continues with the same diffs.
+#: Files that Spark creates again when they are lost; the job then continues with the same diffs.
 MADE_AGAIN = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema", "state/0/_metadata/metadata"}
 
 
@@ -171,7 +171,7 @@ def test_a_resized_checkpoint_gives_the_same_diffs(done: Job, tmp_path: Path) ->
     resized = run("stream", "resize", "--checkpoint", str(checkpoint), *numbers, timeout=120)
     assert (resized.returncode, resized.stderr) == (0, "")
     assert resized.stdout.startswith("buckets: 4 → 10\nshuffle partitions: 2 → 3\ngroups: 11; ")
-    done.drain()  # with the numbers of the checkpoint
+    done.drain()  # the job keeps the numbers in its checkpoint
     assert len(list((checkpoint / "state/0").glob("[0-9]"))) == 3
     wanted, topics = expected(done, LOG), done.settings.topics
     assert done.rows(topics.diffs) == wanted[topics.diffs]

@@ -28,9 +28,9 @@ GROUPS = max(11, EVENTS // 200)
 FULL = EVENTS >= 100_000
 #: Batch size limits, in proportion for a log shorter than the full one; None: no limit.
 BOUNDS = (1000, 7777, None) if FULL else (EVENTS // 5, EVENTS // 3, None)
-#: (most events a batch, buckets, shuffle partitions): each value differs.
+#: (maximum events per batch, buckets, shuffle partitions): each value differs.
 VARIANTS = [(BOUNDS[0], 1, 1), (BOUNDS[2], 16, 2)]
-#: Together with those above, every value is combined with every value of one other.
+#: Together with ``VARIANTS``, every value is combined with every value of each other parameter.
 MORE = [
     (BOUNDS[1], 4, 2),
     (BOUNDS[0], 4, 2),
@@ -52,7 +52,7 @@ def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: 
     with session(SessionOptions(log_file=tmp_path / "spark.log")) as spark:
         for number, (bound, buckets, partitions) in enumerate([*VARIANTS, *(MORE if FULL else ())]):
             job = Job(broker, tmp_path / str(number))
-            ticks = Job(broker, tmp_path).settings.topics.dead_letters  # of no group: an empty topic
+            ticks = Job(broker, tmp_path).settings.topics.dead_letters  # an empty topic without group events
             spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
             options = {
                 "subscribe": names.membership,

@@ -71,7 +71,7 @@ def test_checkpoint_behind_a_url_belongs_to_one_topic(job: Job, broker: Kafka, t
     diffs = job.settings.topics.diffs
     job.drain("--buckets", "4")
     job.feed([rows[10:] for rows in LOG])
-    job.drain()  # with its current buckets
+    job.drain()  # the job keeps the number of buckets in its checkpoint
     assert without_repeats(job.rows(diffs)) == expected(job, LOG)[diffs]
     second_job = Job(broker, tmp_path / "other")
     second_job.options = job.options

@@ -56,7 +56,7 @@ def test_query_writes_the_same_bytes_as_the_pure_functions(tmp_path: Path) -> No
     for (topic, key), rows in written.items():
         if topic in (SINKS.assignments, SINKS.episodes, SINKS.incidents):  # compacted
             del rows[:-1]
-        if topic == SINKS.dead_letters:  # of one key from several partitions: no order among themselves
+        if topic == SINKS.dead_letters:  # records of one key from several partitions have no defined order
             rows.sort(key=repr)
             wanted[topic, key].sort(key=repr)
     assert written == wanted

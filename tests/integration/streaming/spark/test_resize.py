@@ -82,7 +82,7 @@ def test_a_killed_resize_leaves_the_old_or_the_new_checkpoint(broker: Kafka, tmp
         wanted = (rng.choice((4, 16, 64)), rng.choice((1, 2, 3)))
         child = subprocess.Popen(command(*resize(job, *wanted)), start_new_session=True)
         try:
-            # The duration varies on a busy machine: some are killed near the end, some complete.
+            # The duration varies on a busy machine: some resizes are killed near the end, and some complete.
             assert child.wait(takes * rng.uniform(0.2, 1.4)) == 0
             finished += 1
         except subprocess.TimeoutExpired:

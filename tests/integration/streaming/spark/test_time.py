@@ -66,7 +66,7 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
             eventually(lambda: job.count(topics.diffs) == 2, timeout=60)
             kill()
             killed = time()
-            # By id: a retried batch is written twice.
+            # The records are compared by id, because a retried batch is written twice.
             eventually(lambda: len(without_repeats(job.rows(topics.diffs))[b"g"]) > 2, timeout=120, every=0.5)
             taken = time() - killed
     batches = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"batch"' in line]
@@ -83,7 +83,7 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
     assert b'"kind":"member.fenced","memberIds":["dead"]' in value
     assert b'"alive":{"owned":{"t":[0]},"revoked":{},"assigned":{"t":[1]}' in value
 
-    # The same topic without a clock: the pure functions have no timer.
+    # The same topic is replayed without a clock: the pure functions have no timer.
     log = [(key, value, list(headers)) for key, rows in job.rows(topics.membership).items() for value, headers in rows]
     assert expected(job, [log])[topics.diffs] == live
 

@@ -69,7 +69,7 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
     for (protocol, data), java in zip(cases, answers, strict=True):
         decoded = ours(what, data, protocol)
         if isinstance(decoded, str):
-            # No such task or connector exists in Kafka.
+            # Such tasks and connectors do not exist in Kafka.
             assert "error" in java or "is no task" in decoded or "not UTF-8" in decoded, (protocol, data.hex(), decoded)
             continue
         assert "error" not in java, (protocol, data.hex(), decoded, java)

@@ -74,10 +74,10 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
     for data, java in zip(cases, answers, strict=True):
         decoded = ours(what, data)
         if isinstance(decoded, str):
-            # No such partition or topic exists in Kafka.
+            # Such partitions and topics do not exist in Kafka.
             assert "error" in java or "is no partition" in decoded or "not UTF-8" in decoded, (data.hex(), decoded)
         elif "error" in java:
-            # A client that writes version 1 without its field: a Java leader fails there.
+            # Some clients write version 1 without its additional field; a Java leader then fails.
             assert (what, decoded["owned"]) == ("subscription", {}), (data.hex(), java)
             assert ours(what, pack(">h", 0) + data[2:]) == decoded
             assert (

@@ -258,7 +258,7 @@ def test_coordinator_records_are_decoded_or_refused(
         for data in wrong
     )
     refused = {data: refusal(keys[0], data) for data in wrong}
-    # No such partition or name exists in Kafka, and a tagged field ends where its size says.
+    # Such partitions and names do not exist in Kafka, and the size of a tagged field determines its end.
     beyond = ("is no partition", "not UTF-8", "tagged field", "validatedTopologyEpoch", "classicMemberMetadata")
     for data, java in zip(wrong, answers, strict=True):
         error = refused[data]
