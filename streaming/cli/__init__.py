@@ -1,1 +1,1 @@
-"""The command line: one file a command, no logic. A command's module loads when it is called."""
+"""The command line: modules with commands and without logic. A module loads when one of its commands is called."""

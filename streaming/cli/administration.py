@@ -95,7 +95,7 @@ def list_(settings: Settings, *, as_json: AsJson = False) -> None:
     from streaming.kafka.dead_letters import read
 
     letters = read(settings)
-    answer(letters, map(dead_letter_table, [letters]), as_json=as_json)  # `letters` can be read once
+    answer(letters, map(dead_letter_table, [letters]), as_json=as_json)  # `letters` can be read only once
 
 
 @dlt.command(epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all"))
@@ -136,7 +136,7 @@ def topics(
 
 
 def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:
-    """Return a table with a row a dead letter: its place, the reason, and its source."""
+    """Return a table with one row per dead letter: its place, the reason, and its source."""
     rows = (
         (
             f"{letter.partition}:{letter.offset}",
@@ -151,7 +151,7 @@ def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:
 
 
 def topic_table(states: Iterable[MonitorTopic]) -> Table:
-    """Return a table with a row a topic of the monitor."""
+    """Return a table with one row per topic of the monitor."""
     rows = (
         (
             state.name,

@@ -1,4 +1,4 @@
-"""The command ``advise``: what to change in a group or in its clients' configuration, and what that would save."""
+"""The command ``advise``: changes of a group or of its clients' configuration, and what each change would save."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings, load
 
 _CONFIG = "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect."
-#: Simulation for all groups together (:class:`Budget`): about three seconds.
+#: Limit of the simulations for all groups together (:class:`Budget`): about three seconds.
 FLEET_WORK: Final = 100_000
 _COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -81,7 +81,7 @@ def _read_configuration(path: Path) -> ClientConfiguration:
 
 
 def read_histories(settings: Settings, group_id: str | None, file: ClientConfiguration | None) -> list[GroupHistory]:
-    """Return the histories of all groups, or of one, which then has its members' settings too."""
+    """Return the histories of all groups, or of one group; the history of one group includes its members' settings."""
     now = now_ms()
     with Progress("records read") as progress:
         records = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)

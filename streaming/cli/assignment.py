@@ -1,4 +1,4 @@
-"""The command ``assign``: groups as JSON Lines in, the assignments that Kafka would compute out."""
+"""The command ``assign``: reads groups as JSON Lines and writes the assignments that Kafka would compute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streaming.cli.json_lines import answer_lines, error_answer, read_object, st
 from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline
 from streaming.cli.output import writer
 
-#: More than any cluster or group has: a larger line is a mistake, and would take long to answer.
+#: Limits above the size of any cluster or group. A larger line is a mistake, and its answer would take long.
 MAX_MEMBERS = 1_000_000
 MAX_PARTITIONS = 5_000_000
 MAX_THREADS = 1_000_000
@@ -38,11 +38,11 @@ class TooLarge(BadInput):
 
 
 class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Frozen, camelCase in JSON; unknown fields are ignored, wrong types refused."""
+    """Base of all input lines: frozen, camelCase in JSON; unknown fields are ignored, wrong types refused."""
 
 
 class TopicLine(_Line, frozen=True):
-    """A topic: ``topics.<name>``."""
+    """A topic in a group's line, at ``topics.<name>``."""
 
     partitions: Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
     racks: list[list[str]] | None = None
@@ -50,7 +50,7 @@ class TopicLine(_Line, frozen=True):
 
 
 class MemberLine(_Line, frozen=True):
-    """A member: ``members[i]``."""
+    """A member in a group's line, at ``members[i]``."""
 
     member_id: str
     instance_id: str | None = None
@@ -62,7 +62,7 @@ class MemberLine(_Line, frozen=True):
 
 
 class GroupLine(_Line, frozen=True):
-    """A line of ``assign`` or ``check``; ``check`` adds the observed ``assignment``."""
+    """A line of ``assign`` or ``check``; lines of ``check`` have the observed ``assignment`` as well."""
 
     topics: dict[str, TopicLine]
     members: list[MemberLine]
@@ -74,7 +74,7 @@ class GroupLine(_Line, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class GroupQuery:
-    """A validated group, as the assignors take it; ``check`` adds the observed assignment."""
+    """A validated group, in the form that assignors take; for ``check`` with the observed assignment."""
 
     protocol: str
     assignor: str | None
@@ -94,7 +94,7 @@ _decoder = msgspec.json.Decoder(GroupLine)
 
 
 def parse_group(data: bytes) -> GroupQuery:
-    """Parse one line."""
+    """Return the group in one input line."""
     line = read_object(data, _decoder)
     _check_size(line)
     topics = {name: _build_topic(name, topic, line.protocol) for name, topic in line.topics.items()}
@@ -164,21 +164,21 @@ def _check_members(members: list[Member]) -> None:
             )
 
 
-#: Side by side in ``--compare``, in the order of Kafka's documentation.
+#: Assignors that ``--compare`` shows side by side, in the order of Kafka's documentation.
 COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
-    """Return the assignment of an assignor of the query's protocol."""
+    """Return the assignment that an assignor of the query's protocol computes."""
     chosen = registry.find(query.protocol, assignor)
     if query.protocol == "zookeeper" and query.kafka_version is not None:
-        # Only the old consumer changed its rules from version to version.
+        # Only the ZooKeeper consumer changed its rules between Kafka versions.
         return chosen.assign(query.topics, query.members, kafka_version=query.kafka_version)
     return chosen.assign(query.topics, query.members)
 
 
 def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]:
-    """Answer one line: ``assignment``, and with ``explained`` each member's change and its reasons."""
+    """Answer one line with its ``assignment`` and, if ``explained``, with each member's change and the reasons."""
     query = parse_group(data)
     assignor = query.named_assignor()
     assignment = compute_assignment(query, assignor)
@@ -190,7 +190,7 @@ def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]
 
 
 def comparison_answer(data: bytes) -> dict[str, Any]:
-    """Answer one line with the group's assignment under each client-side assignor, and what each would move.
+    """Answer one line with the group's assignment and moved partitions under each client-side assignor.
 
     ``{"compared": {assignor: {"assignment", "revoked", "assigned", "kept", "moved", "most", "least"}}}``; an
     assignor that fails has an ``error`` instead.
@@ -226,7 +226,7 @@ def _comparison(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
 
 
 def sorted_shares(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
-    """Return each member's partitions, ascending."""
+    """Return each member's partitions in ascending order."""
     return {
         member: {topic: sorted(partitions) for topic, partitions in share.items()}
         for member, share in assignment.items()

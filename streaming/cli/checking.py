@@ -1,4 +1,4 @@
-"""The commands ``check`` and ``place``: Kafka's rules for assignments and placements, and replica placement."""
+"""The commands ``check`` (checks assignments and placements against Kafka's rules) and ``place`` (places replicas)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def place_replicas(
     start_partition: int = 0,
     seed: int | None = None,
 ) -> Placement:
-    """Return the brokers of every new partition, the preferred leader first; missing arguments are random."""
+    """Return the brokers of every new partition, the preferred leader first; None: chosen at random."""
     with _named_as_options():
         parsed = parse_brokers(brokers)
         random = JavaRandom(secrets.randbits(48) if seed is None else seed)
@@ -97,7 +97,7 @@ _decoder = msgspec.json.Decoder(PlacementLine)
 def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
     """Answer one line with ``{"ok", "rules", "violations"}``; a placement adds counts and moves.
 
-    With ``exact`` the assignment must equal the one that the line's assignor computes.
+    If ``exact``, the assignment must equal the assignment that the line's assignor computes.
     """
     if _is_placement(data):
         return _placement_answer(data)

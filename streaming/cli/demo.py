@@ -70,7 +70,7 @@ def demo(
 
 
 class DemoView:
-    """Prints the demo's steps and its diffs; ``as_json``: diffs alone, unchanged, and steps in a terminal only."""
+    """Prints the demo's steps and diffs; ``as_json``: print diffs as unchanged JSON, and steps only in a terminal."""
 
     def __init__(self, *, as_json: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console(stderr=as_json, soft_wrap=True)
@@ -85,7 +85,7 @@ class DemoView:
         self._status.update(SafeText(f"{text} …"))
 
     def happens(self, text: str) -> None:
-        """Print a step of the story, above the diffs that it causes."""
+        """Print a step of the demo, above the diffs that this step causes."""
         self._print(SafeText(f"› {text}", "blue"))
         self._status.update(SafeText("waiting for its diffs …"))
 
@@ -98,7 +98,7 @@ class DemoView:
             self._print(line)
 
     def summary(self, summary: DemoSummary) -> None:
-        """Print counts and the next step, and each share that a consumer's callbacks reported otherwise."""
+        """Print counts, the next step, and each assignment that differs from what the consumer's callbacks reported."""
         if self._write is None:
             for line in summary_lines(summary):
                 self._print(line)

@@ -1,4 +1,4 @@
-"""Diffs as lines for people, and the texts of members, times and shares in them. Colour in a terminal only."""
+"""Diffs as lines for people, and texts for members, times and partitions in the lines. Only terminals get colour."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from streaming.records.episodes import Episode
 from streaming.records.events import COMPARISON, PROBING, Evidence
 from streaming.records.names import called, shortened, worded
 
-#: What brokers append to a reason when the client gave none.
+#: Text that brokers append to a reason if the client gave no reason.
 _NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")
 
-#: Kind of cause → its words and colour.
+#: Kind of a cause → its text and colour.
 CAUSES: dict[str, tuple[str, str]] = {
     "member.joined": ("joined", "green"),
     "member.left": ("left", "yellow"),
@@ -42,17 +42,17 @@ def short_member(member_id: str) -> str:
 
 
 def short_share(share: Mapping[str, Sequence[int]]) -> str:
-    """``orders 0-2 · payments 1``."""
+    """Return partitions as ``orders 0-2 · payments 1``."""
     return " · ".join(f"{topic} {partition_runs(p)}" for topic, p in sorted(share.items()) if p)
 
 
 def share_text(share: Mapping[str, Sequence[int]]) -> str:
-    """``t0:0-3,7 t1:0``."""
+    """Return partitions as ``t0:0-3,7 t1:0``."""
     return " ".join(f"{topic}:{partition_runs(p)}" for topic, p in sorted(share.items()) if p)
 
 
 def partition_runs(partitions: Sequence[int]) -> str:
-    """Return partitions with runs joined: ``0-3,7``. A connector's own instance is no part of a run: ``-1,0-3``."""
+    """Return partitions with runs joined: ``0-3,7``. A connector's own instance (-1) stays separate: ``-1,0-3``."""
     ordered = sorted(partitions)
     gaps = [(a, b) for a, b in pairwise(ordered) if b != a + 1 or a < 0]
     starts = ordered[:1] + [b for _, b in gaps]
@@ -61,7 +61,7 @@ def partition_runs(partitions: Sequence[int]) -> str:
 
 
 def clock(timestamp: int) -> str:
-    """Return the local time of day; the number itself for a timestamp outside the calendar."""
+    """Return the local time of day of a timestamp; a timestamp outside the calendar is returned as a number."""
     try:
         return f"{datetime.fromtimestamp(timestamp / 1000, tz=UTC).astimezone():%H:%M:%S}"
     except (OverflowError, ValueError, OSError):
@@ -69,12 +69,12 @@ def clock(timestamp: int) -> str:
 
 
 def utc(timestamp: int) -> str:
-    """``2026-01-31 09:14:00 UTC``."""
+    """Return a timestamp as ``2026-01-31 09:14:00 UTC``."""
     text = rfc3339(timestamp)
     return f"{text[:10]} {text[11:19]} UTC"
 
 
-#: Status of a group or an episode → its colour.
+#: Status of a group or an episode → the status's colour.
 _COLOURS: Final[Mapping[str, str]] = {
     "rebalancing": "bold yellow",
     "stuck": "bold red",
@@ -89,17 +89,17 @@ _COLOURS: Final[Mapping[str, str]] = {
 
 
 def status_word(status: str) -> SafeText:
-    """Return a status in its colour."""
+    """Return the text of a status in its colour."""
     return SafeText(status, _COLOURS.get(status, ""))
 
 
 _DAY_MS: Final = 86_400_000
-#: Members that a status names.
+#: The most members that the text of a status names.
 _MAX_AWAITED: Final = 3
 
 
 def removal_times(episode: Episode | None) -> dict[str, int]:
-    """Return when each member that a group waits for is removed (ms), where that is known."""
+    """Return when each member that a group waits for will be removed (ms), without members whose time is unknown."""
     if episode is None:
         return {}
     waits = episode.waiting_for
@@ -135,9 +135,9 @@ def kind_of(episode: Episode) -> str:
 
 
 def diff_lines(diff: Diff) -> Iterator[SafeText]:
-    """Yield a headline with the cause, then a line a member: ``=`` kept, ``-`` revoked, ``+`` assigned.
+    """Yield a headline with the cause, then one line per member: ``=`` kept, ``-`` revoked, ``+`` assigned.
 
-    A member has its display name; the line of a member with another name has the member id too.
+    A line has the member's display name and, if that is not the member id, the member id as well.
     """
     names = called(diff.named)
     yield _headline(diff, names)
@@ -180,7 +180,7 @@ def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
 
 
 def _subject(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
-    """Return the members that a comparison of generations is about, where the headline names others."""
+    """Return the members in the evidence of a comparison of generations, if the headline names other members."""
     if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
         return ""
     return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "
@@ -216,14 +216,14 @@ def _difference_lines(expected: Expected, names: Mapping[str, str]) -> Iterator[
 
 
 def story_line(episode: Episode) -> SafeText:
-    """Return an episode as a line: ``09:14:07 checkout  settling  Rolling restart of …``."""
+    """Return an episode as one line: ``09:14:07 checkout  settling  Rolling restart of …``."""
     line = SafeText().append(f"{clock(episode.updated_at or episode.opened_at)} ", "dim")
     line.append(episode.group_id, "bold").append("  ").append(status_word(episode.status))
     return line.append(f"  {episode.story}")
 
 
 class FeedPrinter:
-    """Prints diffs and stories as they arrive: as JSON the records' own bytes, otherwise lines for people."""
+    """Prints diffs and stories as they arrive: the records' unchanged JSON if ``as_json``, else lines for people."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._write = json_lines() if as_json else None
@@ -236,7 +236,7 @@ class FeedPrinter:
         self._print(record, diff_lines(diff))
 
     def story(self, episode: Episode, record: bytes, *, only_changes: bool) -> None:
-        """Print an episode; with ``only_changes`` unless the same status and story were printed last."""
+        """Print an episode; if ``only_changes``, skip it if its status and story are the ones printed last."""
         story = (episode.episode, episode.status, episode.story)
         if not only_changes or self._printed.get(episode.group_id) != story:
             self._printed[episode.group_id] = story

@@ -1,4 +1,4 @@
-"""The command ``doctor``: checks of everything that the monitor needs, each with what to do about it."""
+"""The command ``doctor``: checks everything that the monitor needs, and reports what to do if a check fails."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from streaming.spark.resize import outgrown
 from streaming.spark.session import installed_pyspark, kafka_connector
 
 _MODULE: Final = "rebalance_kernel"
-#: ``make packages`` creates it when the build failed.
+#: File that ``make packages`` creates if the build of the native code failed.
 _FAILED: Final = Path(sys.prefix) / "without-kernel"
 
 
 class AssignmentCode(NamedTuple):
-    """The code that computes assignments, and what to do unless it is the intended one."""
+    """The code that computes assignments (native or Python), and what to do if it is not the intended code."""
 
     text: str
     is_intended: bool
@@ -61,7 +61,7 @@ def assignment_code() -> AssignmentCode:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check: ``ok`` is None if it could not be tried; ``text`` is the result, or what to do."""
+    """The result of one check: ``ok`` is None if the check could not run; ``text`` is the result, or what to do."""
 
     check: str
     ok: bool | None
@@ -71,11 +71,11 @@ class CheckResult:
 def run_checks(
     settings: Settings, checkpoint: Path | None, coordinator_logs: Iterable[Path] = ()
 ) -> Iterator[CheckResult]:
-    """Run all checks, those that others depend on first; ``coordinator_logs`` come on top of the settings'."""
+    """Run all checks in the order of their dependencies; ``coordinator_logs``: logs besides those of the settings."""
     yield from _tried("java", lambda: f"Java {java()[1]} at {java()[0]}")
     yield from _tried("spark", lambda: f"PySpark {installed_pyspark()}")
     yield from _tried("jars", lambda: f"{len(kafka_connector())} jars of Spark's connector")
-    yield CheckResult("assignments", True, assignment_code().text)  # the results are the same
+    yield CheckResult("assignments", True, assignment_code().text)  # native code and Python have equal results
     reached = list(_tried("broker", lambda: f"cluster {check_reachable(settings.kafka)}"))
     yield from reached
     if reached[0].ok:
@@ -158,7 +158,7 @@ def _checkpoint(folder: Path) -> CheckResult:
     return CheckResult("checkpoint", True, f"{folder}: writable" + (f", but {advice}" if advice else ""))
 
 
-#: Result of a check → its mark.
+#: Result of a check → the mark shown beside it.
 _MARKS: Final = {True: "ok", False: "!!", None: "--"}
 
 

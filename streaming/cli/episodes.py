@@ -1,4 +1,4 @@
-"""The commands ``why``, ``compare`` and ``cost``: what episodes were, and what they cost."""
+"""The commands ``why``, ``compare`` and ``cost``: why groups rebalanced, and what the episodes cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streaming.records.events import Evidence
 from streaming.records.names import called, who, worded
 from streaming.settings.config import Settings
 
-#: Members of one sort that ``why`` lists.
+#: The most members that ``why`` lists per kind of change.
 _MAX_LISTED: Final = 20
 
 _AT = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
@@ -52,7 +52,7 @@ def why(
 
 
 def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
-    """Yield the lines that ``why`` prints of an episode."""
+    """Yield the lines that ``why`` prints about an episode."""
     head = SafeText().append(episode.group_id, "bold")
     yield head.append(f", episode {episode.episode}: {kind_of(episode)}, ").append(status_word(episode.status))
     yield SafeText(f"  {episode.story}")
@@ -74,7 +74,7 @@ def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
 
 
 def _names(members: EpisodeMembers) -> dict[str, str]:
-    """Return names by member id. Replaced members are named apart: their successors may have the same names."""
+    """Return names by member id. Replaced members are named separately: their replacements may have the same names."""
     former = {pair.left for pair in members.replaced} - {pair.joined for pair in members.replaced}
     return {
         **called({member: names for member, names in members.names.items() if member in former}),
@@ -83,7 +83,7 @@ def _names(members: EpisodeMembers) -> dict[str, str]:
 
 
 def _reason(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
-    """Return the reason, with the member it is about unless it names that itself; and its source."""
+    """Return the reason and the source of evidence. Members are added to the reason if it does not name them."""
     reason = short_member(worded(item.reason, names))
     subject = short_member(who(item.member_ids, names))
     is_named = any(short_member(names[member]) in reason for member in item.member_ids if member in names)
@@ -136,7 +136,7 @@ def _range(bounds: Bounds, unit: str) -> str:
     return f"{lower} {unit}" if lower == upper else f"{lower} to {upper} {unit}"
 
 
-#: Figure of which less is better → its heading, and its bounds in an episode. Figures in ``Ms`` are times.
+#: Figure (lower is better) → its heading, and how to get its bounds from an episode. Figures in ``Ms`` are times.
 _FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = {
     "rebalances": ("rebalances", lambda e: (e.rebalances,) * 2),
     "rounds": ("rounds", lambda e: (e.round_count,) * 2),
@@ -181,7 +181,7 @@ def compare(settings: Settings, group_id: GroupId, before: _Before, after: _Afte
 
 
 def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
-    """Return the figures of both episodes, one by one."""
+    """Return each figure of two episodes, with its change."""
     changes = []
     for name, (_, bounds_of) in _FIGURES.items():
         first, second = bounds_of(before), bounds_of(after)
@@ -198,12 +198,12 @@ def _is_better(before: Bounds | None, after: Bounds | None) -> bool | None:
     return False if before[1] is not None and before[1] < after[0] else None
 
 
-#: Whether a figure is better → the word and its colour.
+#: Whether the second figure is better (True, False, unknown: None) → the word for it and its colour.
 _VERDICTS: Final = {True: ("better", "green"), False: ("worse", "red"), None: ("", "")}
 
 
 def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureChange]) -> Table:
-    """Return a table with a row a figure; ``heads``: of the two episodes."""
+    """Return a table with one row per figure; ``heads``: column headings of the two episodes."""
     rows = []
     for change in changes:
         values = (bounds_text(bounds, is_time=change.figure.endswith("Ms")) for bounds in (change.before, change.after))
@@ -211,7 +211,7 @@ def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureCh
     return table((whole(group_id), *map(right, heads), ""), rows)
 
 
-#: Bounds of a cost → their heading.
+#: Field of a cost with bounds → its column heading.
 _BOUNDS: Final[Mapping[str, str]] = {
     "delayed_messages": "delayed messages",
     "worst_delay_ms": "worst delay",
@@ -259,7 +259,7 @@ def cost(
 
 
 def cost_lines(episodes: list[Episode], *, by_episode: bool) -> list[CostLine]:
-    """Return a line an episode, in order; or a line a group, the longest downtime first."""
+    """Return one line per episode, in order, or one line per group, the longest downtime first."""
     groups: dict[object, list[Episode]] = {}
     for episode in sorted(episodes, key=lambda episode: (episode.group_id, episode.opened_at)):
         groups.setdefault((episode.group_id, episode.episode if by_episode else None), []).append(episode)
@@ -279,7 +279,7 @@ def cost_lines(episodes: list[Episode], *, by_episode: bool) -> list[CostLine]:
 
 
 def _cost_cells(line: CostLine) -> list[str]:
-    """Return a line as cells: the group or the episode, then its cost."""
+    """Return a line as table cells: the group or the episode, then its cost."""
     costs, downtime = line.cost, line.cost.downtime
     name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
     stopped = None if downtime is None else (downtime.lower_ms, downtime.upper_ms)
@@ -289,14 +289,14 @@ def _cost_cells(line: CostLine) -> list[str]:
 
 
 def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
-    """Return a table with a row a line."""
+    """Return a table of costs with one row per line."""
     first = fold("episode" if by_episode else "group")
     counts = map(right, ("episodes", "rebalances", "moved"))
     return table([first, *counts, *map(Column, ("downtime", *_BOUNDS.values()))], map(_cost_cells, lines))
 
 
 def bounds_text(bounds: Bounds | None, *, is_time: bool) -> str:
-    """Return ``3 s to 5 s``, ``≥ 3 s`` or ``unknown``."""
+    """Return bounds as ``3 s to 5 s``, ``≥ 3 s`` or ``unknown``."""
     if bounds is None:
         return "unknown"
     lower, upper = ("" if value is None else duration(value) if is_time else f"{value:,}" for value in bounds)

@@ -1,4 +1,4 @@
-"""``explain``: the rebalances in logs of brokers and clients, without a cluster."""
+"""The command ``explain``: explains the rebalances in logs of brokers and clients, without a cluster."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from streaming.recording.report import html_lines, html_page
 from streaming.records.codec import rfc3339
 from streaming.records.names import shortened
 
-#: Evidence and members that are shown of one episode or round.
+#: The most evidence and members that are shown per episode or round.
 _SHOWN: Final = 12
-#: Member ids that a line names.
+#: The most member ids that one line names.
 _NAMED: Final = 3
 _CHUNK_BYTES: Final = 2**20
 _GZIP: Final = b"\x1f\x8b"
@@ -81,7 +81,7 @@ def explain(
 
 
 def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple[Counts, frozenset[str]]:
-    """Read all files; returns the counts, and the groups of which a coordinator's log is there."""
+    """Read all files; return the counts of lines, and the groups for which the files have a coordinator's log."""
     total, coordinated = Counts(), set[str]()
 
     def events(reader: LogReader, chunks: Iterable[bytes]) -> Iterator[LogEvent]:
@@ -131,7 +131,7 @@ def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
 
 
 def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[SafeText]:
-    """Yield the report, group by group."""
+    """Yield the lines of the report, group by group."""
     for story in stories:
         rounds = sum(len(episode.rounds) for episode in story.episodes)
         head = SafeText().append(story.group_id, "bold")

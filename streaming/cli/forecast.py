@@ -1,4 +1,4 @@
-"""The commands ``forecast`` and ``migrate``: the cost of a deploy, and the way to another protocol."""
+"""The commands ``forecast`` (the cost of a change of a group) and ``migrate`` (the steps to another protocol)."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
 
 
 def forecast_table(forecast: Forecast) -> Table:
-    """Return a table with a row a protocol, the group's own in bold."""
+    """Return a table with one row per protocol; the row of the group's own protocol is bold."""
     rows = []
     for cost in forecast.costs:
         result = cost.simulation.result
@@ -159,12 +159,12 @@ def forecast_table(forecast: Forecast) -> Table:
     return table(heads, rows, box=None, pad_edge=False)
 
 
-#: Members that are named for one reason.
+#: The most members that are named per reason.
 _MAX_NAMED = 20
 
 
 def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | SafeText]:
-    """Yield the group's protocol, the way to each target, and the steps that were taken."""
+    """Yield the group's protocol, the steps to each target protocol, and the steps that were taken already."""
     by = f", {plan['assignor']}" if plan["assignor"] else ""
     now = f"{members} members, now {_WAY_NAMES[plan['now']]}{by}"
     yield SafeText().append(plan["groupId"], "bold").append(f"  {now}")

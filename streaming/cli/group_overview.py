@@ -1,4 +1,4 @@
-"""Overviews of groups: records of the compacted topics, put together for people and as JSON."""
+"""Overviews of groups, built from the records of the compacted topics, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from streaming.records.events import Holding, Partitions
 from streaming.records.names import called
 from streaming.settings.config import ServiceLevel, service_level
 
-#: Status of the newest episode, or ``empty``.
+#: State of a group: the status of its newest episode, or ``empty``.
 GroupState = EpisodeStatus | Literal["empty"]
 
-#: Episodes that ``group`` lists.
+#: The most episodes that the command ``group`` lists.
 LAST_EPISODES: Final = 10
 
 
@@ -49,7 +49,7 @@ class OwnerLine(Struct, frozen=True, kw_only=True, rename="camel"):
 class GroupOverview(NamedTuple):
     """A group's latest assignment, its last episodes and its open incidents, the newest first.
 
-    ``today``: the downtime of its episodes of today; ``budget``: what is left of its service level today; ``lag``: in
+    ``today``: downtime of the group's episodes of today. ``budget``: what is left of today's error budget. ``lag``: in
     records, as last sampled.
     """
 
@@ -67,27 +67,27 @@ class GroupOverview(NamedTuple):
 
     @property
     def status(self) -> GroupStatus:
-        """The status of the group: the worst that applies."""
+        """The worst status of the group that applies."""
         return group_status(self.latest, self.newest)
 
     @property
     def state(self) -> GroupState | None:
-        """The status of the newest episode, or ``empty``; None where there is no episode."""
+        """The status of the newest episode, or ``empty``; None if there is no episode."""
         if not self.latest.members:
             return "empty"
         return self.episodes[0].episode.status if self.episodes else None
 
     @property
     def newest(self) -> Episode | None:
-        """The newest episode."""
+        """The newest episode of the group."""
         return self.episodes[0].episode if self.episodes else None
 
 
 def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     """Return a group's episodes, oldest first.
 
-    Their numbers decide, as the clock of an event may be wrong. A group that the stream has forgotten begins at 1
-    again: an episode written, and over, before its first episode began is older, whatever its number.
+    Episodes are ordered by number, as the clock of an event may be wrong. A group that the stream has forgotten begins
+    at 1 again: an episode that was written and over before the new episode 1 began is older, whatever its number.
     """
     by_number = sorted(records, key=lambda record: record.episode.episode)
 
@@ -99,12 +99,12 @@ def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
 
 
 def concerns(incident: Incident, group_id: str) -> bool:
-    """Return True if an incident is of this group, or of the cluster and concerns it."""
+    """Return True if an incident is one of this group, or one of the cluster that concerns this group."""
     return group_id in (incident.group_id, *incident.groups)
 
 
 def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
-    """Return open incidents, or all of them with ``closed``, the newest first."""
+    """Return the open incidents (if ``closed``, all incidents), the newest first."""
     return sorted(
         (record for record in incidents if closed or record.incident.status == "open"),
         key=lambda record: (record.incident.opened_at, record.incident.group_id, record.incident.incident),
@@ -121,9 +121,9 @@ def group_overviews(
     *,
     lags: Mapping[str, int | None] | None = None,
 ) -> list[GroupOverview]:
-    """Return all groups by their ids, each with its newest episode, today's downtime and its open incidents.
+    """Return all groups by group id, each with its newest episode, today's downtime and its open incidents.
 
-    ``levels``: the service levels of ``[[slo]]``; ``lags``: of the groups, where they are known.
+    ``levels``: the service levels of ``[[slo]]``; ``lags``: the known lags by group.
     """
     episodes_of: defaultdict[str, list[EpisodeRecord]] = defaultdict(list)
     today: defaultdict[str, list[Episode]] = defaultdict(list)
@@ -165,7 +165,7 @@ def group_overview(
 
 
 def episode_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int | None, quiet_ms: int) -> EpisodeRecord:
-    """Return the episode that was open at ``at`` (ms), until ``quiet_ms`` after its last round; None: the newest."""
+    """Return the episode that was open at ``at`` (ms) or closed at most ``quiet_ms`` before; None: the newest."""
     own = in_order(record for record in episodes if record.episode.group_id == group_id)
     if not own:
         raise UnknownGroup(f"group {group_id}: has no episode; `rebalance-monitor groups` lists all groups")
@@ -193,7 +193,7 @@ def _group_fields(group: GroupOverview) -> dict[str, Any]:
 def group_line(group: GroupOverview) -> dict[str, Any]:
     """Return a group as a line of ``groups --json``.
 
-    ``downtimeToday`` and ``lag`` are null where none is known; ``slo`` is left out without a service level.
+    ``downtimeToday`` and ``lag`` are null if unknown; ``slo`` is left out if the group has no service level.
     """
     line = _group_fields(group) | {
         "members": len(group.latest.members),
@@ -206,7 +206,7 @@ def group_line(group: GroupOverview) -> dict[str, Any]:
 
 
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
-    """Return the members of a group by name."""
+    """Return the members of a group, ordered by display name."""
     names = called(latest.names)
     lines = [
         OwnerLine(

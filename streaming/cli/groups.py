@@ -75,7 +75,7 @@ def groups(settings: Settings, *, at: int | None = _AS_OF, as_json: AsJson = Fal
     answer(map(group_line, overviews), lines(), as_json=as_json)
 
 
-#: The worst status first.
+#: Statuses, the worst first.
 _RANKS: Final = {status: rank for rank, status in enumerate(get_args(StatusName))}
 
 
@@ -103,7 +103,7 @@ def top(
 
 
 def worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
-    """Return the overviews by status, those with open incidents first, then the newest change first."""
+    """Return the overviews, the worst status first, then the most open incidents, then the newest change."""
 
     def rank(overview: GroupOverview) -> tuple[int, int, int, str]:
         status = overview.status
@@ -131,18 +131,18 @@ def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupR
 
 
 def _lags(settings: Settings) -> dict[str, int | None]:
-    """Return the lag of each group; none where the membership topic is missing, or not readable for this user."""
+    """Return the lag of each group; an empty mapping if the membership topic is missing or this user can't read it."""
     try:
         return read_lags(settings, now_ms())
     except NotAllowed as error:
         warn(f"lag is not shown: {error}")
     except TopicUnreadable:
-        pass  # a collector makes the topic
+        pass  # a collector creates the topic
     return {}
 
 
 def group_table(overviews: Iterable[GroupOverview]) -> Table:
-    """Return a table with a row a group, and what is left of the downtime budgets where there are some."""
+    """Return a table with one row per group, and with the rest of the downtime budgets if there are service levels."""
     overviews = list(overviews)
     has_budgets = any(overview.budget is not None for overview in overviews)
     has_lags = any(overview.lag is not None for overview in overviews)
@@ -167,7 +167,7 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
 
 
 def _total(downtime: Downtime | None) -> str:
-    """``0.3 s to 1.2 s``: the downtime of all partitions together."""
+    """Return the downtime summed over all partitions as ``0.3 s to 1.2 s``."""
     if downtime is None:
         return ""
     if downtime.upper_ms is None:
@@ -176,7 +176,7 @@ def _total(downtime: Downtime | None) -> str:
 
 
 def _budget(budget: ErrorBudget | None) -> SafeText:
-    """``97 %``, ``at most 97 %``: the downtime that is left today; red once it is spent, or a delay was too long."""
+    """Return the rest of today's downtime budget as ``at most 97 %``; red if it is spent or a delay was too long."""
     if budget is None:
         return SafeText("")
     style = "bold red" if budget.met is False else ""
@@ -189,7 +189,7 @@ def _budget(budget: ErrorBudget | None) -> SafeText:
 
 
 def incident_line(incident: Incident) -> SafeText:
-    """Return ``storm since 2026-01-31 09:14:00 UTC  checkout does not settle.``."""
+    """Return an incident as ``storm since 2026-01-31 09:14:00 UTC  checkout does not settle.``."""
     line = SafeText().append(incident.kind, "bold red").append(f" since {utc(incident.opened_at)}")
     return line.append(f"  {incident.story}")
 
@@ -212,13 +212,13 @@ def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeTe
 
 
 def episode_table(episodes: Iterable[Episode]) -> Table:
-    """Return a table with a row an episode."""
+    """Return a table with one row per episode."""
     rows = ((e.episode, kind_of(e), status_word(e.status), utc(e.opened_at), e.story) for e in episodes)
     return table((right("episode"), "kind", "status", whole("began"), rest("story")), rows)
 
 
 def owner_table(lines: Sequence[OwnerLine]) -> Table:
-    """Return a table with a row a member."""
+    """Return a table with one row per member."""
     rows = []
     for line in lines:
         owns = SafeText(share_text(line.owned))
@@ -232,14 +232,14 @@ def owner_table(lines: Sequence[OwnerLine]) -> Table:
     return table(heads, rows)
 
 
-#: Moves that are kept, the newest of a group.
+#: The number of moves that are kept per group: its newest.
 _MOST_MOVES: Final = 10
 
 _Partition = Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", help="A partition, such as orders-17.")]
 
 
 class NewOwners(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A partition got other owners: in which round, when and why; ``names``: of all members that it names."""
+    """A change of a partition's owners: its round, time and cause; ``names``: names of all members in the change."""
 
     at: int
     id: str
@@ -250,7 +250,7 @@ class NewOwners(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PartitionOwner(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Owners of a partition in one group; empty: there is none. Only share groups have several. Newest move first."""
+    """Owners of a partition in one group (only share groups have several owners), and its moves, the newest first."""
 
     group_id: str
     topic: str
@@ -280,7 +280,7 @@ def owner(
 
 
 def topic_partition(text: str) -> tuple[str, int]:
-    """Return ``orders-17`` as topic and number."""
+    """Return the topic and the number in a text such as ``orders-17``."""
     topic, dash, number = text.rpartition("-")
     if not topic or not dash or not (number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
         raise BadInput(f"{text}: name a partition as TOPIC-PARTITION, such as orders-17")
@@ -290,7 +290,7 @@ def topic_partition(text: str) -> tuple[str, int]:
 def partition_owners(
     records: Iterable[DiffRecord], topic: str, partition: int, until_ms: int = MAX_TIMESTAMP
 ) -> list[PartitionOwner]:
-    """Return who owns a partition, by group id, from diffs of which a group's are in order."""
+    """Return the owners of a partition by group id; the diffs of each group must be in order."""
     moves: dict[str, list[NewOwners]] = {}
     for record in records:
         diff = record.diff
@@ -298,7 +298,7 @@ def partition_owners(
             continue
         own = moves.setdefault(diff.group_id, [])
         before = own[-1].owners if own else []
-        # A diff that lists changed members alone says nothing of the others.
+        # A diff that lists only changed members has no information about the other members.
         stay = [] if diff.unchanged is UNSET else [member for member in before if member not in diff.members]
         holders = [
             member_id
@@ -333,7 +333,7 @@ def partition_owners(
 
 
 def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
-    """Return a table with a row a group: its owner, since when, from whom and why."""
+    """Return a table with one row per group: a partition's owner, since when, the previous owner, and why it moved."""
     rows = []
     for group in owners:
         last = group.moves[0]

@@ -1,4 +1,4 @@
-"""The command ``incidents``: open incidents; acknowledge or mute one."""
+"""The command ``incidents``: lists open incidents, and acknowledges or mutes an incident."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _publish(
 
 
 def incident_table(listed: Collection[Incident]) -> Table:
-    """Return a table with a row an incident, and when it was closed where one is."""
+    """Return a table with one row per incident; it has a column with closing times if any incident is closed."""
     has_closed = any(incident.closed_at is not None for incident in listed)
     rows = (
         (

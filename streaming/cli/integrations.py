@@ -1,4 +1,4 @@
-"""The commands ``notify``, ``mcp`` and ``otlp``; the last two need an extra of this package."""
+"""The commands ``notify``, ``mcp`` and ``otlp``; ``mcp`` and ``otlp`` need an extra of this package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streaming.settings.notify import NotifyTarget
 
 @contextmanager
 def _extra(name: str) -> Iterator[None]:
-    """Name the extra that has a missing package."""
+    """Report the extra to install if a package is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -35,7 +35,7 @@ def mcp(
 ) -> None:
     """Answer an assistant's questions over the Model Context Protocol, on standard input and output. Read-only."""
     with _extra("mcp"):
-        import mcp as _  # noqa: F401 - so that it is missed before the service is asked
+        import mcp as _  # noqa: F401 - a missing package is reported before the service is called
 
         from streaming.integrations.mcp_tools import ServiceApi, run
     run(ServiceApi(url, token_file))

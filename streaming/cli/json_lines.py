@@ -1,4 +1,4 @@
-"""Reading JSON Lines from standard input within a limit, and errors that name what is wrong with a line."""
+"""Reading of JSON Lines from standard input, up to a limit per line, and error messages about malformed lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from assignors.errors import BadInput, MonitorError
 from streaming.cli.output import Progress
 
-#: The longest line that is read, in bytes: a group of a million partitions with all of them owned is 8 MiB.
+#: The longest line that is read, in bytes: a group that owns a million partitions has 8 MiB.
 MAX_LINE = 64 * 1024 * 1024
 _SKIP_BYTES = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
@@ -46,7 +46,7 @@ def standard_input() -> BinaryIO:
 def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[bytes | None]:
     """Yield lines without LF, CRLF or a byte-order mark at the very start; None for a line longer than ``limit``.
 
-    At most ``limit`` bytes (plus its end) of a line are ever held: the rest of a longer one is skipped.
+    At most ``limit`` bytes of a line (plus its end) are in memory; the rest of a longer line is skipped.
     """
     is_first = True
     while data := stream.readline(limit + 2):
@@ -80,7 +80,7 @@ def answer_lines(
     limit: int | None = None,
     skip_blank: bool = True,
 ) -> int:
-    """Answer every line in order; return 2 if one was answered with an error, else 0.
+    """Answer every line in order; return 2 if a line was answered with an error, else 0.
 
     ``limit``: the longest line that is read, in bytes (None: ``MAX_LINE``).
     """
@@ -104,7 +104,7 @@ def answer_lines(
 
 
 def read_object(data: bytes, decoder: msgspec.json.Decoder[_Struct]) -> _Struct:
-    """Decode a line; an error names the field of the wrong type."""
+    """Decode a line into a type; an error names the field with the wrong type."""
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -116,7 +116,7 @@ def read_object(data: bytes, decoder: msgspec.json.Decoder[_Struct]) -> _Struct:
 
 
 def _refuse_repeated_keys(data: bytes) -> None:
-    """Refuse an object with a key twice: decoders silently take the last value."""
+    """Refuse an object that has a key twice, as decoders silently take the last value."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) != len(pairs):
@@ -125,12 +125,12 @@ def _refuse_repeated_keys(data: bytes) -> None:
 
     try:
         json.loads(data, object_pairs_hook=check)
-    except (ValueError, RecursionError) as error:  # in a field that is not read
+    except (ValueError, RecursionError) as error:  # the error is in a field that is not read
         raise _malformed(error) from error
 
 
 def decode_json(data: bytes) -> Any:
-    """Decode any JSON text."""
+    """Return the value of any JSON text."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -138,7 +138,7 @@ def decode_json(data: bytes) -> Any:
 
 
 def _malformed(error: Exception) -> MalformedJson:
-    """Describe why a line can't be decoded, in other words than the decoder's where those mislead."""
+    """Describe why a line can't be decoded; misleading messages of the decoder are replaced."""
     if isinstance(error, RecursionError):
         return MalformedJson("line: brackets are nested too deep")
     if type(error) is ValueError:  # Python limits the digits of a number
@@ -149,9 +149,10 @@ def _malformed(error: Exception) -> MalformedJson:
 
 
 def _first_problem(path: str, value: Any, shape: Any) -> str | None:
-    """Describe the first part of ``value``, at ``path``, that does not have its shape; None if all have it.
+    """Describe the first part of ``value`` (at ``path``) with a wrong type; None if every part has the expected type.
 
-    ``members[0].owned.t0[1]: expected `int`, got `str```: msgspec names indexes of lists, but no keys of mappings.
+    Example: ``members[0].owned.t0[1]: expected `int`, got `str```. msgspec's own messages have indexes of lists, but
+    not keys of mappings.
     """
     try:
         msgspec.convert(value, shape)
@@ -162,7 +163,7 @@ def _first_problem(path: str, value: Any, shape: Any) -> str | None:
 
 
 def _parts(value: Any, shape: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the fields of an object, the values of a mapping or the objects of a list: place, value and shape."""
+    """Yield the path, value and expected type of each field of an object, value of a mapping or item of a list."""
     origin, arguments = get_origin(shape), get_args(shape)
     if origin is UnionType and any(get_origin(part) is dict for part in arguments):
         is_object = isinstance(value, dict)
@@ -182,7 +183,7 @@ def _is_struct(shape: Any) -> bool:
 
 
 def _field_message(path: str, error: msgspec.ValidationError) -> str:
-    """Return ``path.to.field: what is wrong``, from msgspec's message."""
+    """Return msgspec's message in the form ``path.to.field: what is wrong``."""
     text, _, place = str(error).partition(" - at `$")
     where = f"{path}{place.rstrip('`')}".removeprefix(".")
     if text.startswith("Object missing required field"):

@@ -1,6 +1,6 @@
-"""``rebalance-monitor``: finds the command, runs it, turns errors into one line and an exit status.
+"""Entry point ``rebalance-monitor``: runs the command, and turns errors into one line and an exit status.
 
-What is slow to import is imported in functions: :func:`main` must be there before an early Ctrl-C is.
+Modules that are slow to import are imported in functions, so that :func:`main` runs before an early Ctrl-C arrives.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class CommandEntry(NamedTuple):
-    """A command in `--help`: its panel, its module in ``streaming.cli``, and its line."""
+    """A command in `--help`: its panel, its module in ``streaming.cli``, and its one-line description."""
 
     panel: str
     module: str
     line: str
 
 
-#: In the order of `--help`. In its module a command has the same name, with `_` for `-`.
+#: Commands in the order of `--help`. In its module a command's function has the same name, with `_` for `-`.
 COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry("Run", "demo", "Run real rebalances on this machine and show each diff."),
     "run": CommandEntry("Run", "services", "Run collector, Spark job and web service on one machine."),
@@ -74,7 +74,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "place": CommandEntry("Offline", "checking", "Compute the replica placement of new partitions."),
 }
 
-#: Commands that run until they are stopped: they log to standard error and print no answer.
+#: Commands that run until they are stopped: they log to standard error and do not print an answer.
 SERVICES = frozenset({"run", "collect", "stream", "serve", "notify", "otlp", "mcp", "broker"})
 
 
@@ -87,9 +87,9 @@ def _version(value: bool) -> None:
 
 
 def build(called: str | None) -> typer.Typer:
-    """Return the command line: every command is listed, only ``called`` is imported, so `--help` is fast.
+    """Return the command line: every command is listed, but only ``called`` is imported, so that `--help` is fast.
 
-    The list of commands is in panels. A command's own help is plain text: Rich would cut long option names.
+    The list of commands is in panels. A command's own help is plain text, as Rich would cut long option names.
     """
     import typer
 
@@ -112,7 +112,7 @@ def build(called: str | None) -> typer.Typer:
     app.callback()(root)
     for name, entry in COMMANDS.items():
         if name != called:
-            app.command(name, help=entry.line, rich_help_panel=entry.panel)(lambda: None)  # only listed
+            app.command(name, help=entry.line, rich_help_panel=entry.panel)(lambda: None)  # the command is only listed
             continue
         module = import_module(f"streaming.cli.{entry.module}")
         command: typer.Typer | Command = getattr(module, name.replace("-", "_"))
@@ -124,7 +124,7 @@ def build(called: str | None) -> typer.Typer:
 
 
 def _unexpected(error: Exception) -> str:
-    """Return the message of an unexpected error, in the system's own words where it has some."""
+    """Return the message of an unexpected error; the operating system's message if there is one."""
     if isinstance(error, OSError):
         problem = error.strerror or str(error) or type(error).__name__
         return f"{error.filename}: {problem}" if error.filename else problem
@@ -147,7 +147,7 @@ def _end(status: int, message: str, error: BaseException | None = None) -> NoRet
 
 
 def _discard_output() -> None:
-    """Discard output that can't be written (a full disk, a closed pipe), so that Python's end does not fail."""
+    """Discard output that can't be written (a full disk, a closed pipe), so that Python's exit does not fail."""
     if sys.stdout is None:
         return
     try:
@@ -157,12 +157,12 @@ def _discard_output() -> None:
 
 
 def _prepare_standard_streams() -> None:
-    """Open /dev/null in place of closed standard streams, and let the others escape what the locale can't encode.
+    """Open /dev/null in place of closed standard streams; open streams escape characters that the locale can't encode.
 
-    Otherwise the next file or socket would get the number of one of them, and child processes would write into it.
+    Otherwise the next file or socket would get the number of a closed stream, and child processes would write into it.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # one that is closed is None
+        if isinstance(stream, TextIOWrapper):  # a closed stream is None
             stream.reconfigure(errors="backslashreplace")
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
         os.set_inheritable(descriptor, True)
@@ -171,7 +171,7 @@ def _prepare_standard_streams() -> None:
 
 def main() -> NoReturn:
     """Run the command line and end the process: 0 done, 1 a bad answer, 2 bad input, 3 a failure outside."""
-    # Until there is something to end in order, Ctrl-C ends the process without a word.
+    # Until a command needs an orderly end, Ctrl-C ends the process without a message.
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -200,9 +200,10 @@ def main() -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except (BrokenPipeError, SystemExit) as end:
-        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):  # as typer does
+        # typer turns a broken pipe into SystemExit
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
             raise
         _discard_output()
-        sys.exit(0)  # the reader of our output is gone (`| head`): not an error
-    except Exception as error:  # noqa: BLE001 - the last resort: a person never meets a traceback
+        sys.exit(0)  # the reader of the output is gone (`| head`), which is not an error
+    except Exception as error:  # noqa: BLE001 - the last resort, so that users never get a traceback
         _end(2 if isinstance(error, UnicodeError) else 3, _unexpected(error), error if verbose else None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str, help_text: str, default: Any, *names: str, **settings: Any) -> Any:
-    """Return a parameter of a command that is an option with a value, by default of the parameter's name.
+    """Return a command's parameter that is an option with a value; by default the option has the parameter's name.
 
     ``default``: ``...`` if the option is required.
     """
@@ -31,12 +31,12 @@ def option(metavar: str, help_text: str, default: Any, *names: str, **settings: 
 
 
 def flag(name: str, help_text: str, default: Any = False, **settings: Any) -> Any:
-    """Return a parameter of a command that is an option without a value, or with a value from a list."""
+    """Return a command's parameter that is an option without a value, or with a value from a list."""
     return typer.Option(default, name, help=help_text, **settings)
 
 
 def shared_option(name: str, metavar: str, help_text: str, **settings: Any) -> Any:
-    """Return the option in a parameter's type that several commands share."""
+    """Return an option for the type of a parameter that several commands share."""
     return typer.Option(name, metavar=metavar, help=help_text, **settings)
 
 
@@ -82,14 +82,14 @@ def checkpoint_option(help_text: str, default: Any) -> Any:
     return option("DIR", help_text, default, "--checkpoint", parser=checkpoint_place)
 
 
-#: Parameters and their types, in the order of the help.
+#: Names and types of parameters, in the order of the help.
 _CLUSTER: Mapping[str, Any] = {"bootstrap_servers": BootstrapServers, "config": Config, "topic_prefix": TopicPrefix}
 
 
 class Command(Protocol):
-    """A command as typer runs it."""
+    """A function that typer runs as a command."""
 
-    #: The last lines of its help.
+    #: The last lines of the command's help.
     epilog: str
 
     def __call__(self, *arguments: Any, **options: Any) -> None:
@@ -100,7 +100,7 @@ _Function = Callable[..., None]
 
 
 def example(*lines: str) -> str:
-    """Return the epilog of a command's help: lines that a person can paste into a shell."""
+    """Return the epilog of a command's help: example lines that a user can paste into a shell."""
     return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
 
 
@@ -123,14 +123,14 @@ class Session:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings: defaults, file, environment, options."""
+        """The settings from defaults, the file, the environment and the options; later sources win."""
         from streaming.settings.config import load
 
         return load(self.config, bootstrap_servers=self.bootstrap_servers, topic_prefix=self.topic_prefix)
 
     @property
     def arguments(self) -> list[str]:
-        """The same options as the command line of a child process."""
+        """The common options as arguments for the command line of a child process."""
         values = {
             "--log-format": self.log_format,
             "--bootstrap-servers": self.bootstrap_servers,
@@ -147,7 +147,7 @@ def offline(*examples: str) -> Callable[[_Function], Command]:
 
 
 def connected(*examples: str) -> Callable[[_Function], Command]:
-    """Decorate a command that reads from the cluster and ends; its first parameter is the settings."""
+    """Decorate a command that reads from the cluster and then ends; its first parameter is the settings."""
 
     def settings(*, config: Path | None, verbose: bool, **cluster: str | None) -> Settings:
         from streaming.process.service import configure_logging
@@ -181,7 +181,7 @@ _DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
 def _with_options(
     function: _Function, examples: tuple[str, ...], options: Mapping[str, Any], first: Callable[..., Any] | None = None
 ) -> Command:
-    """Add options to a command; ``first`` makes the function's first argument of their values."""
+    """Add options to a command; ``first`` makes the function's first argument from the options' values."""
 
     def run(*arguments: Any, **values: Any) -> None:
         common = {name: values.pop(name) for name in options}
@@ -202,7 +202,7 @@ def _with_options(
 
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-#: More digits than any time has; Python refuses to parse thousands of them.
+#: The most digits of a time. Python refuses to parse numbers with thousands of digits.
 _MAX_TIME_DIGITS: Final = 18
 
 
@@ -231,12 +231,12 @@ def time_ms(text: str, option: str) -> int:
 
 
 def now_ms() -> int:
-    """Return the time in milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def time_option(name: str, help_text: str, default: Any = None, **settings: Any) -> Any:
-    """Return an option with a time, whose value is in milliseconds since the epoch."""
+    """Return an option whose value is a time; the command gets it in milliseconds since the epoch."""
 
     def parser(text: str) -> int:
         return time_ms(text, name)

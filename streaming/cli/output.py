@@ -1,4 +1,4 @@
-"""Standard output as JSON Lines or tables, and progress on standard error."""
+"""Output of commands: JSON Lines or tables on standard output, and progress on standard error."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def standard_output() -> BinaryIO:
 
 
 def writer(shape: TableShape, *, as_json: bool, as_table: bool) -> Callable[[Any], None]:
-    """Return a function that writes answers: as tables in a terminal or with ``as_table``, else as JSON Lines."""
+    """Return a function that writes answers: as tables in a terminal or if ``as_table``, else as JSON Lines."""
     standard_output()
     if as_json or not (as_table or sys.stdout.isatty()):
         return json_lines()
-    from streaming.cli import tables  # rich takes longer to load than most answers
+    from streaming.cli import tables  # loading rich takes longer than most answers take
 
     return tables.table_writer(getattr(tables, f"{shape}_table"))
 
@@ -68,7 +68,7 @@ def camel_case(value: Any) -> dict[str, Any]:
 
 
 def json_lines() -> Callable[[Any], None]:
-    """Return a function that writes one JSON value a line to standard output."""
+    """Return a function that writes one JSON value per line to standard output."""
     encode = msgspec.json.Encoder().encode
     out = standard_output()
 
@@ -80,7 +80,7 @@ def json_lines() -> Callable[[Any], None]:
 
 
 def answer(values: Iterable[Any], lines: Iterable[Any], *, as_json: bool) -> None:
-    """Write the values as JSON Lines for programs, or print ``lines``, texts and tables, for people."""
+    """Write the values as JSON Lines for programs, or print ``lines`` (texts and tables) for people."""
     if as_json:
         write = json_lines()
         for value in values:
@@ -92,7 +92,7 @@ def answer(values: Iterable[Any], lines: Iterable[Any], *, as_json: bool) -> Non
 
 
 def raw_records(records: Iterable[Any]) -> Iterator[msgspec.Raw]:
-    """Yield the JSON values of records of the topics."""
+    """Yield the unchanged JSON values of the given records."""
     return (raw_json(record.value) for record in records)
 
 
@@ -120,7 +120,7 @@ class Progress:
             _write_progress(f"\r{self._count:,} {self._what}")
 
     def counted(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items, each a step."""
+        """Yield the items, and count each item as a step."""
         for item in items:
             self.step()
             yield item
@@ -139,7 +139,7 @@ def _write_progress(text: str) -> None:
 
 
 def read_records(read: Callable[..., T], settings: Settings, group_id: str | None = None) -> T:
-    """Read topics of all groups or of one, with progress; records that do not parse are reported and left out."""
+    """Read topics for all groups or one group, with progress; records that do not parse are reported and left out."""
     with Progress("records read") as progress:
         return read(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
 

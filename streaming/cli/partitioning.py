@@ -1,4 +1,4 @@
-"""The command ``partition``: one key a line in, one partition a line out."""
+"""The command ``partition``: reads one key per line and writes one partition per line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def partition_chooser(
 ) -> Callable[[bytes], int]:
     """Return a function that chooses a partition for a key; all partitions are available.
 
-    ``murmur2`` hashes keys; ``round-robin`` is ``RoundRobinPartitioner``, which counts records whatever their key;
+    ``murmur2`` hashes keys; ``round-robin`` is ``RoundRobinPartitioner``, which counts records and ignores their keys;
     ``sticky`` is the producer since 3.3 with ``partitioner.ignore.keys``.
     """
     _require("--partitions", partitions, 1)
@@ -58,7 +58,7 @@ def _require(option: str, number: int, least: int) -> None:
 
 
 def parse_key(line: bytes, keys: KeyFormat) -> bytes:
-    """Return the key of a line."""
+    """Return the record key in a line, as bytes."""
     try:
         if keys == "base64":  # standard or url-safe, with padding
             return base64.b64decode(line.translate(_STANDARD), validate=True)

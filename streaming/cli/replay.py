@@ -56,9 +56,9 @@ def replayed_diffs(
     listing: Listing | None = None,
     until: Callable[[], bool] = lambda: False,
 ) -> Iterator[DiffRecord]:
-    """Yield the diffs of all events in the membership topic; ``partition`` and ``offset`` are the event's.
+    """Yield the diffs of all events in the membership topic; ``partition`` and ``offset`` are those of the event.
 
-    ``listing``: which members diffs list; None: as in the settings. It stops early when ``until()`` is true.
+    ``listing``: which members diffs list; None: as in the settings. The replay stops early if ``until()`` is true.
     """
     history = RecordedHistory(replay_sinks(settings, listing))
     for output in history.play(read_log(settings, group, until=until)):
@@ -68,7 +68,7 @@ def replayed_diffs(
 
 
 def print_replay(steps: Iterable[list[Replayed]], begin: int, *, stories: bool, as_json: bool) -> None:
-    """Print the diffs of a replay from ``begin`` (ms) on; ``stories``: changed stories above them."""
+    """Print the diffs of a replay from ``begin`` (ms) on; if ``stories``, print changed stories above the diffs."""
     printer = FeedPrinter(as_json=as_json)
     for outputs in steps:
         for output in sorted(outputs, key=lambda output: isinstance(output.value, Diff)):

@@ -1,4 +1,4 @@
-"""The command ``report``: an episode, or the whole cluster, as one file for a post-mortem or a ticket."""
+"""The command ``report``: writes a report on an episode or the whole cluster into one file, as for a post-mortem."""
 
 from __future__ import annotations
 

@@ -162,5 +162,5 @@ def serve(
         lags=lambda: lags.groups,
     )
     say(f"serving {server.address}")
-    with watchdog, tracker, lags:  # last: an error at the start is the only line
+    with watchdog, tracker, lags:  # printed last, so that an error at the start is the only line
         server.run()

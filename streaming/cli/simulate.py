@@ -72,19 +72,19 @@ def simulate(
 
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
-    """Return the scenario of a file, of standard input, or the ready one of this name and size."""
+    """Return the scenario in a file or standard input, or the built-in scenario with this name and size."""
     if name in READY_SCENARIOS and not Path(name).exists():
         return ready_scenarios.load_ready_scenario(name, members, partitions)
     text = _read_text(name, "SCENARIO")
     if text is None:
-        return ready_scenarios.load_ready_scenario(name, members, partitions)  # lists them in its error
+        return ready_scenarios.load_ready_scenario(name, members, partitions)  # the error lists the built-in scenarios
     if members is not None or partitions is not None:
         raise InvalidScenario("--members, --partitions: for ready scenarios only; a file has its own")
     return load_scenario(text)
 
 
 def load_deploy_file(name: str) -> Any:
-    """Return the deploy that the file of ``forecast --deploy``, or standard input, describes."""
+    """Return the deployment that the file of ``forecast --deploy``, or standard input, describes."""
     text = _read_text(name, "--deploy") if name else None
     if text is None:
         raise InvalidScenario(f"--deploy {name}: there is no such file; it is a scenario as `simulate` takes")
@@ -92,9 +92,9 @@ def load_deploy_file(name: str) -> Any:
 
 
 def _read_text(name: str, what: str) -> str | None:
-    """Return the text of a file or of standard input, cut just past the limit; None if there is no such file.
+    """Return the text of a file or of standard input, cut just past the limit; None if the file does not exist.
 
-    ``what`` names it in an error.
+    ``what``: name of the file's content in error messages.
     """
     if not name:
         raise InvalidScenario(f"{what}: missing; a file, - or a ready scenario (--list shows them)")
@@ -112,7 +112,7 @@ def _read_text(name: str, what: str) -> str | None:
 
 
 def ready_scenario_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[str]:
-    """Yield the lines of a ready scenario as a file, one event a line."""
+    """Yield the lines of a built-in scenario as YAML, one event per line."""
     plain = ready_scenarios.ready_document(name, members, partitions)
     yield from yaml.safe_dump({"topics": plain["topics"]}, sort_keys=False, default_flow_style=None).splitlines()
     yield "events:"
@@ -121,7 +121,7 @@ def ready_scenario_yaml(name: str, members: int | None, partitions: int | None) 
         yield f"  - {flow.strip()}"
 
 
-#: Members of one round that are listed.
+#: The most members that are listed per round.
 _MAX_LISTED = 20
 
 
@@ -140,7 +140,7 @@ def simulation_lines(simulations: Sequence[Simulation], max_rows: int) -> Iterat
 
 
 def _comparison(simulations: Sequence[Simulation]) -> Table:
-    # The rounds' headings name the assignors; here only if one is not the default, so that 80 columns are enough.
+    # The rounds' headings name the assignors. The table does so only for non-default assignors, to fit into 80 columns.
     has_assignors = any(run.assignor != FAMILIES[run.protocol].default for run in simulations)
     rows = []
     for run in simulations:
@@ -174,7 +174,7 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _changes(record: SimulatedRound) -> Iterator[str]:
-    """Yield ``c1 −t0:2 +t0:4``: a member's revoked and assigned partitions in a round."""
+    """Yield each member's revoked and assigned partitions in a round as ``c1 −t0:2 +t0:4``."""
     for name in dict.fromkeys([*record.before, *record.after]):
         change = diff(record.before.get(name, {}), record.after.get(name, {}))
         shares = ((mark, share_text(share)) for mark, share in (("−", change.revoked), ("+", change.assigned)))

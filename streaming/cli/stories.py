@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 #: Seconds between polls of the topic.
 _STORY_POLL_SECONDS: Final = 0.1
-#: Seconds that a diff waits for its story, which the stream writes at the same time.
+#: Seconds that a diff waits for its story, as the stream writes both at the same time.
 _STORY_WAIT_SECONDS: Final = 0.2
 #: Seconds between such waits, so that a long run of diffs is not delayed.
 _STORY_WAIT_INTERVAL: Final = 1.0
@@ -32,10 +32,10 @@ _STORY_WAIT_INTERVAL: Final = 1.0
 class StoryFollower(Closing):
     """Prints each change of an episode to standard output.
 
-    Without the topic, or the permission to read it, it prints one warning and no stories.
+    If the topic is missing, or this user may not read it, one warning is printed and no stories.
 
-    ``as_json``: each record unchanged; otherwise a line when the story or the episode's status changes. ``follow``:
-    wait for a missing topic. ``stopped``: returns True to end before everything is read.
+    ``as_json``: print each record unchanged; otherwise print a line if the story or the episode's status has changed.
+    ``follow``: wait for a missing topic. ``stopped``: returns True to end before all records are read.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class StoryFollower(Closing):
             self._give_up(problem)
 
     def poll(self, now: float) -> None:
-        """Print changed episodes, on the first call all that are there; ``now``: seconds of the monotonic clock."""
+        """Print changed episodes (on the first call all episodes); ``now``: seconds of the monotonic clock."""
         if now < self._next:
             return
         first = self._next == float("-inf")
@@ -70,7 +70,7 @@ class StoryFollower(Closing):
             self._print_within(_STORY_POLL_SECONDS)
 
     def above(self, records: Iterable[_T]) -> Iterator[_T]:
-        """Yield diffs, each after the stories published with it are printed."""
+        """Yield diffs; before each diff, print the stories that were published with it."""
         for record in records:
             now = time.monotonic()
             if now >= self._hold:
@@ -98,18 +98,18 @@ class StoryFollower(Closing):
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to Kafka."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
 
 
-#: Seconds between checks.
+#: Seconds between checks of the heartbeats.
 _FRESHNESS_POLL_SECONDS: Final = 1.0
 
 
 class FreshnessWarnings:
-    """Reports on standard error a component whose heartbeats are late, and when all are up to date again.
+    """Reports on standard error when a component's heartbeats are late, and when all components are up to date again.
 
     ``freshness`` takes seconds of the monotonic clock.
     """
@@ -120,7 +120,7 @@ class FreshnessWarnings:
         self._reported: str | None = None
 
     def poll(self, now: float, wall: float) -> None:
-        """Report a change at ``now``; ``wall`` is the same time in seconds since the epoch."""
+        """Report a change of the freshness at ``now``; ``wall`` is the same time in seconds since the epoch."""
         if now < self._next:
             return
         self._next = now + _FRESHNESS_POLL_SECONDS
@@ -137,7 +137,7 @@ class FreshnessWarnings:
 
 
 def ago(seconds: float) -> str:
-    """``40 s ago``, ``13 min ago``, ``3 h ago``, ``2 d ago``."""
+    """Return an age as ``40 s ago``, ``13 min ago``, ``3 h ago`` or ``2 d ago``."""
     whole = max(0, int(seconds))
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if whole >= length:

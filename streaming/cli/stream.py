@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-#: Every bucket has a row in each tick; more tasks than a batch is worth, on any cluster.
+#: Ranges of the numbers of buckets and tasks. Every bucket has a row in each tick, and more tasks don't pay off.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
 _RESIZE, _AS_CHECKPOINT = "`stream resize` changes it.", "as in the checkpoint, or 16"
 _QUIET = "Seconds without a round after which an episode is closed."
@@ -196,7 +196,7 @@ def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], Non
 
 
 def state_table(states: Iterable[InspectedGroup]) -> Table:
-    """Return a table with a row a group of a checkpoint."""
+    """Return a table with one row per group in a checkpoint."""
     from streaming.process.terminal import table
 
     rows = (

@@ -1,4 +1,4 @@
-"""Answers of the offline commands as tables: assignments, comparisons, placements, checks."""
+"""Tables with answers of the offline commands: assignments, comparisons, placements and checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streaming.process.terminal import SafeText, console, fold, rest, right, tab
 
 
 def table_writer(shown: Callable[[Any], Table]) -> Callable[[Any], None]:
-    """Return a function that prints an answer as this table, or its error as text."""
+    """Return a function that prints an answer as a table, or the answer's error as text."""
     screen = console(wide=True)
 
     def write(answer: Any) -> None:
@@ -25,7 +25,7 @@ def table_writer(shown: Callable[[Any], Table]) -> Callable[[Any], None]:
 
 
 def assignment_table(answer: Mapping[str, Any]) -> Table:
-    """Return a table with a row a member or, with reasons, a row a decision."""
+    """Return a table with one row per member or, if the answer has reasons, one row per decision."""
     if "members" in answer:
         return _explanation_table(answer)
     shares = answer["assignment"].items()
@@ -33,7 +33,7 @@ def assignment_table(answer: Mapping[str, Any]) -> Table:
     return table((whole("member"), "assignment", right("partitions")), rows)
 
 
-#: Change → its mark and colour.
+#: Kind of change → its mark and colour.
 _CHANGES = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "green"), "revoked": ("− revoked", "red")}
 
 
@@ -53,7 +53,7 @@ def _explanation_table(answer: Mapping[str, Any]) -> Table:
 
 
 def _member_changes(reason: Mapping[str, Any]) -> dict[tuple[str, str, str], dict[str, list[int]]]:
-    """Return partitions by ``(change, rule, why)`` of one member: kept, then assigned, then revoked ones."""
+    """Return one member's partitions by ``(change, rule, why)``: kept, then assigned, then revoked partitions."""
     shares: dict[tuple[str, str, str], dict[str, list[int]]] = {}
     for change in _CHANGES:
         for decision in reason["decisions"]:
@@ -68,7 +68,7 @@ _COUNTS = ("kept", "revoked", "assigned", "moved", "most", "least")
 
 
 def comparison_table(answer: Mapping[str, Any]) -> Table:
-    """Return assignors side by side: a row a member, then the counts; the fewest moves are bold."""
+    """Return a table of assignors side by side: one row per member, then the counts; the fewest moves are bold."""
     names, columns = answer["compared"].keys(), answer["compared"].values()
     members = dict.fromkeys(member for column in columns for member in column.get("assignment", ()))
     rows = (
@@ -94,13 +94,13 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
 
 
 def placement_table(answer: Mapping[str, Sequence[int]]) -> Table:
-    """Return a table with a row a partition."""
+    """Return a table with one row per partition."""
     rows = ((partition, brokers[0], ", ".join(map(str, brokers))) for partition, brokers in answer.items())
     return table((right("partition"), right("leader"), "replicas"), rows)
 
 
 def check_table(answer: Mapping[str, Any]) -> Table:
-    """Return the result of a check, its violations, and for a placement what to move."""
+    """Return the result of a check as a table: its violations and, for a placement, the replicas to move."""
     rows: list[tuple[object, ...]] = [(SafeText("ok", "green") if answer["ok"] else SafeText("violations", "red"), "")]
     rows += [violation.partition(": ")[::2] for violation in answer["violations"]]
     rows.append((SafeText("checked", "dim"), ", ".join(answer["rules"])))

@@ -67,7 +67,7 @@ def watch(
             if follower is not None:
                 follower.poll(time.monotonic())
             if not exit_at_end:
-                if warnings is None:  # the heartbeats are read from the first call on
+                if warnings is None:  # the first call starts reading the heartbeats
                     warnings = FreshnessWarnings(stack.enter_context(HeartbeatTracker(settings)).freshness)
                 warnings.poll(time.monotonic(), time.time())
             return stop.is_set()

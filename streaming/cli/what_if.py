@@ -71,14 +71,14 @@ def what_if(
         raise typer.Exit(1)
 
 
-#: Members of the chosen outlook that are shown, those whose share changes most first.
+#: The most members that are shown of the chosen outlook; members whose partitions change most come first.
 _MAX_MEMBERS = 20
 
 
 def what_if_lines(
     change: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None
 ) -> Iterator[Table | SafeText]:
-    """Yield the outlooks, the changes of members under the chosen one, and what is uncertain."""
+    """Yield the outlooks, the changes of members under the chosen outlook, and why the results may differ."""
     before, after = change.before, change.after
     head = SafeText().append(before.group_id, "bold")
     head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")
@@ -142,7 +142,7 @@ def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
 
 
 def _uncertainties(change: ChangedGroup, results: Sequence[Outlook]) -> Iterator[str]:
-    """Yield why the results may differ from what happens, each reason once."""
+    """Yield each distinct reason why the results may differ from what will happen."""
     yield from (*change.before.unknown, *change.notes)
     reasons: dict[str, list[str]] = {}
     for outlook in results:

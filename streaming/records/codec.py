@@ -1,7 +1,7 @@
 """Encoding of records: CloudEvents Kafka protocol binding, binary mode, JSON value.
 
-Attributes travel as ``ce_*`` headers, the value is the data alone (CloudEvents Kafka binding 1.0.2, §3.2).
-Times are in RFC 3339, UTC, and are taken from the data, never from a clock.
+Attributes are ``ce_*`` headers, and the value has only the data (CloudEvents Kafka binding 1.0.2, §3.2).
+Times are in RFC 3339, UTC. They come from the data, never from a clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streaming.records.events import CONNECTOR, EVENT_TYPES, Annotation, Event, 
 
 #: ``[(name, value)]``, as Kafka clients accept and return headers.
 Headers = list[tuple[str, bytes]]
-#: Headers of a record by any producer: values may be null.
+#: Headers of a record from any producer, in which values may be null.
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 
 SPEC_VERSION = b"1.0"
@@ -31,9 +31,9 @@ _FIRST_HEADER: Final = (HEADER_NAMES[0], SPEC_VERSION)
 _LAST_HEADER: Final = (HEADER_NAMES[-1], CONTENT_TYPE)
 #: The largest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor creates.
 MAX_RECORD_BYTES = 10 * 2**20
-#: The largest record for topics with a larger limit: Java producers have a buffer of 32 MiB in all.
+#: The largest record for topics with a larger limit: the whole buffer of a Java producer has 32 MiB.
 LONGEST_RECORD_BYTES = 30 * 2**20
-#: How deep lists and objects may be nested; the monitor's own records have five levels. Readers without a
+#: How deep lists and objects in a value may be nested; the monitor's own records have five levels. Readers without a
 #: limit accept as many levels as their stack allows.
 MAX_DEPTH: Final = 100
 
@@ -46,7 +46,7 @@ _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
 #: Spaces between two tokens of JSON.
 _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
-#: Types whose values list members' partitions.
+#: Types of records whose values list members' partitions.
 _HOLDING: Final = (GroupObserved, Diff, LatestAssignment)
 
 #: The JSON bytes of a struct.
@@ -87,7 +87,7 @@ class Record(NamedTuple):
 
     @classmethod
     def of(cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders) -> Record:
-        """Return the record with all its headers; of several headers with the same name the last one counts."""
+        """Return the record with all its headers; if several headers have the same name, the last one counts."""
         ce = dict(headers)
         attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
         return cls(partition, offset, key, value, *attributes, headers)
@@ -102,13 +102,13 @@ class Record(NamedTuple):
 
 
 def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
-    """Decode the value of a record by any producer.
+    """Decode the value of a record from any producer.
 
     Raises:
         UNREADABLE: the value does not match the decoder's type, is nested deeper than :data:`MAX_DEPTH`, or has a
-            partition -1, which only Connect's tasks have.
+                task number -1, which exists only in Connect.
     """
-    # Each level takes two brackets, so a short value, as almost all events are, can't be too deep.
+    # Each level takes two brackets, so a short value can't be nested too deep. Almost all events are short.
     if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise msgspec.DecodeError(f"nested more than {MAX_DEPTH} deep, the limit")
     return _without_foreign_tasks(decoder.decode(value), value)
@@ -118,7 +118,7 @@ def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
     """Return the decoded value; refuse partition -1 (a connector's own instance) in groups other than Connect's."""
     if not isinstance(decoded, _HOLDING) or decoded.kind == "connect":
         return decoded
-    # A search for two bytes takes far longer than a search for a space that is not there.
+    # The search for a space is far faster than the search for two bytes, and usually finds that there is no space.
     if not (b"[-" in value or b",-" in value or any(space in value and space + b"-" in value for space in _SPACES)):
         return decoded
     for member_id, held in decoded.holdings():
@@ -130,7 +130,7 @@ def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
 
 
 def _depth(value: bytes) -> int:
-    """Return the nesting depth of a value, or an upper bound within the limit; any number for malformed JSON."""
+    """Return the nesting depth of a JSON value, or an upper bound within the limit; any number for malformed JSON."""
     opening = value.count(b"[") + value.count(b"{")
     if opening <= MAX_DEPTH:
         return opening
@@ -156,7 +156,7 @@ def rfc3339(timestamp_ms: int) -> str:
         raise MalformedEvent(f"timestamp: {timestamp_ms} is not a time in milliseconds") from error
 
 
-@lru_cache(maxsize=4096)  # many events share a second; formatting takes ten times as long as the look-up
+@lru_cache(maxsize=4096)  # many events are from the same second; formatting takes ten times as long as the look-up
 def _second(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}"
 
@@ -168,19 +168,19 @@ def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Head
     return [_FIRST_HEADER, type_header, ("ce_id", ce_id.encode()), source_header, time_header, _LAST_HEADER]
 
 
-@lru_cache(maxsize=1024)  # few programs write many records
+@lru_cache(maxsize=1024)  # a few programs write most of the records
 def _sender(ce_type: str, ce_source: str) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
     return ("ce_type", ce_type.encode()), ("ce_source", ce_source.encode())
 
 
 def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
-    """Return the key, value and headers of one membership event's record."""
+    """Return the key, value and headers of the record of a membership event."""
     data = event.data
     return (data.group_id.encode(), encode(data), headers(event.type, event.source, event.id, data.timestamp))
 
 
 def _value(ce_type: str, value: bytes) -> EventData:
-    """Decode an event's value. A field with null counts as left out, as many programs write null for absent fields."""
+    """Decode an event's value. A null field counts as left out, as many programs write null for absent fields."""
     try:
         return decode(_decoder(ce_type), value)
     except msgspec.ValidationError:
@@ -200,7 +200,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
     """Return the membership event of a record. ``ce``: its ``ce_*`` headers, names without ``ce_``.
 
     Raises:
-        MissingKey: there is no key.
+        MissingKey: the record has no key.
         UnknownEventType: ``ce_type`` is not one of :data:`streaming.records.events.EVENT_TYPES`.
         MalformedEvent: a header is missing, the value does not parse, or the key is not the group id.
     """
@@ -223,9 +223,9 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
 
 
 def record_bytes(key: bytes | None, value: bytes | None, record_headers: Iterable[tuple[str, bytes | None]]) -> int:
-    """Return the largest size of a record alone in its batch, which clients and brokers compare with their limits.
+    """Return the largest size of a record alone in its batch, bytes; clients and brokers compare it with their limits.
 
-    ``AbstractRecords.estimateSizeInBytesUpperBound`` of Kafka: 61 bytes a batch, 21 a record, 5 a length.
+    Like Kafka's ``AbstractRecords.estimateSizeInBytesUpperBound``: 61 bytes per batch, 21 per record, 5 per length.
     """
     total = 97 + len(key or b"") + len(value or b"")
     for name, data in record_headers:

@@ -12,10 +12,11 @@ from streaming.records.episodes import Bounds, Downtime, Episode
 
 
 class TotalCost(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Total cost of several episodes. ``measured``: how many of them have a cost in messages.
+    """Total cost of several episodes. ``measured``: how many episodes have a cost in messages.
 
-    ``downtime`` null: no downtime is known. Other bounds are null if no episode is measured; their upper bound is
-    null (unknown) if one is not. Delays and lags are the worst of one episode, all other numbers are sums.
+    ``downtime`` null: no downtime is known. All other bounds are null if no episode is measured, and their upper bound
+    is null (unknown) if at least one episode is not measured. Delays and lags are those of the worst episode, all
+    other numbers are sums.
     """
 
     episodes: int

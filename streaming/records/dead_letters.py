@@ -1,7 +1,7 @@
 """Dead letters: unusable records, unchanged, with the reason in added headers.
 
 Key, value and headers stay byte for byte the same, so that a repaired record can be sent again. The reason and the
-record's topic, partition and offset are added as ``dlt_*`` headers, which replace earlier ones.
+record's topic, partition and offset are added as ``dlt_*`` headers, which replace earlier ``dlt_*`` headers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def dead_letter_headers(
     """Return the headers of a record's dead letter.
 
     ``dlt_exception`` is the public type of the error (:attr:`assignors.errors.MonitorError.type`), ``dlt_message``
-    its message, ``dlt_topic``, ``dlt_partition`` and ``dlt_offset`` the place of the record.
+    the error's message. ``dlt_topic``, ``dlt_partition`` and ``dlt_offset`` are the place of the record.
     """
     kind = error.type if isinstance(error, MonitorError) else type(error).__name__
     kept = [(name, value) for name, value in original or () if not name.startswith(PREFIX)]
@@ -44,8 +44,9 @@ def fit(
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
     """Return a dead letter that is not larger than its topic accepts.
 
-    A too large one gets the header :data:`TRUNCATED` and a shorter value. If that is not enough, the record's own
-    headers are dropped, and finally the key is cut. The original record is in ``dlt_topic`` while that retains it.
+    A dead letter that is too large gets the header :data:`TRUNCATED` and a shorter value. If that is not enough, the
+    record's own headers are dropped, and finally the key is cut. The original record is in the topic ``dlt_topic`` as
+    long as that topic retains it.
     """
     size = record_bytes(key, value, headers)
     if size <= limit:

@@ -120,9 +120,9 @@ class Diff(Wire, frozen=True):
         return self.members if self.cause.names is UNSET else {**self.cause.names, **self.members}
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Yield each member's partitions after the round, by member id, and unowned ones under ``unassigned``.
+        """Yield each member's partitions after the round, by member id, and unowned partitions under ``unassigned``.
 
-        Those before the round are left out, as they may be of an earlier group of another kind.
+        Partitions owned before the round are left out, as they may be of an earlier group of another kind.
         """
         for member_id, member in self.members.items():
             yield from ((member_id, held) for held in (member.assigned, member.kept) if held)

@@ -13,7 +13,7 @@ _DAY_MS: Final = 86_400_000
 
 
 class Stops(Struct, frozen=True, array_like=True, gc=False):
-    """Stops of partitions, as bounds: their number, total duration and longest duration (ms)."""
+    """Number, total duration and longest duration (ms) of the stops of partitions, as bounds."""
 
     count: Bounds
     total: Bounds
@@ -64,7 +64,7 @@ def together(downtimes: Iterable[Downtime | None]) -> Downtime | None:
 
 
 def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
-    """Return the partition with the longest downtime, by upper bounds if all are ``bounded``, else by lower bounds."""
+    """Return the partition with the longest downtime; if not all partitions are ``bounded``, compare lower bounds."""
 
     def length(partition: PartitionDowntime) -> tuple[int, int]:
         lower, upper = partition.lower_ms, partition.upper_ms or 0
@@ -79,5 +79,5 @@ def add_bounds(first: Bounds, second: Bounds) -> Bounds:
 
 
 def max_bounds(first: Bounds, second: Bounds) -> Bounds:
-    """Return the bounds of the larger of two figures."""
+    """Return the bounds of the larger of two figures, from the bounds of both."""
     return max(first[0], second[0]), None if first[1] is None or second[1] is None else max(first[1], second[1])

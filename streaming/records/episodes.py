@@ -1,7 +1,7 @@
-"""Episodes and incidents: the records of their topics, as types.
+"""Episodes and incidents: the records of the episode and incident topics, as types.
 
 Both topics are compacted, and a record's key is the group id, a slash and the number: ``checkout/17``. A group id
-may contain slashes, so the number is after the last one (:func:`key`, :func:`of_key`). Records are partitioned by
+may contain slashes, so the number is after the last slash (:func:`key`, :func:`of_key`). Records are partitioned by
 the group id alone, so that all records of a group are in one partition, in order.
 
 Every field is a function of the membership log.
@@ -81,7 +81,7 @@ IncidentKind = Literal[
 ]
 
 
-#: A duration; sums over many partitions exceed Kafka's INT32 within days.
+#: A duration, ms. Sums over many partitions exceed Kafka's INT32 within days.
 Milliseconds = Annotated[int, Meta(ge=0)]
 #: Lower and upper bound; null: unknown.
 Bounds = tuple[Milliseconds, Milliseconds | None]
@@ -135,7 +135,7 @@ class PartitionDowntime(Wire, frozen=True):
 
     @property
     def total_ms(self) -> Bounds:
-        """Bounds of the total of its stops."""
+        """Bounds of the total duration of the partition's stops, ms."""
         return self.lower_ms, self.upper_ms
 
 
@@ -260,7 +260,7 @@ class Episode(Wire, frozen=True):
 
 
 class EpisodeRecord(NamedTuple):
-    """An episode, its bytes in the topic, and when they were written, ms; 0: unknown."""
+    """An episode, the bytes of its record in the topic, and when the record was written, ms (0: unknown)."""
 
     episode: Episode
     value: bytes
@@ -317,7 +317,7 @@ class StoredAnnotation(Wire, frozen=True):
 
 
 class IncidentRecord(NamedTuple):
-    """An incident, and its bytes in the topic."""
+    """An incident, and the bytes of its record in the topic."""
 
     incident: Incident
     value: bytes
@@ -333,7 +333,7 @@ def key(group_id: str, number: int) -> bytes:
 
 
 def of_key(key: bytes) -> tuple[str, int]:
-    """Return the group id and the number in a record key; raises MalformedEpisode if it has none."""
+    """Return the group id and the number in a record key; raises MalformedEpisode if the key does not have both."""
     try:
         group_id, slash, number = key.decode().rpartition("/")
     except UnicodeDecodeError as error:
@@ -344,12 +344,12 @@ def of_key(key: bytes) -> tuple[str, int]:
 
 
 def decode_episode(value: bytes) -> Episode:
-    """Return the episode of a record's value; raises MalformedEpisode if it is not an episode."""
+    """Return the episode in a record's value; raises MalformedEpisode if the value is not an episode."""
     return _decoded(_episodes, value, EPISODE_TYPE)
 
 
 def decode_incident(value: bytes) -> Incident:
-    """Return the incident of a record's value; raises MalformedEpisode if it is not an incident."""
+    """Return the incident in a record's value; raises MalformedEpisode if the value is not an incident."""
     return _decoded(_incidents, value, INCIDENT_TYPE)
 
 

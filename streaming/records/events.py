@@ -1,4 +1,4 @@
-"""Membership events: the records of their topic, as types. Diffs are in :mod:`streaming.records.diffs`.
+"""Membership events: the records of the membership topic, as types. Diffs are in :mod:`streaming.records.diffs`.
 
 Field names on the wire are Kafka's own, in camelCase; times are milliseconds since the epoch. The event type
 is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), which
@@ -25,13 +25,13 @@ MAX_INT32 = 2_147_483_647
 Int32 = Annotated[int, Meta(ge=-MAX_INT32 - 1, le=MAX_INT32)]
 #: A partition's number.
 Partition = Annotated[int, Meta(ge=0, le=MAX_INT32)]
-#: Clusters hold up to about two million partitions in all; a group that reads more is a mistake, and a heavy one.
+#: The most partitions of a group. A cluster has at most about two million, so a larger number in an event is a mistake.
 MAX_PARTITIONS = 2_000_000
 #: Partitions of a topic.
 PartitionCount = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
 #: An offset of a partition: Kafka's INT64.
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: How many, or how many so far.
+#: A count.
 Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 #: ``{topic: ascending partitions}``.
 Partitions = dict[str, list[Partition]]
@@ -53,7 +53,7 @@ PROBING = "streams.probing_rebalance"
 Kind = Literal["consumer", "connect", "streams", "share"]
 #: Task number of a connector's own instance, as in Connect's protocol.
 CONNECTOR = -1
-#: A partition's number, or that of a connector's task.
+#: The number of a partition or of a connector's task.
 Task = Annotated[int, Meta(ge=CONNECTOR, le=MAX_INT32)]
 #: Partitions or tasks of a member: :data:`Partitions`; in Connect ``{connector: tasks}``; in a streams group
 #: (KIP-1071) ``{subtopology: partitions of its tasks}``.
@@ -401,7 +401,7 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "annotation": Annotation,
 }
 
-#: Types that earlier versions wrote: readers count their records and skip them.
+#: Event types that only earlier versions wrote: readers count records of these types and skip them.
 RETIRED_TYPES = frozenset({"group.changed", "group.asked"})
 
 #: The struct of a value → its ``ce_type``.
@@ -409,7 +409,7 @@ TYPE_NAMES: dict[type[EventData], str] = {struct: name for name, struct in EVENT
 
 
 class Event(Struct, frozen=True, gc=False):
-    """One membership event: CloudEvents ``source`` and ``id`` (together its identity), and its data."""
+    """One membership event: its CloudEvents ``source`` and ``id``, which together identify it, and its data."""
 
     source: str
     id: str

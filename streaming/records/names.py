@@ -1,6 +1,7 @@
-"""Display names of a group's members, for every surface.
+"""Display names of a group's members, the same in every output of the monitor.
 
-The instance id; else the client id, with the host if several members have that client id; else the member id.
+A member's name is its instance id. Without an instance id, the name is the client id, with the host if several members
+have that client id. Without a client id, the name is the member id.
 Under KIP-848 a member id is a random 22-character id.
 """
 
@@ -27,7 +28,7 @@ def shortened(text: str) -> str:
 
 
 def called(members: Mapping[str, MemberNames | MemberDiff]) -> dict[str, str]:
-    """Return the name of each member, by member id; members without a name are left out.
+    """Return the display name of each member, by member id; members without a name are left out.
 
     Names are unique: members that share client id and host have the beginning of their member ids appended.
     """
@@ -61,7 +62,7 @@ def _beginning(member_id: str, member: MemberNames | MemberDiff) -> list[str]:
 
 
 def who(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
-    """Return ``pay and ship`` or ``pay and 3 others``; empty if no name is known."""
+    """Return member names as ``pay and ship`` or ``pay and 3 others``; empty if no name is known."""
     listed = [names[member_id] for member_id in member_ids if member_id in names]
     if not listed or len(listed) == len(member_ids) <= _FEW:
         return ", ".join(listed)

@@ -20,7 +20,7 @@ from streaming.serve.records import TopicRecord, decoded
 
 #: The story of an episode that begins within this time after an annotation of its group mentions the annotation.
 AFTER_MS: Final = 600_000
-#: The newest annotations are kept, up to this number.
+#: The most annotations that are kept; older ones are dropped.
 MOST_ANNOTATIONS: Final = 1000
 _Line = Annotated[str, Meta(max_length=1000)]
 _stored: Final = msgspec.json.Decoder(StoredAnnotation)
@@ -50,7 +50,7 @@ def requested(body: bytes) -> Event:
     """Return the event of a request's body.
 
     Raises:
-        Problem: the body is no annotation, or has neither a text nor a revision.
+        Problem: the body is not an annotation, or has neither a text nor a revision.
     """
     try:
         fields = structs.asdict(decode(_requests, body))

@@ -1,4 +1,4 @@
-"""The JSON routes: groups, rounds, timelines, and the feed."""
+"""Handlers of the JSON API: groups, rounds, timelines, and the feed."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _T = TypeVar("_T")
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 
 _DEFAULT_LIMIT: Final = 100
-#: Annotations in the answer for one group.
+#: The most annotations in the answer for one group.
 _ANNOTATIONS: Final = 20
 #: Parameters of ``what-if`` that are lists.
 _LISTS: Final = ("add", "remove", "partitions", "subscribe")
-#: Fields of a scenario that a forecast takes from a parameter.
+#: Query parameter of a forecast → fields of the scenario that it sets.
 _TIMES: Final = {"heartbeat_ms": ("heartbeat_ms", "consumer_heartbeat_ms"), "processing_ms": ("processing_ms",)}
-#: A day; longer times only take longer to simulate.
+#: The longest time that a parameter may have, ms: a day. Longer times only make the simulation slower.
 _MAX_TIME_MS: Final = 86_400_000
 
 _SELECTION: Final = (
@@ -77,7 +77,7 @@ _RESTART: Final = (
     whole("processing_ms", "How long members process what one poll gave; 1000 if left out."),
 )
 
-#: In the order in which paths are matched.
+#: Operations in the order in which their paths are matched.
 _OPERATIONS: Final[list[Operation]] = []
 
 
@@ -89,7 +89,7 @@ def _route(
     method: str = "GET",
     body: Any = None,
 ) -> Callable[[_Handler], _Handler]:
-    """Register a handler for a path below /api/v1; its docstring is the operation's summary."""
+    """Register a handler for a path below /api/v1; the handler's docstring is the operation's summary."""
 
     def register(handler: _Handler) -> _Handler:
         summary = " ".join((inspect.getdoc(handler) or "").split())
@@ -106,12 +106,12 @@ def document() -> dict[str, Any]:
 
 
 class Json(Response):
-    """A JSON body; parts of its content may be ``Raw``, which is JSON already."""
+    """A response with a JSON body; parts of its content may be ``Raw``, which is JSON already."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Return the JSON bytes."""
+        """Return the content as JSON bytes."""
         return encode(content)
 
 
@@ -149,7 +149,7 @@ def _window(query: Query, group: str | None, max_items: int) -> Window:
 
 
 class Api:
-    """The handlers; their answers come from the board and the archive."""
+    """The handlers of the API; their answers come from the board and the archive."""
 
     def __init__(
         self, feed: Feed, *, access: Access, max_clients: int, workers: Workers, publish: Callable[[Event], None]
@@ -412,7 +412,7 @@ class Api:
             marks = self._board.current_stories.annotations
             page = page._replace(items=[annotated_body(body, marks) for body in page.items])
         names: dict[str, str] = {}
-        for body in reversed(page.items):  # the oldest first: the newest name of a member counts
+        for body in reversed(page.items):  # the oldest first, so that the newest name of a member wins
             names |= names_in(sort, body)
         return Json(_listed(page, f"{sort}s") | {"names": names, "caughtUp": sort in self._board.status.whole})
 
@@ -448,7 +448,7 @@ class Api:
         return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))
 
     def _place(self, request: Request, query: Query) -> FeedPlace | None:
-        """Return the client's last place in the feed; −1, which no history has, if that was in another history."""
+        """Return the client's last place in the feed; −1, which is never a place, if it was in another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:
             return None

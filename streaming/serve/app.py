@@ -70,12 +70,12 @@ def build(
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),  # leaves event streams as they are
             Middleware(WholeGroups),
         ],
-        # Starlette looks for the nearest class; Exception alone would be answered outside of the middleware.
+        # Starlette picks the handler of the nearest class. It runs a handler of Exception outside of the middleware.
         exception_handlers=dict.fromkeys((Problem, HTTPException, HistoryFailure, Exception), on_error),
     )
     # A redirect to the path without its last slash would name the host of the request's own Host header.
     answering.router.redirect_slashes = False
-    # Around all of it: Starlette answers failures outside of its own middleware.
+    # Wraps the whole application, as Starlette answers failures outside of its own middleware.
     return Guard(answering, access=access, loopback_only=loopback_only, access_log=access_log)
 
 
@@ -90,7 +90,7 @@ class WholeGroups:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its path protected."""
+        """Pass the request on with the encoded group id in its path kept encoded."""
         if scope["type"] == "http" and scope["path"].startswith(("/api/v1/groups/", "/groups/")):
             parts = scope["raw_path"].decode("latin-1").split("/")
             scope = {**scope, "path": "/".join(map(_protected, parts))}

@@ -33,13 +33,13 @@ from streaming.serve.ownership import (
 from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
 from streaming.serve.stories import MOST_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
 
-#: Most items of one page.
+#: The most items of one page.
 MAX_PAGE: Final = 2000
-#: The same of rounds with their diffs, which are large.
+#: The most rounds of one page with diffs, which are large.
 MAX_DIFFS: Final = 500
 #: A page ends after the item with which it exceeds this size: a diff of ten thousand members is 8 MB.
 MAX_BYTES: Final = 16 * 2**20
-#: Episodes that the group as of a moment lists.
+#: The most episodes that the answer for a group as of a moment lists.
 _EPISODES_AT: Final = 10
 
 _AFTER: Final = """
@@ -50,7 +50,8 @@ _STORIES_AFTER: Final = """
 SELECT seq, sort, ce_id, (SELECT name FROM groups WHERE id = group_id), body
 FROM stories WHERE seq > ? ORDER BY seq LIMIT ?
 """
-#: Behind a round in a list; if retention has dropped it, behind all that came before it.
+#: SQL condition: rounds that follow a given round in a list. If retention has dropped the round, all rounds stored
+#: before it.
 _BEFORE: Final = """
 ((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
 OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
@@ -83,7 +84,7 @@ class Window(NamedTuple):
 
 
 def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
-    """Return the conditions whose value is not None, joined, and the values of their question marks."""
+    """Return the conditions whose value is not None as one SQL condition, and the values of its question marks."""
     where, values = ["1"], list[Any]()
     for sql, value in conditions:
         if value is not None:
@@ -100,7 +101,7 @@ class StoredPage(NamedTuple):
 
 
 class OwnersOverTime(NamedTuple):
-    """Owners before the oldest round of a page, display names of members at its two ends, as JSON bytes; the page.
+    """A page of rounds, with the owners before its oldest round and members' display names at both ends, as JSON bytes.
 
     ``began``: the time of the oldest round, ms.
     """
@@ -112,9 +113,9 @@ class OwnersOverTime(NamedTuple):
 
 
 class GroupNow(NamedTuple):
-    """A group's latest assignment as in the topic, and of its members the display names and join times (ms).
+    """A group's latest assignment as in the topic, and its members' display names and join times (ms).
 
-    ``downtime``: of the group, in its episodes since a time.
+    ``downtime``: downtime of the group in its episodes since a time.
     """
 
     assignment: bytes | None
@@ -124,7 +125,7 @@ class GroupNow(NamedTuple):
 
 
 class RoundThen(NamedTuple):
-    """The newest round, with its number, and the newest episode of a group as of a moment (ms)."""
+    """A group's newest round, the number of this round, and the group's newest episode, as of a moment (ms)."""
 
     at_ms: int
     seq: int
@@ -132,7 +133,7 @@ class RoundThen(NamedTuple):
     newest: EpisodeSummary | None
 
     def group(self, now: GroupSummary) -> GroupSummary:
-        """Return the group as of the moment; its totals are those of ``now``."""
+        """Return the group as of the moment; its totals are taken from ``now``, the group's current summary."""
         newest = self.newest
         if newest is not None and (newest.closed_at or 0) > self.at_ms:
             newest = msgspec.structs.replace(newest, closed_at=None)
@@ -149,7 +150,7 @@ class GroupThen(NamedTuple):
 
 
 class GroupPast(NamedTuple):
-    """JSON bytes: a group's latest assignment, stories (the newest first), and the diffs of episodes by number."""
+    """A group's latest assignment, stories (newest first), and diffs by the number of their episode, as JSON bytes."""
 
     assignment: bytes | None
     episodes: list[bytes]
@@ -158,20 +159,20 @@ class GroupPast(NamedTuple):
 
 
 class Archive:
-    """Reads the file; each query sees the latest commit."""
+    """Reads the history file; each query sees the latest commit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection whose queries all read one state of the file, even if retention runs between them."""
+        """Yield a connection whose queries all read the same state of the file, even if retention runs meanwhile."""
         with historyfile.reading(self._path), closing(historyfile.connect(self._path, "ro")) as connection:
             connection.execute("BEGIN")
             yield connection
 
     def after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
-        """Return rounds after ``seq``, oldest first; None if some of them were dropped already."""
+        """Return rounds with numbers after ``seq``, oldest first; None if retention has dropped any of these rounds."""
         with self._reading() as connection:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
             if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
@@ -189,7 +190,7 @@ class Archive:
             return list(up_to(max_bytes, stories, lambda stored: len(stored.body)))
 
     def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
-        """Return stories as in their topic, newest first; ``opened``: only open ones, or only closed ones."""
+        """Return stories as in their topic, newest first; ``opened``: only open stories (True), only closed (False)."""
         # A group numbers its stories in order; the stories of several groups are ordered by time.
         first = "began" if window.group is None else "number"
         where, values = _where(
@@ -209,7 +210,7 @@ class Archive:
         return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
     def past(self, group: str, now_ms: int) -> GroupPast:
-        """Return the input of advice: a group's stories, its assignment, and the diffs of some episodes."""
+        """Return the input of advice for a group: its stories, its assignment, and the diffs of some episodes."""
         episodes, incidents = (
             self.stories(sort, Window(group, limit=MOST_STORIES)).items for sort in ("episode", "incident")
         )
@@ -228,7 +229,7 @@ class Archive:
         return GroupPast(self.assignment(group), episodes, incidents, rounds)
 
     def page(self, window: Window, *, with_diff: bool) -> StoredPage:
-        """Return a page of rounds, newest first, each ``{"seq", "summary"}``, and ``"diff"`` with ``with_diff``."""
+        """Return a page of rounds, newest first, each ``{"seq", "summary"}``, and ``"diff"`` if ``with_diff``."""
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
             diff = {"diff": Raw(zlib.decompress(body))} if with_diff else {}
@@ -238,12 +239,12 @@ class Archive:
             return _page(connection, window, item)
 
     def timeline(self, window: Window) -> OwnersOverTime:
-        """Return ownership over the rounds of a window: the owners before it, then each round's changes."""
+        """Return ownership over a window's rounds: the owners before the window, then the changes of each round."""
         ends: list[tuple[int, Diff]] = []
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
             diff = _diffs.decode(zlib.decompress(body))
-            ends[1:] = [(seq, diff)]  # the newest and the oldest
+            ends[1:] = [(seq, diff)]  # the newest and the oldest round
             return encode({"seq": seq, "summary": Raw(summary), "changes": changes(diff)})
 
         with self._reading() as connection:
@@ -276,7 +277,7 @@ class Archive:
         return None if row is None else row[0]
 
     def group(self, group: str, since_ms: int) -> GroupNow:
-        """Return the members of a group, and its downtime in the episodes that had a round since a time."""
+        """Return a group's assignment and members, and its downtime in the episodes that had a round since a time."""
         body = self.assignment(group)
         with self._reading() as connection:
             episodes = connection.execute(_EPISODES_SINCE, (group, since_ms)).fetchall()
@@ -289,7 +290,7 @@ class Archive:
     def search(self, words: str, limit: int) -> list[dict[str, object]]:
         """Return partitions, topics and members of latest assignments whose names contain a text.
 
-        A match of a partition, such as ``orders-17``, has its owners' display names.
+        A matching partition, such as ``orders-17``, has the display names of its owners.
         """
         words = words.lower()
         partition = _PARTITION.fullmatch(words)
@@ -308,7 +309,7 @@ class Archive:
         return matches[:limit]
 
     def group_at(self, group: str, at_ms: int) -> GroupThen | None:
-        """Return a group as of a moment; None if no round of it is kept from before, or it was deleted then."""
+        """Return a group as of a moment; None if no round before it is stored, or the group was deleted then."""
         with self._reading() as connection:
             then = _round_at(connection, group, at_ms)
             if then is None:
@@ -362,7 +363,7 @@ def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int 
 
 
 def _page(connection: sqlite3.Connection, window: Window, item: Callable[[int, bytes, bytes], bytes]) -> StoredPage:
-    """Return the rounds of a window, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
+    """Return a page with the rounds of a window, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
     items: list[bytes] = []
     size = last = 0
     where, values = _where(
@@ -392,9 +393,9 @@ def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
 
 
 def _versions_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int, most: int) -> list[bytes]:
-    """Return the last stories that had begun, each as of a moment, the newest first.
+    """Return the last stories that had begun at a moment, each as of that moment, the newest first.
 
-    Where only later records of a story were read, as its topic is compacted, the oldest of these is returned.
+    If only later records of a story were read, as its topic is compacted, the oldest of these records is returned.
     """
     begun = "FROM versions WHERE sort = ?1 AND group_id = (SELECT id FROM groups WHERE name = ?2) AND opened <= ?3"
     rows = connection.execute(

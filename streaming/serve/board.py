@@ -1,7 +1,7 @@
-"""The board: the state of all groups, how fresh it is, and the newest events, encoded once for all listeners.
+"""The board: the state of all groups, its freshness, and the newest events, encoded once for all listeners.
 
-Listeners have no queues. Each has a cursor into one shared, bounded list of events; a slow listener falls behind its
-start and continues from the history. Everything here runs on the event loop.
+Listeners do not have queues. Each listener has a cursor into one shared, bounded list of events. A slow listener falls
+behind the start of the list and continues from the history. All code of this module runs on the event loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streaming.settings.config import ServiceLevel
 
 MAX_FRAMES: Final = 8192
 MAX_BYTES: Final = 16 * 1024 * 1024
-#: A snapshot above this size is shared for this long while events keep coming.
+#: A snapshot above this size (bytes) is shared for this long (seconds) while events keep coming.
 LARGE_BYTES: Final = 2**20
 SHARED_SECONDS: Final = 2.0
 
@@ -38,7 +38,8 @@ class Frame(Struct, frozen=True):
     """One server-sent event: its bytes, and the fields that filters compare.
 
     ``seq`` and ``story_seq``: the number of its round or story, else 0. An event without a group is for every
-    listener. ``place`` is the line with the event's id, where it has one; followers of stories have ids of their own.
+    listener. ``place`` is the line with the event's id, if the event has one. Listeners that receive stories get other
+    ids.
     """
 
     data: bytes
@@ -59,7 +60,7 @@ class Filter(Struct, frozen=True):
     stories: bool = False
 
     def takes(self, frame: Frame) -> bool:
-        """Return True if the listener receives this event. Group events and stories pass filters on rounds."""
+        """Return True if the listener receives this event. Filters on rounds don't drop group events and stories."""
         if frame.story_seq and not self.stories:
             return False
         if self.group is not None and frame.group not in (None, self.group):
@@ -81,7 +82,7 @@ def _event(name: str, content: object) -> bytes:
 class Snapshot(Struct, frozen=True):
     """All groups after the round ``seq``, encoded once: as an event, and as the body of ``/api/v1/groups``.
 
-    ``cursor`` is that of the events after it; ``built`` is in seconds of the monotonic clock.
+    ``cursor``: cursor of the events after the snapshot. ``built``: when it was built, seconds of the monotonic clock.
     """
 
     seq: int
@@ -105,11 +106,11 @@ class Board:
         self.cluster, self.extent, self.groups = cluster, extent, dict(groups)
         self.current_stories = current_stories or CurrentStories()
         self.status = FeedStatus()
-        #: Shown by ``/ready``.
+        #: Text that ``/ready`` shows.
         self.notice = ""
         #: Service levels, for the metrics.
         self.levels: Sequence[ServiceLevel] = ()
-        #: Returns the lag of each group that was sampled.
+        #: Function that returns the lag of each group that was sampled.
         self.lags: Callable[[], Mapping[str, GroupLag]] = dict
         self.closing = False
         #: Counters of records and of clients.
@@ -132,12 +133,12 @@ class Board:
         return len(self._listeners)
 
     def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
-        """Return a place in the feed, and in the stories where ``story_seq`` is set, for `Last-Event-ID`."""
+        """Return the event id (`Last-Event-ID`) of a place in the feed and, if ``story_seq`` is set, in the stories."""
         place = b"%b.%d" % (self.extent.epoch.encode(), seq)
         return place if story_seq is None else b"%b.%d" % (place, story_seq)
 
     def round_frame(self, stored: StoredRound) -> Frame:
-        """Return a round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it is now."""
+        """Return a round as an event: ``{"seq", "summary", "group", "diff"}``, with the current state of the group."""
         summary = stored.summary
         group, diff = self.groups[summary.group_id], Raw(one_line(stored.body))
         data = _event("round", {"seq": stored.seq, "summary": summary, "group": group, "diff": diff})
@@ -145,7 +146,7 @@ class Board:
         return Frame(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved, place)
 
     def story_frame(self, stored: StoredStory) -> Frame:
-        """Return a story as an event: its seq, id, names, and the ``episode`` or ``incident`` as in its topic."""
+        """Return a story as an event: its number, id and names, and the ``episode`` or ``incident`` as in the topic."""
         sort, body = stored.sort, stored.body
         if sort == "episode":
             body = annotated_body(body, self.current_stories.annotations)
@@ -154,7 +155,7 @@ class Board:
         return Frame(data, stored.group_id, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
-        """Publish a committed update, and wake all listeners."""
+        """Publish a committed update of the history, and wake all listeners."""
         self.groups |= batch.groups
         if batch.rounds:
             self.extent = msgspec.structs.replace(self.extent, last=batch.rounds[-1].seq)
@@ -181,7 +182,7 @@ class Board:
     def trimmed(
         self, extent: Extent, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
     ) -> None:
-        """Apply retention, which dropped the oldest rounds and the groups that are ``gone``."""
+        """Apply the result of retention to the board: it dropped the oldest rounds, and the groups in ``gone``."""
         self.extent = extent
         self.groups = dict(groups)
         self.current_stories = current_stories
@@ -191,7 +192,7 @@ class Board:
             self.wake()
 
     def progress(self, status: FeedStatus) -> None:
-        """Set the status; listeners receive a change at once."""
+        """Set the feed's status; listeners receive a change at once."""
         before, self.status = self.status, status
         if before.parts != status.parts and not self._is_large():
             self._snapshot = None
@@ -201,14 +202,14 @@ class Board:
             self.wake()
 
     def status_document(self) -> dict[str, object]:
-        """Return the status as in JSON answers; ``stale`` and ``parts`` are left out if empty."""
+        """Return the feed's status as in JSON answers; ``stale`` and ``parts`` are left out if empty."""
         status = self.status
         optional = {"stale": status.stale, "parts": status.parts}
         document = {"caughtUp": status.caught_up, "lag": status.lag, "seq": self.extent.last}
         return document | {name: value for name, value in optional.items() if value}
 
     def groups_document(self, groups: list[GroupSummary], next_cursor: str | None = None) -> dict[str, object]:
-        """Return groups with the status, as in JSON answers."""
+        """Return groups with the feed's status, as in JSON answers."""
         return self.status_document() | {"cluster": self.cluster, "groups": groups, "next": next_cursor}
 
     def progress_event(self) -> bytes:
@@ -216,7 +217,7 @@ class Board:
         return _event("progress", self.status_document())
 
     def stories(self, wanted: Filter, seq: int) -> bytes:
-        """Return the newest episode and the open incidents of every group (or one), as an event with a place."""
+        """Return the newest episode and the open incidents of every group (or one group), as an event with a place."""
         current = self.current_stories
         if wanted.group is None and self._stories is not None:
             stories, last_seq, shared_event = self._stories
@@ -235,7 +236,7 @@ class Board:
         return event
 
     def snapshot(self, group: str | None) -> bytes:
-        """Return the state of every group (or one) as an event; its id is the place of the changes after it."""
+        """Return the state of every group (or one group) as an event; its id is the place from which changes follow."""
         if group is None:
             return self.shared_snapshot().event
         summary = self.groups.get(group)
@@ -245,7 +246,7 @@ class Board:
         """Return the snapshot of all groups that clients share.
 
         While events keep coming, a large snapshot serves all clients of the next seconds, and its cursor leads to the
-        later events. Otherwise each slow client would hold a copy of its own.
+        later events. Otherwise each slow client would keep its own copy in memory.
         """
         shared, now = self._snapshot, time.monotonic()
         if shared is not None:
@@ -263,7 +264,7 @@ class Board:
         return head, encode(self.groups_document(groups)), b"\n\n"
 
     def after(self, cursor: int, most_bytes: int = MAX_BYTES) -> list[Frame] | None:
-        """Return events from a cursor on, of about ``most_bytes``; None if they are no longer in memory."""
+        """Return events from a cursor on, about ``most_bytes`` in all; None if these events are no longer in memory."""
         if cursor < self._start:
             return None
         frames = itertools.islice(self._frames, cursor - self._start, None)
@@ -285,7 +286,7 @@ class Board:
             event.set()
 
     def close(self) -> None:
-        """End every stream: the process is about to end."""
+        """End every stream, as the process is about to end."""
         self.closing = True
         self.wake()
 
@@ -294,7 +295,7 @@ class Board:
         self._size += len(frame.data)
         if len(self._frames) <= MAX_FRAMES and self._size <= MAX_BYTES:
             return
-        # Down to three quarters at once: dropping one at a time would copy the list for every event.
+        # The list is cut to three quarters at once: dropping one event at a time would copy the list for every event.
         drop = 0
         while len(self._frames) - drop > MAX_FRAMES * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
             self._size -= len(self._frames[drop].data)
@@ -303,7 +304,7 @@ class Board:
         self._start += drop
 
 
-#: Reasons why the feed is not up to date.
+#: Codes of the reasons why the feed is not up to date.
 StaleKind = Literal["topic-missing", "partition-offline", "history-blocked", "follower-stalled", LateKind]
 STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
 
@@ -317,9 +318,9 @@ class Stale(Struct, frozen=True):
 
 
 class FeedStatus(Struct, frozen=True):
-    """Progress of reading the topics. ``lag`` counts unread records; it is None while the ends are unknown.
+    """Progress of reading the topics. ``lag``: number of unread records; None while the topics' ends are unknown.
 
-    ``parts``: the components, by their heartbeats. ``whole``: the sorts of stories that are read completely.
+    ``parts``: the components, by their heartbeats. ``whole``: the kinds of stories that are read completely.
     """
 
     caught_up: bool = False

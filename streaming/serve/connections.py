@@ -23,7 +23,7 @@ from streaming.serve.problems import Problem
 IDLE_SECONDS: Final = 15
 #: Seconds that a client may leave an answer unread.
 UNTAKEN_SECONDS: Final = 60
-#: Connections beside those that follow the feed, and files that are open beside connections.
+#: The number of connections that don't follow the feed, and of open files that are not connections.
 _MORE_CONNECTIONS: Final = 256
 _OTHER_FILES: Final = 64
 
@@ -31,9 +31,9 @@ _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnecti
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's own protocol with these limits.
+    """uvicorn's HTTP protocol with limits on connections, idle time and unread answers.
 
-    It also puts ``abort`` into the scope's state, by which the feed drops a connection whose client reads nothing.
+    It also puts ``abort`` into the scope's state. With it the feed drops a connection whose client reads nothing.
     Closing such a connection would wait forever for its buffer to drain.
     """
 
@@ -41,7 +41,7 @@ class BoundedProtocol(H11Protocol):
     _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's: asyncio has BaseTransport
-        """Accept the connection, or refuse it when there are too many."""
+        """Accept the connection, or refuse it if there are too many connections."""
         super().connection_made(transport)
         if len(self.connections) >= (self.limit_concurrency or 0):
             transport.write(_FULL)
@@ -61,7 +61,7 @@ class BoundedProtocol(H11Protocol):
             self._await_head()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no request; after a request, which may have its answer, just close."""
+        """Refuse bytes that are not a request. After a request, which may already be answered, only close."""
         if not self.cycle:
             super().send_400_response(msg)
             return
@@ -70,7 +70,7 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def _await_head(self) -> None:
-        """Set the time by which the head must be complete; single bytes don't extend it."""
+        """Set the time by which the request's head must be complete; received bytes don't extend this time."""
         self._deadline = self.loop.call_later(IDLE_SECONDS, self._late)
 
     def _late(self) -> None:
@@ -78,13 +78,13 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """Set the time to drop a client that reads too slowly."""
+        """Set the time at which the client is dropped if it still reads too slowly."""
         super().pause_writing()
         if self._untaken is None:
             self._untaken = self.loop.call_later(UNTAKEN_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Keep the client, as it reads again."""
+        """Keep the client's connection, as the client reads again."""
         super().resume_writing()
         if self._untaken is not None:
             self._untaken.cancel()
@@ -99,7 +99,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def allow(max_clients: int) -> int:
-    """Return the number of connections to allow: feed clients and some more, within the limit on open files."""
+    """Return the number of connections to allow: feed clients and some others, within the limit on open files."""
     connections = max_clients + _MORE_CONNECTIONS
     needed = connections + _OTHER_FILES
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -109,7 +109,7 @@ def allow(max_clients: int) -> int:
     return connections if files == resource.RLIM_INFINITY else max(1, min(connections, files - _OTHER_FILES))
 
 
-#: A body is written in pieces of this size, each once the client has read the one before.
+#: A body is written in pieces of this size, bytes; each piece follows once the client has read the previous one.
 PIECE_BYTES: Final = 64 * 1024
 #: Bytes of bodies above ``PIECE_BYTES`` that may wait for clients at once; a body that clients share counts once.
 MOST_BYTES: Final = 256 * 2**20
@@ -141,7 +141,7 @@ class SharedBody:
             return self._compressed
 
     async def response(self, request: Request, workers: CapacityLimiter) -> Response:
-        """Return the answer in an encoding that the client accepts; ``workers`` limits the compressing threads."""
+        """Return the response in an encoding that the client accepts; ``workers`` limits the compressing threads."""
         headers = {"content-type": self._media_type}
         if len(self.plain) < _LEAST_COMPRESSED or "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(self.plain, headers=headers)
@@ -154,12 +154,12 @@ class BoundedBodies:
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self._app, self._most_bytes = app, most_bytes
-        #: The number of clients that a body is sent to, by the body's identity.
+        #: The number of clients to which a body is being sent, by the body's identity.
         self._clients = Counter[int]()
         self.waiting_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Pass the request on, and send a large response body in pieces."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -190,7 +190,7 @@ class BoundedBodies:
 
     @contextmanager
     def _held(self, body: bytes | memoryview) -> Iterator[bool]:
-        """Count a body while it is sent; yield False if there is no room for it."""
+        """Count a body while it is sent; yield False if too many bytes wait already."""
         size, key = len(body), id(body)
         counted = 0 if size <= PIECE_BYTES or self._clients[key] else size
         if counted and self.waiting_bytes + size > self._most_bytes:

@@ -1,7 +1,7 @@
 """The page as one document: its style sheets and modules are written into it when the server starts.
 
-A browser needs one request in place of 44. A load fails as a whole or not at all, and browsers repeat the load of a
-failed document by themselves.
+So a browser needs one request instead of 44. The page loads completely or not at all, and a browser repeats a failed
+load of the document by itself.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Page:
 
     async def view(self, request: Request) -> Response:
         """Return the document for an address that exists."""
-        # Revalidated each time, answered with 304, so that no browser shows the page of the version before.
+        # Browsers revalidate the document each time (usually: 304), so that they don't show an older version.
         headers = {"etag": self._tag, "cache-control": "no-cache", **self._policy}
         if request.headers.get("if-none-match") == self._tag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
         return HTMLResponse(self._body, headers=headers)
 
     async def missing(self, request: Request) -> Response:
-        """Return the document, which reports the mistyped address; a program receives a problem document."""
+        """Return the document for an unknown address, which it reports; programs receive a problem document instead."""
         if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(HTTPStatus.NOT_FOUND)
         return HTMLResponse(self._body, HTTPStatus.NOT_FOUND, self._policy)
@@ -80,7 +80,7 @@ def _bundle(entry: str) -> str:
 
 
 def _hashes(name: str, document: str) -> str:
-    """Return the policy's sources for the document's elements with this tag name."""
+    """Return the hash sources of the content security policy for the document's elements with this tag name."""
     bodies = re.findall(rf"<{name}\b[^>]*>(.*?)</{name}>", document, re.DOTALL)
     digests = (base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies)
     return " ".join(f"'sha256-{digest}'" for digest in digests)

@@ -1,7 +1,7 @@
-"""`/api/v1/stream`: server-sent events: a snapshot, then changes and the feed's progress; resumable.
+"""Server-sent events of `/api/v1/stream`: a snapshot, then changes and the feed's progress. Clients can resume.
 
-All pending events leave in one write of bytes that were encoded once for all clients. sse-starlette, which formats
-each event for each client, takes twice the CPU for 200 clients at 50 events a second.
+All pending events are sent in one write of bytes that were encoded once for all clients. sse-starlette, which formats
+each event for each client, takes twice the CPU for 200 clients at 50 events per second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streaming.serve.historyfile import HistoryFailure
 
 log = logging.getLogger(__name__)
 
-#: One write has about this size; for a client that stopped reading, the socket's own buffer comes on top.
+#: Approximate size of one write, bytes. For a client that stopped reading, the socket's buffer adds to it.
 WRITE_BYTES: Final = 128 * 1024
 _PAGE_ROUNDS: Final = 500
 
@@ -31,7 +31,7 @@ _RESET: Final = b'event: reset\ndata: {"reason":"the rounds after this id are go
 
 
 class FeedTimes(Struct, frozen=True):
-    """In seconds: between keep-alives, how long a client may refuse bytes, between writes, before it reconnects."""
+    """Times, seconds: between keep-alives, until a client that reads nothing is dropped, between writes, to a retry."""
 
     keep_alive: float = 15.0
     stuck: float = 30.0
@@ -40,7 +40,7 @@ class FeedTimes(Struct, frozen=True):
 
 
 class Feed:
-    """State that all subscribers share."""
+    """State that all clients of the feed share."""
 
     def __init__(self, board: Board, archive: Archive, readers: CapacityLimiter, times: FeedTimes) -> None:
         self.board = board
@@ -49,16 +49,16 @@ class Feed:
         self.times = times
 
     async def stored(self, position: int) -> list[Frame] | None:
-        """Return the rounds after a place, up to the newest on the board; None if they are gone."""
+        """Return the rounds after a place, up to the newest round on the board; None if retention has dropped some."""
         extent = self.board.extent
         rows = await to_thread.run_sync(
             self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
         )
-        # The history may have newer rounds already: those come from the board once it has them.
+        # The history may already have newer rounds; the client gets these from the board later.
         return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
 
     async def stored_stories(self, position: int) -> list[Frame]:
-        """Return stories that changed after a place, in their current form, up to the newest on the board."""
+        """Return stories that changed after a place, in their current form, up to the newest story on the board."""
         last = self.board.current_stories.last
         rows = await to_thread.run_sync(
             self.archive.stories_after, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
@@ -67,7 +67,7 @@ class Feed:
 
 
 class FeedPlace(NamedTuple):
-    """A client's place in the feed: the numbers of its last round and its last story (None: it follows none)."""
+    """A client's place in the feed: the numbers of its last round and its last story (None: it gets no stories)."""
 
     seq: int
     story_seq: int | None = None
@@ -78,7 +78,7 @@ class FeedResponse:
 
     ``position`` is the number of its last round, ``story_seq`` that of its last story. With a ``cursor`` it reads the
     board's events. Without one, after it reconnected or fell behind, it reads the history up to the board.
-    ``admitted`` returns True while it has access: tokens are replaced while feeds are open.
+    ``admitted`` returns True while the client has access: tokens can be replaced while feeds are open.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class FeedResponse:
         self._is_gone = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client leaves, stops reading, loses its access, or the server closes."""
+        """Send events until the client leaves, stops reading or loses its access, or the server closes."""
         board = self._feed.board
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),  # else nginx buffers the stream
+            (b"x-accel-buffering", b"no"),  # without this header nginx buffers the stream
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] == "HEAD":
@@ -126,7 +126,7 @@ class FeedResponse:
         woken.set()
 
     async def chunks(self, woken: asyncio.Event) -> AsyncGenerator[bytes, None]:
-        """Yield bytes to write, until the client is gone, loses its access, or the server closes."""
+        """Yield bytes to write until the client is gone or loses its access, or the server closes."""
         board = self._feed.board
         yield b"retry: %d\n\n" % int(self._feed.times.retry * 1000)
         while not (self._is_gone or board.closing) and self._admitted():
@@ -183,10 +183,10 @@ class FeedResponse:
             async with asyncio.timeout(self._feed.times.keep_alive):
                 await woken.wait()
         except TimeoutError:
-            # With its place, so that a client whose filter takes few events does not reconnect far behind.
+            # The event has the client's place, as a client whose filter takes few events would reconnect far behind.
             return [b"id: %b\n%b" % (board.event_id(position, self._story_seq), board.progress_event())]
         woken.clear()
-        # Events that arrive together leave in one write.
+        # Events that arrive together are sent in one write.
         await asyncio.sleep(self._feed.times.gather)
         return []
 

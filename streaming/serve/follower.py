@@ -39,10 +39,10 @@ class FollowerEnded(OutsideFailure):
 
 
 class Follower:
-    """Reads until it is stopped; everything read is stored and published before it ends.
+    """Thread that reads the source until it is stopped; every record read is stored and published before it ends.
 
-    ``failed`` is called, on this thread, when it ends for another reason. ``freshness`` returns the freshness of the
-    components that feed the topics, at a time of the monotonic clock.
+    ``failed`` is called, on this thread, if it ends for another reason. ``freshness`` returns the freshness of the
+    components that write the topics, at a time of the monotonic clock.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Follower:
         self._turned = time.monotonic()
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the batch at hand and end; blocks."""
+        """Finish the current batch and end the thread; blocks until it has ended."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -100,7 +100,7 @@ class Follower:
         except MonitorError as error:
             self._failed(error)
         except BaseException as error:
-            # If nobody noticed the end of this thread, the page would look live and no longer change.
+            # If the end of this thread went unnoticed, the page would look live but no longer change.
             log.debug("the follower ended", exc_info=error)
             ended = FollowerEnded(f"reading the topics ended with {type(error).__name__}: {error}; please report it")
             ended.__cause__ = error
@@ -146,7 +146,7 @@ class Follower:
         self._board.progress(status)
 
     def _persist(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
-        """Retry ``write`` until the history accepts it; return its result, or None if it is stopped before."""
+        """Retry ``write`` until the history accepts it, and return its result; None if the follower is stopped."""
         while True:
             try:
                 result = write(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Forecasts and advice over HTTP: the cost of a change of a group, and recommended changes, by the history.
+"""Forecasts and advice over HTTP, from the history: the cost of a change of a group, and recommended changes.
 
 The history has the owners of partitions. Members' settings, assignors and unassigned partitions are in the membership
 log alone, which only the commands ``forecast``, ``migrate`` and ``what-if`` read; each answer mentions that.
@@ -49,7 +49,7 @@ _UNSURE: Final = (
 
 
 def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Mapping[str, int]) -> bytes:
-    """Return the document of ``forecast --json``, without rounds; ``times`` replace those of a scenario.
+    """Return the document of ``forecast --json``, without rounds; ``times`` replace the times of a scenario.
 
     Raises:
         BadInput: the change can't be forecast, for the reason in the message.
@@ -67,7 +67,7 @@ def plan(
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
-    """Return the document of ``what-if --json``; raises as :func:`forecast`. ``options``: those of ``parse_query``."""
+    """Return the document of ``what-if --json``; raises as :func:`forecast`. ``options``: see ``parse_query``."""
     group = _group(assignment)
     counts: dict[str, int] = {}
     for member in group.members:
@@ -106,10 +106,10 @@ def _group(assignment: bytes | None) -> LiveGroup:
 #: Limits of one request: its time is bounded, not the size of the change.
 MOST_SECONDS: Final = 20.0
 _MOST_MEMORY_BYTES: Final = 2 * 2**30
-#: Requests that are computed at once, and that wait.
+#: The most requests that are computed at once, and the most that wait.
 WORKERS: Final = min(2, os.cpu_count() or 1)
 MOST_WAITING: Final = 4
-#: Seconds after its limit when a process ends itself, as the server that should have killed it is gone.
+#: Seconds after its time limit at which a process ends itself, in case the server that should kill it is gone.
 _ORPHAN_SECONDS: Final = 5.0
 
 
@@ -149,7 +149,7 @@ class Workers:
         raise Problem("stopping", "the server is stopping")
 
     def close(self) -> None:
-        """Kill the processes, as the server is about to end."""
+        """Kill the worker processes, as the server is about to end."""
         self._is_closing = True
         for task in self._tasks:
             task.cancel()
@@ -181,12 +181,12 @@ def _run_limited(seconds: float, function: Callable[..., bytes], arguments: tupl
     os.nice(max(0, 10 - os.nice(0)))
     with suppress(OSError):  # Linux: if memory runs out, the kernel kills this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
-    with suppress(OSError, ValueError):  # a limit that is lower already
+    with suppress(OSError, ValueError):  # the limit is lower already
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return function(*arguments)
     except BadInput as refusal:
-        raise BadInput(str(refusal)) from None  # subclasses may not unpickle in the server
+        raise BadInput(str(refusal)) from None  # the server may not be able to unpickle a subclass
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,7 +1,7 @@
 """The history: rounds and topic offsets in one SQLite transaction, one writer, many readers.
 
 A row has the diff's bytes as in the topic (deflated) and its summary, so that lists need no decoding. ``seq`` numbers
-rounds in the order of storing; with the file's ``epoch`` it is a place in the feed.
+rounds in the order of storing; ``seq`` and the file's ``epoch`` together are a place in the feed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, Stored
 
 log = logging.getLogger(__name__)
 
-#: Rounds that retention drops in one transaction.
+#: The most rounds that retention drops in one transaction.
 _DELETE_BATCH: Final = 500
 _WITHOUT_ROUNDS: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
-#: Topics of stories, without a prefix.
+#: Roles of the topics of stories: the topics' names without the prefix.
 STORIES: Final[Mapping[str, Sort]] = {"rebalance.episodes": "episode", "rebalance.incidents": "incident"}
 
 
 class StoredRound(Struct, frozen=True):
-    """A round as the feed sends it: its number, what filters need, and its bytes."""
+    """A round as the feed sends it: its number, the fields that filters compare, and its bytes."""
 
     seq: int
     summary: RoundSummary
@@ -51,7 +51,7 @@ class StoredRound(Struct, frozen=True):
 class HistoryUpdate(Struct):
     """The result of one transaction: new rounds and stories, changed groups, and counts of dropped records.
 
-    ``current_stories``: set if they changed.
+    ``current_stories``: the current stories, if the transaction changed them.
     """
 
     rounds: list[StoredRound]
@@ -86,7 +86,7 @@ class Trimmed(NamedTuple):
 
 
 class History:
-    """Writes the history; only one thread may use it at a time. ``stories``: the sort of stories in each topic."""
+    """Writes the history; only one thread may use it at a time. ``stories``: the kind of stories in each topic."""
 
     def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
         self._sorts = stories
@@ -100,14 +100,14 @@ class History:
         try:
             self._load()
             self._refuse_others()
-            #: Text for people if an older copy of the history was put back; else empty.
+            #: Message to people if an older copy of the history was put back; else empty.
             self.notice = self._compare_with_served()
         except BaseException:
             self._file.close()
             raise
 
     def _refuse_others(self) -> None:
-        """Refuse a history of another diff topic: it would mix the rounds of two monitors."""
+        """Refuse a history of another diff topic, as it would mix the rounds of two monitors."""
         with historyfile.reading(self.path):
             topics = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
             if self._diffs_topic in topics or not self.extent.last:
@@ -154,7 +154,7 @@ class History:
 
     @property
     def extent(self) -> Extent:
-        """The extent of the history now."""
+        """The current extent of the history."""
         with historyfile.reading(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()
@@ -177,7 +177,7 @@ class History:
             return dict(self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'"))
 
     def renew(self, topic_ids: Mapping[str, str]) -> None:
-        """Store the ids of the current topics. A recreated topic loses its positions and stories, but no rounds."""
+        """Store the ids of the current topics. Drop positions and stories of a recreated topic, but not its rounds."""
         ids = self.topic_ids()
         with self._transaction() as connection:
             for topic, topic_id in topic_ids.items():
@@ -189,7 +189,7 @@ class History:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
     def append(self, arrived: Iterable[TopicRecord], now_ms: int | None = None) -> HistoryUpdate:
-        """Store records and the offsets after them, or nothing at all. ``now_ms``: the time of storing."""
+        """Store records and the offsets after them in one transaction. ``now_ms``: the time of storing."""
         batch = HistoryUpdate([], {})
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         positions: dict[tuple[str, int], int] = {}
@@ -247,11 +247,11 @@ class History:
             log.warning("%s: not usable, skipped: %s", where, error)
 
     def _keep_place(self, record: TopicRecord, group: int) -> int | None:
-        """Return when the record was written, if it is the newest of its group in its topic; else None.
+        """Return when the record was written (ms), if it is the newest record of its group in its topic; else None.
 
-        A partition has a group's records in order, whatever the clocks were. Records of the same group are in two
-        partitions where the topic got more of them: between these, the time of writing decides. The time returned is
-        never less than that of the group's record before in the same partition.
+        Within a partition the order of a group's records is known, whatever the clocks were. If the topic got more
+        partitions, a group may have records in two of them: between two partitions the time of writing decides. The
+        returned time is never less than that of the group's previous record in the same partition.
         """
         row = self._connection.execute(
             "INSERT INTO places VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET partition = excluded.partition, written ="
@@ -324,8 +324,8 @@ class History:
     def trim(self, limits: Retention, now_ms: int, *, caught_up: bool = True) -> Trimmed:
         """Drop the oldest rounds, and groups that are deleted in Kafka and have no round left.
 
-        ``caught_up``: the topics are read to their ends. Before that, a group may only seem to be deleted: where a
-        topic got more partitions, one of them is read before another.
+        ``caught_up``: the topics are read to their ends. Before that, a group may only seem to be deleted: if a topic
+        got more partitions, one partition is read before another.
         """
         dropped = 0
         with plainly(self.path):
@@ -339,12 +339,12 @@ class History:
         return Trimmed(dropped, gone)
 
     def _trim_batch(self, limits: Retention, now_ms: int) -> int:
-        """Drop the oldest rounds, a few hundred at most, and return their number."""
+        """Drop the oldest rounds, at most a few hundred, and return the number of dropped rounds."""
         oldest = self._connection.execute(
             "SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
         ).fetchall()
-        # Only a run from the start may go, as a feed id covers everything up to it. Rounds that were stored before an
-        # expired round are expired too, whatever the clock was then.
+        # Only the first rounds may be dropped, as a feed id covers all rounds up to it. Rounds that were stored before
+        # an expired round are expired too, whatever the clock was then.
         is_full = used_bytes(self._connection) > limits.max_bytes
         due: int | None = self._connection.execute(
             "SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,)
@@ -362,7 +362,7 @@ class History:
         return dropped
 
     def _drop_dead_groups(self) -> list[str]:
-        """Drop dead groups without a round, and names that have neither round, assignment nor story."""
+        """Drop dead groups without a round, and group names without a round, an assignment and a story."""
         with self._transaction() as connection:
             without = dict(connection.execute(f"SELECT name, id FROM groups WHERE {_WITHOUT_ROUNDS}"))  # noqa: S608 - a literal
             empty = connection.execute(
@@ -390,13 +390,13 @@ class History:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:  # SQLite itself gives up on some errors
+                if connection.in_transaction:  # SQLite itself rolls back on some errors
                     connection.execute("ROLLBACK")
                 raise
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the bytes of the file that hold data."""
+    """Return how many bytes of the file have data."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
@@ -404,7 +404,7 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
-    """Return the group with the status that follows from its state and its newest episode."""
+    """Return the group with its status, which follows from its state and its newest episode."""
     status = group_status(None if group.state == "Dead" else group, newest)
     names = {} if newest is None else newest.names
     awaited = {member_id: names[member_id] for member_id in status.awaited if member_id in names}

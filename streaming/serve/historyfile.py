@@ -27,11 +27,11 @@ _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 #: Files that SQLite keeps beside a database.
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
-#: Increase it with every change of the tables: a file of another version is refused.
+#: Version of the tables. Increase it with every change of the tables; a file of another version is refused.
 SCHEMA_VERSION: Final = 2
 #: "KRMH" (``PRAGMA application_id``) in the header identifies a history.
 APPLICATION_ID: Final = 0x4B524D48
-#: Seconds to wait for another program's lock, fewer than those after which the follower counts as stalled.
+#: Seconds to wait for another program's lock; shorter than the time after which the follower counts as stalled.
 _BUSY_SECONDS: Final = 5.0
 
 _SCHEMA: Final = """
@@ -107,7 +107,7 @@ def _examine(path: Path, cluster_id: str) -> bool:
     """Return True if the path has a history of this cluster and version; False if the file is missing or empty.
 
     Raises:
-        WrongHistory: the path has something else.
+        WrongHistory: the path has a file that is not a history of this cluster and version.
         sqlite3.Error, OSError: the file can't be read.
     """
 
@@ -127,7 +127,7 @@ def _examine(path: Path, cluster_id: str) -> bool:
         raise wrong("is not a history (it is not an SQLite file); name another file")
     if len(header) == _HEADER_BYTES and int.from_bytes(header[68:72]) != APPLICATION_ID:
         raise wrong("is a database of another program; name another file")
-    # Without a log beside it, no program writes the file, so that it can be read without creating a file.
+    # If no log is beside the file, no program writes the file, and it can be read without creating other files.
     with closing(connect(path, "ro" if _beside(path)[0].exists() else "ro&immutable=1")) as connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         stored = connection.execute("SELECT value FROM meta WHERE key = 'cluster_id'").fetchone()
@@ -170,10 +170,10 @@ class HistoryFile:
     """
 
     def __init__(self, path: Path, cluster_id: str) -> None:
-        self.path = Path(os.path.realpath(path))  # two names of a file have one lock
+        self.path = Path(os.path.realpath(path))  # two names of the same file have the same lock
         with plainly(path, "--database"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _examine(self.path, cluster_id)  # before a lock file is created beside a file of another program
+            _examine(self.path, cluster_id)  # before a lock file is created: the path may have another program's file
             lock = self.path.with_name(f"{self.path.name}.lock")
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -194,7 +194,7 @@ class HistoryFile:
             _build(self.path, cluster_id)
         self.connection = connect(self.path)
         try:
-            self.connection.execute("BEGIN IMMEDIATE")  # report a lock, or a read-only file, at the start
+            self.connection.execute("BEGIN IMMEDIATE")  # reports a lock, or a read-only file, at the start
             self.connection.execute("COMMIT")
         except BaseException:
             self.connection.close()
@@ -211,7 +211,7 @@ class HistoryFile:
         os.pwrite(self._lock, text.encode(), 0)
 
     def check(self) -> None:
-        """Raise HistoryGone if the history or its log was removed or replaced; HistoryFailure if that is unknown."""
+        """Raise HistoryGone if the history or its log was removed or replaced, HistoryFailure if the check fails."""
         with plainly(self.path):
             gone = [path for path, identity in self._files.items() if _identity(path) != identity]
             if gone:
@@ -234,7 +234,7 @@ class HistoryFile:
             os.close(self._lock)
 
     def _remove_logs(self) -> None:
-        """Remove our logs, which SQLite would apply to the next file at this path."""
+        """Remove this history's logs, which SQLite would otherwise apply to the next file at this path."""
         for path in _beside(self.path):
             if (identity := self._files[path]) is not None and _identity(path) == identity:
                 path.unlink()
@@ -249,7 +249,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 DAMAGED: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
 _LOCKED: Final = "another program holds a lock on it"
-#: By SQLite's primary error code.
+#: Messages by SQLite's primary error code.
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
@@ -272,7 +272,7 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
         return HistoryFailure(f"{subject}: {file}{error.strerror or error}")
     if not isinstance(error, sqlite3.Error):
         return HistoryFailure(f"{subject}: {DAMAGED} ({error})")
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # errors of the module itself have none
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # errors of the sqlite3 module itself have no code
     # SQLite reports a full disk as an unspecific I/O error in some places.
     if code == sqlite3.SQLITE_IOERR and shutil.disk_usage(path.parent).free < _LEAST_ROOM_BYTES:
         code = sqlite3.SQLITE_FULL
@@ -283,9 +283,9 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
 
 @contextmanager
 def plainly(path: Path, what: str = "history") -> Iterator[None]:
-    """Raise errors of SQLite, of the disk and of decoding stored bytes as HistoryFailure: one line about the file.
+    """Raise errors of SQLite, of the disk and of decoding stored bytes as HistoryFailure with one line about the file.
 
-    It is HistoryBlocked if waiting may help.
+    If waiting may help, raise HistoryBlocked instead.
     """
     try:
         yield
@@ -295,7 +295,7 @@ def plainly(path: Path, what: str = "history") -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise errors as :func:`plainly`, and wrong values or missing rows as damage; for reading only."""
+    """Raise errors as :func:`plainly`, and report wrong values or missing rows as damage; for reading only."""
     with plainly(path):
         try:
             yield

@@ -1,4 +1,4 @@
-"""`/metrics`: groups under the names other exporters use, and the feed's own health.
+"""Metrics at `/metrics`: groups, under the names that other exporters use, and the health of the feed.
 
 Totals come from the history, so they continue over restarts. Member ids are not labels, as they change with every
 restart of a consumer. Display names of members are labels of one series for each group and cause, for alerts.
@@ -27,11 +27,12 @@ from streaming.serve.stories import DowntimeTotals
 from streaming.settings.config import service_level
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-#: Seconds for which requests receive the same text.
+#: The least time for which requests receive the same text, seconds.
 FRESH_SECONDS: Final = 0.5
 _KINDS: Final[dict[str, Any]] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "info": InfoMetricFamily}
 
-#: Name after ``kafka_consumergroup``, kind, label besides the group's, and text. Only consumers have downtime.
+#: Metric's name after ``kafka_consumergroup_``, its type, its labels besides the group's, and its help text. Only
+#: consumer groups have downtime.
 _GROUP_FAMILIES: Final = (
     ("members", "gauge", (), "Members of the group."),
     ("state", "gauge", ("state",), "1 for its state; Unknown while the feed is stale."),
@@ -64,11 +65,11 @@ class Metrics(Collector):
         self._board = board
 
     def text(self) -> bytes:
-        """Return the text format, as Prometheus scrapes it."""
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield one family for each name."""
+        """Yield one metric family per name."""
         yield from self._groups()
         yield from self._incidents()
         yield from self._feed()
@@ -85,7 +86,7 @@ class Metrics(Collector):
             labels=["consumergroup"],
         )
         for group in self._board.groups.values():
-            if group.state == "Dead":  # its series would stay for as long as the history has its rounds
+            if group.state == "Dead":  # a dead group's series would stay for as long as the history has its rounds
                 continue
             for name, label, value in self._samples(group):
                 families[name].add_metric([group.group_id, *label], value)
@@ -95,7 +96,7 @@ class Metrics(Collector):
         yield duration
 
     def _samples(self, group: GroupSummary) -> Iterator[tuple[str, tuple[str, ...], Any]]:
-        """Yield the samples of a group: name of the family, value of the other label, and value."""
+        """Yield the samples of a group: name of the family, values of the labels besides the group's, and value."""
         is_stale = self._board.status.stale is not None
         yield "members", (), group.members
         yield "state", ("Unknown" if is_stale else group.state,), 1
@@ -197,9 +198,9 @@ class Exposition:
         self._until = 0.0
 
     async def response(self, request: Request) -> Response:
-        """Return the newest text, computed again if it is old."""
+        """Return the response with the newest text, which is computed again if it is too old."""
         view = copy(self._board)
-        view.groups = dict(view.groups)  # the thread must not meet changes
+        view.groups = dict(view.groups)  # copied, as the groups may change while the thread reads them
         text = await to_thread.run_sync(self._current, view, limiter=self._maker)
         return await text.response(request, self._maker)
 
@@ -207,6 +208,6 @@ class Exposition:
         began = time.monotonic()
         if self._text is None or began >= self._until:
             self._text = SharedBody(Metrics(view).text(), CONTENT_TYPE)
-            # At most a third of the time goes into the text, whatever its size and the number of requests.
+            # At most a third of the time is spent on the text, whatever its size and the number of requests.
             self._until = time.monotonic() + max(FRESH_SECONDS, 2 * (time.monotonic() - began))
         return self._text

@@ -31,7 +31,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 def _answer(name: str, fields: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Any:
-    """Return the type of an answer, for its schema only: answers are built from stored JSON, without values of it."""
+    """Return the type of an answer, used only for its schema, as answers are built from stored JSON."""
     options = [(field, kind | UnsetType, UNSET) for field, kind in (optional or {}).items()]
     return defstruct(name, [*fields.items(), *options], rename="camel")
 

@@ -1,4 +1,4 @@
-"""Owners of partitions, and when members joined, as far as the stored rounds of a group show it."""
+"""Owners of partitions and join times of members, as far as the stored rounds of a group show them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from streaming.serve.records import OwnerChange, RoundSummary, places
 
 _T = TypeVar("_T")
 
-#: Bytes of diffs that one answer reads.
+#: The most bytes of diffs that are read for one answer.
 MOST_BYTES: Final = 32 * 2**20
-#: Rounds that are searched for the joining of members.
+#: The most rounds that are searched for members that joined.
 MOST_LOOKED_AT: Final = 200
 _NEWEST: Final = """
 SELECT body FROM rounds
@@ -41,7 +41,7 @@ _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
 def up_to(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
-    """Yield items until their sizes exceed a limit."""
+    """Yield items until the sum of their sizes exceeds a limit."""
     total = 0
     for item in items:
         yield item
@@ -61,7 +61,7 @@ def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssig
 
 
 def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
-    """Return display names of a round's members; those that its diff omits, by the latest assignment."""
+    """Return display names of a round's members; names that its diff omits come from the latest assignment."""
     latest = None if diff.unchanged is UNSET else latest_assignment(connection, diff.group_id)
     return called({**(latest.names if latest is not None else {}), **diff.named})
 
@@ -69,8 +69,9 @@ def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
 def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]:
     """Return the owners of partitions before a stored round.
 
-    A diff lists the members that changed. So a partition's owner is in the first round from this one on that lists
-    it; where none does, it is in the latest assignment. At most ``MOST_BYTES`` of diffs are read.
+    A diff lists the members that changed. So a partition's owner is in the first round, from this round on, that
+    lists the partition. If no round lists it, its owner is in the latest assignment. At most ``MOST_BYTES`` of diffs
+    are read.
     """
     (group_id,) = connection.execute("SELECT group_id FROM rounds WHERE seq = ?", (seq,)).fetchone()
     owners: dict[tuple[str, int], str | None] = {}
@@ -85,7 +86,7 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
             if diff.unchanged is UNSET:
                 break
         else:
-            # If some rounds were not read, the latest assignment is too late.
+            # If some rounds were not read, the latest assignment may have changed since this round.
             latest = latest_assignment(connection, diff.group_id) if rows.fetchone() is None else None
     for member_id, share in latest.members.items() if latest is not None else ():
         owners |= {place: member_id for place in places(share) if place not in owners}
@@ -97,7 +98,7 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
 
 
 def assignment_after(connection: sqlite3.Connection, seq: int, diff: Diff, summary: RoundSummary) -> LatestAssignment:
-    """Return the assignment after a stored round; members that its diff omits as far as later rounds show them."""
+    """Return the assignment after a stored round; members that its diff omits are added if later rounds show them."""
     members = {
         member_id: normalize(union(member.kept, member.assigned))
         for member_id, member in diff.members.items()
@@ -133,7 +134,7 @@ class _Presence(Struct, frozen=True):
 
 
 class _RoundMembers(Struct, frozen=True):
-    """The fields of a diff that show who was in the group."""
+    """The fields of a diff that show which members were in the group."""
 
     timestamp: int
     cause: Cause
@@ -142,7 +143,7 @@ class _RoundMembers(Struct, frozen=True):
 
     @property
     def joined(self) -> set[str]:
-        """The members that joined with the round."""
+        """The members that joined in this round."""
         joined = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
         return joined.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
 
@@ -151,7 +152,7 @@ _round_members = msgspec.json.Decoder(_RoundMembers)
 
 
 def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
-    """Return when members joined (ms), by the group's last rounds. Members that joined before these are left out."""
+    """Return when members joined (ms), by the group's last rounds, without members that joined before these rounds."""
     joined_at: dict[str, int] = {}
     missing = set(members)
     later_ms: int | None = None

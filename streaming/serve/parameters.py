@@ -1,4 +1,4 @@
-"""Query parameters: one table entry each, from which requests are decoded and the OpenAPI document is derived."""
+"""Query parameters: one definition per parameter, used to decode requests and to write the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from starlette.requests import Request
 
 from streaming.serve.problems import Problem
 
-#: The largest number that JSON's readers keep exact.
+#: The largest whole number that all JSON readers keep exact.
 _MAX_INTEGER: Final = 2**53
 #: Digits of 2^63.
 _MAX_DIGITS: Final = 19
-#: Characters of a parameter that its refusal repeats.
+#: The most characters of a parameter's value that its refusal quotes.
 _MAX_SHOWN: Final = 60
 
 #: The decoded parameters of a request by name; None for a parameter that is left out or empty.
@@ -31,7 +31,7 @@ class Parameter(NamedTuple):
     location: str = "query"
 
     def document(self) -> dict[str, Any]:
-        """Return the parameter object of OpenAPI."""
+        """Return the OpenAPI parameter object."""
         return {
             "name": self.name,
             "in": self.location,
@@ -42,12 +42,12 @@ class Parameter(NamedTuple):
 
 
 def text(name: str, description: str, *, location: str = "query") -> Parameter:
-    """Return a parameter that is text."""
+    """Return a parameter whose value is text."""
     return Parameter(name, description, {"type": "string"}, location=location)
 
 
 def whole(name: str, description: str, *, minimum: int = 0, location: str = "query") -> Parameter:
-    """Return a parameter that is a whole number in ``minimum`` … 2^53."""
+    """Return a parameter whose value is a whole number from ``minimum`` to 2^53."""
 
     def decode(value: str) -> int:
         number = digits(value)
@@ -59,7 +59,7 @@ def whole(name: str, description: str, *, minimum: int = 0, location: str = "que
 
 
 def choice(name: str, values: Collection[str], description: str) -> Parameter:
-    """Return a parameter that is one of ``values``."""
+    """Return a parameter whose value is one of ``values``."""
 
     def decode(value: str) -> str:
         if value not in values:
@@ -70,13 +70,13 @@ def choice(name: str, values: Collection[str], description: str) -> Parameter:
 
 
 def flag(name: str, description: str) -> Parameter:
-    """Return a parameter that is ``true`` or ``false``."""
+    """Return a parameter whose value is ``true`` or ``false``."""
     as_text = choice(name, ("true", "false"), description)
     return as_text._replace(decode=lambda value: as_text.decode(value) == "true")
 
 
 def moment(name: str, description: str) -> Parameter:
-    """Return a parameter that is a time: milliseconds since the epoch, or RFC 3339."""
+    """Return a parameter whose value is a time: milliseconds since the epoch, or RFC 3339."""
     schema = {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]}
     return Parameter(name, description, schema, _milliseconds)
 
@@ -93,15 +93,15 @@ def _milliseconds(value: str) -> int:
 
 
 def digits(value: str) -> int | None:
-    """Return a number of ASCII digits below 2^63, the limit of SQLite; None for other text."""
+    """Return the number in a text of ASCII digits, below 2^63 (the limit of SQLite); None for any other text."""
     return int(value) if value.isascii() and value.isdigit() and len(value) < _MAX_DIGITS else None
 
 
 def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
-    """Decode the request's parameters.
+    """Return the decoded query parameters of a request.
 
     Raises:
-        Problem: a parameter is malformed, unknown or repeated; a typo must not select more than intended.
+        Problem: a parameter is malformed, unknown or repeated. (With an ignored typo the answer would have too much.)
     """
     by_name = {parameter.name: parameter for parameter in parameters if parameter.location == "query"}
     query: Query = dict.fromkeys(by_name)
@@ -121,7 +121,7 @@ def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
 
 
 def refuse(name: str, reason: str) -> Problem:
-    """Return the refusal of a parameter."""
+    """Return the problem that refuses a parameter."""
     return Problem("parameter", f"{name}: {reason}", parameter=name)
 
 

@@ -19,13 +19,13 @@ _RETRY: Final = {"Retry-After": "10"}
 
 
 class ProblemKind(NamedTuple):
-    """A kind of problem: the status of its answers, and what a client can do."""
+    """A kind of problem: the HTTP status of its answers, and what happened or what a client can do."""
 
     status: HTTPStatus
     meaning: str
 
 
-#: By the last part of ``type``; the first of a status is the general one.
+#: Kinds by the last part of ``type``. The first kind with an HTTP status is the general kind of that status.
 KINDS: Final[Mapping[str, ProblemKind]] = {
     "parameter": ProblemKind(
         HTTPStatus.BAD_REQUEST, "A parameter is unknown, malformed or repeated: correct `parameter`."
@@ -58,7 +58,7 @@ KINDS: Final[Mapping[str, ProblemKind]] = {
 class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
     """A request is refused or failed; ``kind`` is a key of :data:`KINDS`, ``members`` are added to the document.
 
-    ``headers``: of the answer; ``Retry-After`` by default if the status is 503.
+    ``headers``: headers of the answer; by default ``Retry-After`` if the status is 503.
     """
 
     def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: str) -> None:
@@ -68,7 +68,7 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
         self.headers = _RETRY if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
 
     def response(self, instance: str) -> Response:
-        """Return the document."""
+        """Return the answer with the problem document."""
         body = {
             "type": f"/problems#{self.kind}",
             "title": self.status.phrase,
@@ -82,7 +82,7 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
 
 async def on_error(request: Request, error: Exception) -> Response:
     """Answer any error with a problem document."""
-    if isinstance(error, HTTPException):  # of Starlette's router
+    if isinstance(error, HTTPException):  # raised by Starlette's router
         kind = next((name for name, kind in KINDS.items() if kind.status == error.status_code), "internal")
         error = Problem(kind, KINDS[kind].meaning, error.headers)
     elif isinstance(error, HistoryFailure):
@@ -93,7 +93,7 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 
 async def kinds_page(_: Request) -> Response:
-    """Answer ``/problems`` with the kinds, each with the anchor of its ``type``."""
+    """Answer ``/problems`` with all kinds of problems, each under the anchor to which its ``type`` refers."""
     rows = (
         f'<dt id="{name}">{name} ({kind.status.value} {kind.status.phrase})</dt><dd>{escape(kind.meaning)}</dd>'
         for name, kind in KINDS.items()

@@ -1,4 +1,4 @@
-"""The page of a recording: a source whose records are the outputs of the recording's replay, without a cluster."""
+"""The page of a recording, without a cluster: a source whose records are the outputs of the recording's replay."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from streaming.serve.server import FeedServer, ServeOptions
 from streaming.serve.source import BATCH, Source
 from streaming.serve.stories import Sort
 
-#: Topics in a recording are called by their roles.
+#: In a recording, a topic's name is its role.
 _STORIES: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": "incident"}
-#: A recording may be of any age and size.
+#: Retention without limits, as a recording may have any age and size.
 _ALL: Final = Retention(2**62, 2**50)
 
 
@@ -37,10 +37,10 @@ class RecordedSource:
         self.ids = dict.fromkeys(("diffs", "assignments", *_STORIES), "recording")
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
-        """Do nothing: the history is always empty."""
+        """Do nothing, as the history of a recording is always empty at the start."""
 
     def poll(self, timeout: float) -> list[TopicRecord]:
-        """Return the next records; none at the end."""
+        """Return the next records; an empty list at the end."""
         del timeout
         batch = list(islice(self._records, BATCH))
         self.caught_up = not batch
@@ -48,20 +48,20 @@ class RecordedSource:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """The sorts of stories that are read completely."""
+        """The kinds of stories that are read completely."""
         return frozenset(_STORIES.values() if self.caught_up else ())
 
     @property
     def lag(self) -> int:
-        """1 until all records are read."""
+        """The number of unread records: 1 until all records are read, then 0."""
         return 0 if self.caught_up else 1
 
     def publish(self, event: Event) -> None:
-        """Refuse, as a recording does not change."""
+        """Refuse the event, as a recording does not change."""
         raise BadInput(f"{event.type}: a recording takes no events")
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, as no resource is open."""
 
     def _replayed(self, recording: Recording) -> Iterator[TopicRecord]:
         offsets: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class RecordedSource:
 
 
 def serve_recording(recording: Recording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:
-    """Serve the page of a recording until a signal; ``started`` is called with the server that listens.
+    """Serve the page of a recording until SIGTERM or SIGINT; ``started`` is called with the server once it listens.
 
     Raises:
         AddressUnusable: the port is taken.
@@ -82,7 +82,7 @@ def serve_recording(recording: Recording, host: str, port: int, started: Callabl
     with tempfile.TemporaryDirectory() as folder:
         history = Path(folder) / "history.sqlite"
         options = ServeOptions(history, "diffs", _STORIES, host=host, port=port, limits=_ALL)
-        source = cast("Source", RecordedSource(recording))  # it has all members that the server uses
+        source = cast("Source", RecordedSource(recording))  # RecordedSource has all members that the server uses
         server = FeedServer(source, options, cluster_id="recording", freshness=lambda _: Freshness(), beat=lambda: None)
         started(server)
         server.run()

@@ -1,6 +1,6 @@
-"""Decode records of the topics, and compute summaries and changes of ownership from them.
+"""Decoding of records of the topics, and the summaries and changes of ownership computed from these records.
 
-Pure: a history rebuilt from the topics equals the one that grew live.
+The module is pure, so a history rebuilt from the topics equals the history that was written live.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UnusableRecord(BadInput):
 class TopicRecord(Struct, frozen=True):
     """One record of the topics; ``id`` is its ``ce_id``, ``type`` its ``ce_type``.
 
-    ``timestamp``: when it was written (ms). ``happened``: the time of its event (``ce_time``, ms); 0 if unknown.
+    ``timestamp``: when the record was written (ms). ``happened``: time of its event (``ce_time``, ms); 0 if unknown.
     """
 
     topic: str
@@ -52,7 +52,7 @@ def round_of(record: TopicRecord) -> RoundSummary:
     """Return the summary of a record of the diff topic.
 
     Raises:
-        UnusableRecord: the value is no diff, or the header ``ce_id`` is missing.
+        UnusableRecord: the value is not a diff, or the header ``ce_id`` is missing.
     """
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
@@ -63,7 +63,7 @@ def assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
     """Return the group and the assignment of a record of the compacted topic; None if the group was deleted.
 
     Raises:
-        UnusableRecord: the value is no assignment, or the key names another group.
+        UnusableRecord: the value is not an assignment, or the key names another group.
     """
     if record.key is None:
         raise UnusableRecord("key: missing")
@@ -94,7 +94,7 @@ def decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
         raise UnusableRecord(f"value: {error}") from error
 
 
-#: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
+#: Kafka's states of classic groups (`GroupState`) and of consumer groups (`ConsumerGroup.ConsumerGroupState`).
 StateName = Literal["PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling"]
 
 #: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
@@ -176,13 +176,13 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
 #: Fields that a group takes from its latest round.
 _SHARED_FIELDS = [name for name in GroupSummary.__struct_fields__ if name in RoundSummary.__struct_fields__]
-#: Fields that a round takes from its diff as they are.
+#: Fields that a round takes unchanged from its diff.
 _DIFF_FIELDS = {*RoundSummary.__struct_fields__}.intersection(Diff.__struct_fields__) - {
     "kind",
     "members",
     "unassigned",
 }
-#: Fields that a group takes from its latest assignment as they are.
+#: Fields that a group takes unchanged from its latest assignment.
 _ASSIGNMENT_FIELDS = _DIFF_FIELDS.intersection(LatestAssignment.__struct_fields__)
 
 
@@ -196,7 +196,10 @@ def _revoked(diff: Diff) -> set[tuple[str, int]]:
 
 
 def _state(diff: Diff, members: int) -> StateName:
-    """Return the state that Kafka would report: a round that left revoked partitions unassigned is not the last."""
+    """Return the state that Kafka would report after a round.
+
+    A round that left revoked partitions unassigned is not the last round of its rebalance.
+    """
     if diff.cause.kind == "group.deleted":
         return "Dead"
     if members == 0:
@@ -207,7 +210,7 @@ def _state(diff: Diff, members: int) -> StateName:
 
 
 def summarise(ce_id: str, diff: Diff) -> RoundSummary:
-    """Return the summary of a round."""
+    """Return the summary of the round in a diff."""
     members = 0
     if diff.cause.kind != "group.deleted":
         members = (diff.unchanged or 0) + sum(member.present is not False for member in diff.members.values())
@@ -239,10 +242,10 @@ def _names(diff: Diff) -> dict[str, str]:
 
 
 def changes(diff: Diff) -> list[OwnerChange]:
-    """Return the changes of ownership in a round: partitions given to members, then those left without an owner.
+    """Return the changes of ownership in a round: partitions that members received, then partitions without an owner.
 
     The owner of a shared partition is the member to which it was assigned last. When that member gives the partition
-    up, another member that still has it becomes the owner.
+    up, another member that still owns the partition becomes its owner.
     """
     revoked = _revoked(diff)
     changed: list[OwnerChange] = []
@@ -265,7 +268,7 @@ def changes(diff: Diff) -> list[OwnerChange]:
 
 
 def _group_fields(round_: RoundSummary) -> dict[str, Any]:
-    """Return the fields of a group after a round. ``names`` are only those of the cause."""
+    """Return the fields of a group after a round. ``names`` has only names of members in the cause."""
     fields = {name: getattr(round_, name) for name in _SHARED_FIELDS}
     member_ids = round_.cause.member_ids
     return fields | {"names": {member_id: name for member_id, name in round_.names.items() if member_id in member_ids}}
@@ -286,7 +289,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
         unavailable_ms=group.unavailable_ms + group.unassigned * elapsed,
         rebalance_started=group.rebalance_started if is_follow_up else round_.timestamp,
         rebalance_ms=group.rebalance_ms + (elapsed if is_follow_up else 0),
-        # A rebalance of a single round has no known beginning.
+        # If a rebalance has a single round, its beginning is unknown.
         timed_rebalances=group.timed_rebalances + (is_follow_up and group.round == 1),
         cause_members={cause: text for cause, text in (group.cause_members | newest).items() if text},
     )
@@ -303,7 +306,7 @@ def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
 
 
 def _count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -> GroupSummary:
-    """Return the group with a round, and with a rebalance if the round is its first, added to the totals."""
+    """Return the group with a round added to its totals, and with a rebalance added if the round is its first."""
     kind = round_.cause.kind
     causes, rebalance_causes = (
         counts | {kind: counts.get(kind, 0) + 1} for counts in (group.causes, group.rebalance_causes)
@@ -319,7 +322,7 @@ def _count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -
 
 
 def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
-    """Return the group with its latest assignment, the only source when its rounds are gone."""
+    """Return the group with the fields of its latest assignment, the only source if its rounds were dropped."""
     if group is not None and group.rounds:
         if latest.timestamp < group.timestamp or group.state == "Dead":
             return group

@@ -1,4 +1,4 @@
-"""Access: tokens, trusted proxies, the guard around the application, security headers, and the access log."""
+"""Access control: tokens, trusted proxies, the guard around the application, security headers, and the access log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streaming.kafka.clients import OncePerMinute
 from streaming.serve.parameters import digits
 from streaming.serve.problems import KINDS, Problem
 
-#: No code, no frame, no other host; the page adds its own code by hash.
+#: Content security policy: no code, no frames, no other hosts. The page's own policy adds its code by hash.
 POLICY: Final = "default-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS: Final = {
     "cache-control": "no-store",
@@ -34,10 +34,10 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-#: Sent where TLS ends at a proxy; a year.
+#: Strict-Transport-Security for one year, sent if TLS ends at a proxy.
 _HSTS: Final = "max-age=31536000; includeSubDomains"
 _READING: Final = ("GET", "HEAD")
-#: Methods of the paths that allow more than reading.
+#: Allowed methods of the paths that accept more than reading.
 _METHODS: Final = {"/api/v1/annotations": (*_READING, "POST")}
 _LONGEST_BODY: Final = 16 * 1024
 
@@ -66,9 +66,9 @@ def _name(host_header: str) -> str:
 
 
 def _needs_access(path: str) -> bool:
-    """Return True if only callers with access may read the path, by which routes are matched.
+    """Return True if only callers with access may read a path. ``path`` is the path by which routes are matched.
 
-    ``Request.url`` is no substitute: Starlette builds it from the ``Host`` header, so a caller could choose it.
+    ``Request.url`` can't replace it: Starlette builds the URL from the ``Host`` header, so a caller could choose it.
     """
     return path.startswith("/api/") or path == "/metrics"
 
@@ -76,7 +76,7 @@ def _needs_access(path: str) -> bool:
 class Guard:
     """Middleware that checks access and host, limits bodies, sets security headers, and logs refusals.
 
-    ``access_log``: log a line for each request, once it is answered or its client has gone.
+    ``access_log``: log a line per request, once the request is answered or its client has gone.
     """
 
     def __init__(self, app: ASGIApp, *, access: Access, loopback_only: bool, access_log: bool = False) -> None:
@@ -105,7 +105,7 @@ class Guard:
         try:
             if (problem := self._refusal(request)) is None:
                 await self._app(scope, receive, guarded)
-            else:  # the log leaves out the path, which may be anything
+            else:  # the log leaves out the path, which may have any content
                 refusals.warning("refused %s: %s", _peer(scope), problem.kind)
                 await problem.response(scope["path"])(scope, receive, guarded)
         finally:
@@ -114,7 +114,7 @@ class Guard:
 
     def _refusal(self, request: Request) -> Problem | None:
         if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
-            # Otherwise a page of any site could read the feed by pointing its own name at 127.0.0.1.
+            # Otherwise a page of any site could read the feed by resolving its own host name to 127.0.0.1.
             return Problem("host", "this server listens on loopback and answers to localhost only")
         methods = _METHODS.get(request.scope["path"], _READING)
         if request.method not in methods:
@@ -136,11 +136,11 @@ class Guard:
 
 log = logging.getLogger(__name__)
 
-#: 96 bits of base64.
+#: Shortest token: 96 bits in base64.
 _SHORTEST: Final = 16
 #: Seconds between checks of the token file.
 _CHECK_SECONDS: Final = 1.0
-#: A field name of RFC 9110, 5.1, and those that have another meaning.
+#: Field names of HTTP headers (RFC 9110, 5.1), and names of headers that have another meaning.
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _TAKEN: Final = frozenset({"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"})
 _LONGEST_NAME: Final = 256
@@ -155,10 +155,10 @@ class UnusableProxy(BadInput):
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """Return the tokens of ``--token-file``: one a line, each of at least 16 characters.
+    """Return the tokens in ``--token-file``: one token per line, each with at least 16 characters.
 
     Raises:
-        UnusableToken: the file is missing, empty or readable by every user, or a token is short.
+        UnusableToken: the file is missing, empty or readable by every user, or a token is too short.
     """
     try:
         mode = path.stat().st_mode
@@ -177,10 +177,10 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 class TokenFile:
-    """The valid tokens: those of a file, which is read again when it changes.
+    """The valid tokens, read from a file; the file is read again when it changes.
 
     Raises:
-        UnusableToken: as :func:`read_tokens`. If the changed file is unusable, that is logged, and the tokens stay.
+        UnusableToken: as :func:`read_tokens`. If the changed file is unusable, the error is logged and the tokens stay.
     """
 
     def __init__(self, path: Path) -> None:
@@ -189,7 +189,7 @@ class TokenFile:
         self._next = time.monotonic() + _CHECK_SECONDS
 
     def __call__(self) -> Collection[str]:
-        """Return all tokens."""
+        """Return all valid tokens; read the file again if it has changed."""
         now = time.monotonic()
         if now < self._next:
             return self._tokens
@@ -213,7 +213,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Authenticating proxies that send the user's name in a header, which is ignored from everywhere else."""
+    """Authenticating proxies that send the user's name in a header; the header is ignored in all other requests."""
 
     header: str
     networks: tuple[IPv4Network | IPv6Network, ...]
@@ -245,7 +245,7 @@ class Proxies:
         return any((mapped or peer) in network for network in self.networks)
 
     def name(self, request: Request) -> str | None:
-        """Return the user's name; None if the proxy sends none, or more than one."""
+        """Return the user's name in a request; None if the proxy sends no name, or more than one."""
         names = [name.strip() for name in request.headers.getlist(self.header)]
         if len(names) != 1 or not self.vouches(request):
             return None
@@ -256,7 +256,7 @@ class Proxies:
 class Access:
     """The access rules: everyone has access if there are neither tokens nor proxies.
 
-    ``tokens`` returns the valid tokens; ``proxies`` are trusted.
+    ``tokens`` returns the valid tokens; ``proxies`` are the trusted proxies.
     """
 
     tokens: Callable[[], Collection[str]] | None = None
@@ -280,7 +280,7 @@ class Access:
         return () if self.tokens is None else self.tokens()
 
     def admission(self, request: Request) -> Callable[[], bool]:
-        """Return a function that returns True while the request would be admitted."""
+        """Return a function that returns True as long as the request's caller has access."""
         is_admitted = self.is_open
         checked: Collection[str] | None = None
 
@@ -312,19 +312,19 @@ class Access:
         )
 
 
-#: The access log: one line for each request, with fields of its own in the JSON format.
+#: Logger of the access log: one line per request, with additional fields in the JSON format.
 requests: Final = logging.getLogger("streaming.serve.access")
-#: Refused requests: one line a minute for each caller and reason.
+#: Logger of refused requests: at most one line per minute for each caller and reason.
 refusals: Final = logging.getLogger("streaming.serve.refused")
 refusals.addFilter(OncePerMinute())
 
-#: The caller's key in the scope.
+#: Key of the caller's name in the scope.
 CALLER: Final = "rebalance_monitor.caller"
 _LONGEST_PATH: Final = 1000
 
 
 def _log_request(scope: Scope, answer: dict[str, int]) -> None:
-    # The path is percent-encoded, as sent. The query is left out, as it may have a secret by mistake.
+    # The path is percent-encoded, as the client sent it. The query is left out, as it may have a secret by mistake.
     path = scope.get("raw_path", b"")[:_LONGEST_PATH].decode("ascii", "backslashreplace")
     fields: dict[str, Any] = {"peer": _peer(scope), "caller": scope.get(CALLER), "method": scope["method"]}
     fields |= {"path": path, **answer}

@@ -36,9 +36,9 @@ from streaming.settings.config import ServiceLevel
 
 log = logging.getLogger(__name__)
 
-#: Queries of the history that run at once.
+#: The most queries of the history that run at once.
 _READERS: Final = 4
-#: Seconds that open requests have to end once the process is stopped.
+#: Seconds that open requests may still take once the process is stopped.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
 #: Seconds without progress of the follower after which the watchdog may end the process.
@@ -101,7 +101,7 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT)
-        with suppress(RuntimeError, ValueError):  # not the main thread, or no such handlers: the caller stops us
+        with suppress(RuntimeError, ValueError):  # without signal handlers the caller stops the server
             for number in handled:
                 loop.add_signal_handler(number, self.stop)
         try:
@@ -112,16 +112,16 @@ class _Server(uvicorn.Server):
                     loop.remove_signal_handler(number)
 
     def stop(self) -> None:
-        """Drain the connections and end; called again, end at once."""
+        """Drain the connections and end the server; a second call ends the server at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._stopping()
 
 
 class FeedServer:
-    """Serves the records of a source.
+    """Serves the page, the feed and the API for the records of a source.
 
-    ``freshness`` returns the freshness of the components that feed the topics, at a time of the monotonic clock.
+    ``freshness`` returns the freshness of the components that write the topics, at a time of the monotonic clock.
     ``beat`` is called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
     ``lags`` returns the lag of each group that was sampled.
     """
@@ -156,15 +156,15 @@ class FeedServer:
             log.warning("%s is open to the network without a token: use --token-file", self.address)
 
     def stop(self) -> None:
-        """Drain and end, as on a signal; may be called from any thread."""
+        """Drain the connections and end the server, as on a signal; may be called from any thread."""
         self._stopped.set()
         loop, server = self._loop, self._server
         if loop is not None and server is not None:
-            with suppress(RuntimeError):  # it ended by itself meanwhile
+            with suppress(RuntimeError):  # the event loop has ended by itself meanwhile
                 loop.call_soon_threadsafe(server.stop)
 
     def run(self) -> None:
-        """Serve until a signal or :meth:`stop`; all records read are stored by then.
+        """Serve until a signal or :meth:`stop`; all records that were read are stored before it returns.
 
         Raises:
             MonitorError: reading the topics or writing the history failed for good.
@@ -241,7 +241,7 @@ def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
         server_header=False,
         timeout_keep_alive=connections.IDLE_SECONDS,
         timeout_graceful_shutdown=_DRAIN,
-        limit_concurrency=most + 1,  # uvicorn's own check comes with the request: too late
+        limit_concurrency=most + 1,  # uvicorn's own check runs with the first request, which is too late
         h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
         proxy_headers=False,
         backlog=512,

@@ -1,4 +1,4 @@
-"""The source of records: the diff, assignment and story topics, read from the history's positions."""
+"""The source of the server's records: the diff, assignment and story topics, read from the history's positions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ BATCH: Final = 500
 
 
 class Source:
-    """Reads diffs and assignments with one reader, without a consumer group, from the history's positions.
+    """Reads diffs and assignments with one reader from the history's positions, without a consumer group.
 
-    Each topic of stories has a reader of its own, so that the feed continues if such a topic is missing or unreadable.
+    Each topic of stories has its own reader, so that the feed continues if a topic of stories is missing or unreadable.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -53,7 +53,7 @@ class Source:
         self._silent = False
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
-        """Start at ``{(topic, partition): next offset}`` of topics with these ids; others start at their beginning.
+        """Start reading at ``{(topic, partition): next offset}`` if a topic still has its id, else at its beginning.
 
         A missing topic is read once it exists.
 
@@ -82,7 +82,7 @@ class Source:
         return self._reader
 
     def poll(self, timeout: float) -> list[TopicRecord]:
-        """Return new records, at most ``BATCH`` of the diffs and assignments; wait only for the first of these.
+        """Return new records, at most ``BATCH`` diffs and assignments; wait only for the first diff or assignment.
 
         Raises:
             NotAllowed: this user may not read a topic any more.
@@ -122,7 +122,7 @@ class Source:
                 same_cluster(self._settings.kafka, self.cluster_id)
 
     def _expect_after(self, record: TopicRecord) -> None:
-        """Log if offsets of the diff topic are missing, which means lost rounds; compaction causes gaps in others."""
+        """Log if offsets of the diff topic are missing: then rounds are lost. In other topics compaction makes gaps."""
         place = (record.topic, record.partition)
         expected = self._expected.get(place, record.offset)
         if record.offset > expected and record.topic == self.topics[0]:
@@ -131,7 +131,7 @@ class Source:
 
     @property
     def ids(self) -> dict[str, str]:
-        """Ids of the topics that exist."""
+        """Topic ids of the topics that exist."""
         return self._ids | self._story_ids
 
     @property
@@ -141,7 +141,7 @@ class Source:
 
     @property
     def lag(self) -> int:
-        """Unread records, by the ends that came with the last fetches."""
+        """The number of unread records, by the end offsets in the last fetch responses."""
         return self._opened().lag
 
     @property
@@ -158,7 +158,7 @@ class Source:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """The sorts of stories that are read completely."""
+        """The kinds of stories that are read completely."""
         return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
     def publish(self, event: Event) -> None:

@@ -1,7 +1,7 @@
-"""Stories (episodes and incidents) in the history: the newest record of each, numbered in the order of storing.
+"""Stories (episodes and incidents) in the history: the newest record of each story, numbered in the order of storing.
 
 A story changes while it is open, and each change gives it the next number. A client that reconnects receives the
-stories with later numbers than its own.
+stories with later numbers than the last one it received.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from streaming.serve.records import TopicRecord, UnusableRecord, decoded
 
 Sort = Literal["episode", "incident"]
 
-#: Stories of each sort that the history keeps of a group.
+#: The most episodes, and the most incidents, that the history keeps per group.
 MOST_STORIES: Final = 100
 
 
@@ -95,7 +95,7 @@ _annotations = msgspec.json.Decoder(StoredAnnotation)
 
 
 class StoryKey(NamedTuple):
-    """The key of a story: its sort, its group and its number there."""
+    """The key of a story: episode or incident, its group, and its number in the group."""
 
     sort: Sort
     group_id: str
@@ -106,7 +106,7 @@ def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
     """Return the key of the story in a record.
 
     Raises:
-        UnusableRecord: key or value are malformed or do not match, or the header ``ce_id`` is missing.
+        UnusableRecord: key or value are malformed or do not match each other, or the header ``ce_id`` is missing.
     """
     try:
         key = StoryKey(sort, *of_key(record.key or b""))
@@ -146,7 +146,8 @@ class DowntimeTotals(Struct, frozen=True, kw_only=True, rename="camel"):
 class CurrentStories(Struct):
     """The newest episode and the downtime of each group, the open incidents, and the annotations.
 
-    ``last`` is the highest number of a stored story. ``open`` is by group and number. The newest annotation is first.
+    ``last``: the highest number of a stored story. ``open``: open incidents by group and number. Annotations: the
+    newest first.
     """
 
     last: int = 0
@@ -156,7 +157,7 @@ class CurrentStories(Struct):
     annotations: tuple[StoredAnnotation, ...] = ()
 
     def take(self, summary: Summary) -> None:
-        """Apply the current form of a story."""
+        """Replace a story by its current form."""
         if isinstance(summary, EpisodeSummary):
             newest = self.newest.get(summary.group_id)
             if newest is None or summary.episode >= newest.episode:
@@ -168,7 +169,7 @@ class CurrentStories(Struct):
 
 
 def episode_summary(body: bytes) -> EpisodeSummary:
-    """Decode the summary of an episode."""
+    """Return the summary of an episode, decoded from the record's value."""
     summary = _episode_summaries.decode(body)
     if summary.waiting_for or summary.rebalancing:
         return structs.replace(summary, names=names_in("episode", body))
@@ -203,7 +204,7 @@ class Stories:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
-        #: Incidents of the cluster by the groups that they concern; None: not read yet.
+        #: Incidents of the cluster, by each group that they concern; None: not read yet.
         self._of_cluster: dict[str, list[Incident]] | None = None
         self.reload()
 
@@ -231,7 +232,7 @@ class Stories:
             self.current_stories.take(_summary(sort, zlib.decompress(body)))
 
     def begin(self) -> CurrentStories:
-        """Return the current stories and go on with a copy, so that a failed transaction can restore them."""
+        """Return the current stories, and continue with a copy, so that a failed transaction can restore them."""
         before, self._of_cluster = self.current_stories, None
         self.current_stories = structs.replace(
             before, newest=dict(before.newest), open=dict(before.open), downtime=dict(before.downtime)
@@ -239,9 +240,9 @@ class Stories:
         return before
 
     def store(self, group: int, key: StoryKey, record: TopicRecord, now_ms: int) -> StoredStory | None:
-        """Store a record in place of the story's previous one; return None if that is the same, or newer.
+        """Store a record in place of the story's previous record; return None if the previous one is the same or newer.
 
-        After the topic got more partitions, records of one story may be in two of them: the time of writing decides.
+        After the topic got more partitions, a story may have records in two partitions: the time of writing decides.
         """
         sort, name, number = key
         place = (sort, group, number)
@@ -261,7 +262,7 @@ class Stories:
         if self._is_restarted(key, summary, opened):
             self._forget_later(group, key)
         seq = self._next_seq()
-        began = min(summary.opened_at, now_ms or summary.opened_at)  # no clock that is ahead puts it on top
+        began = min(summary.opened_at, now_ms or summary.opened_at)  # the clock may be ahead
         self._execute(
             "INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -306,7 +307,7 @@ class Stories:
         return body if explained is episode else encode(explained)
 
     def explain(self, key: StoryKey) -> list[StoredStory]:
-        """Store again, and return, the episodes that a newly stored incident of the cluster explains."""
+        """Store and return the episodes that a newly stored incident of the cluster explains, with this cause."""
         self._of_cluster = None
         row = self._execute(
             "SELECT opened FROM stories JOIN groups ON groups.id = group_id WHERE sort = ? AND name = ? AND number = ?",
@@ -331,7 +332,7 @@ class Stories:
         return changed
 
     def annotate(self, annotation: StoredAnnotation) -> list[StoredStory]:
-        """Store an annotation; return the episodes whose story it changes, under new numbers."""
+        """Store an annotation; return the episodes whose story it changes, each with a new number."""
         current = self.current_stories
         marks = [annotation, *(mark for mark in current.annotations if mark.id != annotation.id)]
         marks.sort(key=lambda mark: mark.timestamp, reverse=True)
@@ -364,7 +365,7 @@ class Stories:
         return newest is not None and newest.updated_at < summary.opened_at
 
     def _forget_later(self, group: int, story: StoryKey) -> None:
-        """Drop the stories with higher numbers, which are older: the stream assigns these numbers again."""
+        """Drop the group's stories with higher numbers: they are older, and the stream assigns these numbers again."""
         for table, first in (("stories", story.number + 1), ("versions", story.number)):
             self._execute(
                 f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?",  # noqa: S608 - our tables
@@ -375,7 +376,7 @@ class Stories:
         self.reload()
 
     def _add_downtime(self, group: int, episode: EpisodeSummary) -> None:
-        """Add the downtime of a closed episode, once. Episodes close in order, also in a recreated topic."""
+        """Add the downtime of a closed episode to its group's total, once; episodes close in the order of numbers."""
         if episode.closed_at is None or episode.downtime is None:
             return
         downtime = episode.downtime
@@ -416,7 +417,7 @@ class Stories:
         )
 
     def forget(self, sort: Sort) -> None:
-        """Drop all stories of a sort, as their topic was recreated."""
+        """Drop all episodes, or all incidents, as their topic was recreated."""
         for table in ("stories", "versions"):
             self._execute(f"DELETE FROM {table} WHERE sort = ?", (sort,))  # noqa: S608 - our tables
         self.reload()
