@@ -94,7 +94,7 @@ def open_page(
 
 
 def picture(page: Page, name: str, folder: Path) -> Path:
-    """Take a screenshot of the page; with ``WRITE_IMAGES`` set it is stored in the docs."""
+    """Take a screenshot of the page; the picture is stored in the docs if ``WRITE_IMAGES`` is set."""
     path = (IMAGES if os.environ.get("WRITE_IMAGES") else folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)

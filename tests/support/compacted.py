@@ -43,7 +43,7 @@ def latest(builder: DiffBuilder) -> LatestAssignment:
 
 
 def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
-    """Return every update of all the group's episodes, oldest first. ``over``: the last episode has ended."""
+    """Return every update of every episode of the group, oldest first. ``over``: the last episode has ended."""
     end = [QuietNote(builder.diffs[-1][0])] if over else []
     return list(updates(builder.group_id, [*builder.diffs, *end]))
 

@@ -129,7 +129,7 @@ def generated_group(number: int, partitions: int) -> Group:
 
 
 def restamped(diff: Diff, timestamp: int) -> Diff:
-    """Return a copy of the diff with this timestamp; every eighth group becomes a Streams group."""
+    """Return a copy of the diff with this timestamp; groups named ``ml…`` become Streams groups."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
 

@@ -34,7 +34,7 @@ QUIET_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Group:
-    """The clients of a group's members, the group's protocol, and the group's assignor."""
+    """A group to run: the protocol, the assignor, and the client library of each member."""
 
     protocol: str  # eager, cooperative, consumer
     assignor: str
