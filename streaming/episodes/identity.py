@@ -77,6 +77,6 @@ def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
 
 
 def replica_set(client_id: str | None) -> str | None:
-    """Return the ReplicaSet's hash in a client id that is a pod name; None for any other client id."""
+    """Return the ReplicaSet's hash if a client id is a pod name; None for any other client id."""
     pod = None if client_id is None else _DEPLOYMENT.fullmatch(client_id)
     return None if pod is None else pod["hash"]

@@ -62,7 +62,7 @@ def _is_migration(state: EpisodeState) -> bool:
 
 
 def is_reset(state: EpisodeState) -> bool:
-    """Return whether committed offsets were reset to lower ones while the group had no members."""
+    """Return whether committed offsets were reset to lower offsets while the group had no members."""
     return any(item.kind == OFFSETS_RESET for item in state.evidence)
 
 

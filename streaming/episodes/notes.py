@@ -72,7 +72,7 @@ class RoundNote(Struct, frozen=True, gc=False):
 
 
 class BounceNote(NamedTuple):
-    """Note of static members that rejoined under new member ids, which causes no rebalance.
+    """Note of static members that rejoined under new member ids, which does not cause a rebalance.
 
     ``id``: id of the event, as there is no diff. ``renamed``: old member id → new member id. ``names``: identities of
     both, where known. ``before``: number of members, which does not change. ``change``: partitions that stopped and

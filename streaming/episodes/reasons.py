@@ -68,7 +68,7 @@ def exceeds_poll_interval(reason: str) -> bool:
 
 
 def client_reason(reason: str) -> str | None:
-    """Return the client's own reason within a logged one; None if the client sent none."""
+    """Return the client's own reason in a logged reason; None if the client did not send a reason."""
     match = _CLIENT.search(reason)
     if match is None:
         return None

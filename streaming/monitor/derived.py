@@ -48,7 +48,11 @@ def protocol(members: Iterable[MemberState]) -> str:
 
 
 def classic_assignor(members: Sequence[MemberState]) -> str:
-    """Return the assignor that ``ClassicGroup.selectProtocol`` picks; InconsistentGroupProtocol if there is none."""
+    """Return the assignor that ``ClassicGroup.selectProtocol`` picks.
+
+    Raises:
+        InconsistentGroupProtocol: the members have no assignor in common.
+    """
     lists = [member.assignors for member in members]
     if lists.count(lists[0]) == len(lists):
         return (lists[0] or _DEFAULT_CLASSIC)[0]

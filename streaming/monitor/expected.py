@@ -75,7 +75,7 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
 def _default_verdict(
     protocol: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]
 ) -> Expected:
-    """Return the verdict for members that name no assignor: the broker uses its default, which no record contains."""
+    """Return the verdict if members do not name an assignor: the broker uses its default, which no record contains."""
     verdicts = {name: _compared(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
     equal = [name for name, verdict in verdicts.items() if verdict.verdict == "equal"]
     name = (*equal, *_BROKER_DEFAULTS)[0]

@@ -129,7 +129,7 @@ def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
 
 
 def numbered(data: GroupObserved) -> int:
-    """Return the generation or epoch of a snapshot; raises MissingGeneration if the event has none."""
+    """Return the generation or epoch of a snapshot; raise MissingGeneration if the event does not have it."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
     if number is None:
         raise MissingGeneration

@@ -83,7 +83,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
         return listing == "changed" or (listing == "auto" and is_large)
 
     def _listed(self, listing: Listing) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
-        """Return the members that the diff lists, and those that it leaves out."""
+        """Return the members that the diff lists, and the members that it leaves out."""
         if not self.lists_changed(listing):
             return self.changes.members, []
         listed: dict[str, MemberDiff] = {}
@@ -124,7 +124,7 @@ def _places(shares: Iterable[dict[str, list[int]]]) -> set[tuple[str, int]]:
 
 
 class AssignmentOutput(Struct, frozen=True, gc=False):
-    """The latest assignment of a group; a tombstone if ``state`` is None. Only the last one of a batch is encoded."""
+    """The latest assignment of a group; a tombstone if ``state`` is None. Only the last one per batch is encoded."""
 
     event: Event
     state: GroupState | None
@@ -167,7 +167,7 @@ Output = DiffOutput | AssignmentOutput
 
 
 class EpisodeOutput(NamedTuple):
-    """An episode after an event; ``closed``: it has ended. Only the last one of a batch is encoded."""
+    """An episode after an event; ``closed``: the episode has ended. Only its last state per batch is encoded."""
 
     event: Event
     state: EpisodeState
@@ -175,7 +175,7 @@ class EpisodeOutput(NamedTuple):
 
 
 class IncidentOutput(NamedTuple):
-    """An incident after an event. Only the last one of a batch is encoded."""
+    """An incident after an event. Only its last state per batch is encoded."""
 
     event: Event
     incident: StoredIncident
@@ -202,7 +202,7 @@ _HEADROOM = 1024
 
 
 class Write(NamedTuple):
-    """A record to write. ``partition`` None: there is no key, so the producer chooses the partition."""
+    """A record to write. ``partition`` None: the record has no key, so the producer chooses the partition."""
 
     topic: str
     key: bytes | None

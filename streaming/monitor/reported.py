@@ -54,7 +54,7 @@ LIMITS = "as its members report it themselves; members that do not report are no
 
 
 class Ready(NamedTuple):
-    """Complete reports of a generation: the group with them, the round if there is one, and the event for it."""
+    """Complete reports of a generation: the group with the reports, its round or None, and the round's event."""
 
     state: GroupState
     round: Round | None

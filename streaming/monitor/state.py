@@ -192,7 +192,7 @@ def find_member(members: Iterable[MemberState], member_id: str, instance_id: str
 
 
 def tidy(share: Mapping[str, Iterable[int]]) -> Holding:
-    """Return partitions sorted by topic and number, each once, without topics that have none."""
+    """Return partitions sorted by topic and number, each once, without topics that have no partitions."""
     partitions = {topic: sorted(set(numbers)) for topic, numbers in sorted(share.items())}
     return {topic: numbers for topic, numbers in partitions.items() if numbers}
 
@@ -221,7 +221,7 @@ def subscribed(members: Iterable[MemberState]) -> set[str]:
 
 
 def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
-    """Return the last owners without those of partitions that no longer exist."""
+    """Return the last owners, without partitions that no longer exist."""
     kept = {
         topic: {p: owner for p, owner in owners.items() if topic not in topics or p < topics[topic].partitions}
         for topic, owners in last_owners.items()

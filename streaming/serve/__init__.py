@@ -1,1 +1,1 @@
-"""The feed: history of diffs, server-sent events, JSON, metrics and the page, from one small ASGI process."""
+"""The web service: history of diffs, server-sent events, JSON API, metrics and the page, in one small ASGI process."""

@@ -84,7 +84,7 @@ class Window(NamedTuple):
 
 
 def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
-    """Return the conditions whose value is not None as one SQL condition, and the values of its question marks."""
+    """Return one SQL condition from the conditions whose value is not None, and the values of its question marks."""
     where, values = ["1"], list[Any]()
     for sql, value in conditions:
         if value is not None:

@@ -272,7 +272,7 @@ class Board:
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yield an event that is set whenever there are new frames."""
+        """Yield an asyncio event that is set whenever new server-sent events are available."""
         event = asyncio.Event()
         self._listeners.add(event)
         try:

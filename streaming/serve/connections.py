@@ -150,7 +150,7 @@ class SharedBody:
 
 
 class BoundedBodies:
-    """Middleware that sends large bodies in pieces, no faster than clients read, up to a limit."""
+    """Middleware that sends large bodies in pieces as fast as clients read, up to a limit of waiting bytes."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self._app, self._most_bytes = app, most_bytes

@@ -189,7 +189,7 @@ class Metrics(Collector):
 
 
 class Exposition:
-    """The text of ``/metrics``: computed in a thread, one at a time, and shared by all requests of the next moment."""
+    """The text of ``/metrics``: computed in a single thread, and shared by all requests of a short time."""
 
     def __init__(self, board: Board) -> None:
         self._board = board

@@ -289,7 +289,7 @@ class Stories:
         return seq
 
     def _explained(self, group_id: str, body: bytes) -> bytes:
-        """Return an episode with the incident of the cluster that explains it, if there is one."""
+        """Return an episode with the incident of the cluster that explains it; unchanged if no incident does."""
         if self._of_cluster is None:
             self._of_cluster = {}
             rows = self._execute(
