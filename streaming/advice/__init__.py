@@ -1,3 +1,3 @@
-"""Advice from a group's own history: rules over its episodes, members, incidents and client configuration. Pure."""
+"""Advice by rules over a group's history: its episodes, members, incidents and client configuration. Pure code."""
 
 from __future__ import annotations

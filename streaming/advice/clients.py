@@ -1,7 +1,7 @@
-"""Client libraries: how to recognise them, their configuration files, and their names for Java's options.
+"""Client libraries: their default client ids, their configuration files, and their names for Java's options.
 
-Names are those of ``ConsumerConfig``, librdkafka's ``CONFIGURATION.md``, Spring Boot's ``KafkaProperties`` and
-``KafkaConsumer.DEFAULT_CONFIG`` of kafka-python.
+Option names are from ``ConsumerConfig``, librdkafka's ``CONFIGURATION.md``, Spring Boot's ``KafkaProperties`` and
+kafka-python's ``KafkaConsumer.DEFAULT_CONFIG``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ STRATEGY: Final = "partition.assignment.strategy"
 
 
 class ClientLibrary(NamedTuple):
-    """A client library: whether it has ``cooperative-sticky`` and KIP-848, and how an application leaves its group.
+    """A client library: its support of ``cooperative-sticky`` and KIP-848, and how an application leaves its group.
 
-    ``mixes``: its list of strategies may contain eager and cooperative ones, as a change by two bounces requires.
+    ``mixes``: True if one list of strategies may contain both eager and cooperative ones, as two rolling bounces
+    require.
     """
 
     name: str
@@ -55,7 +56,7 @@ _DEFAULT_IDS: Final = (
 
 
 def recognise(client_ids: Iterable[str]) -> ClientLibrary:
-    """Return the library of these client ids; ``UNKNOWN`` if they don't reveal it or belong to several."""
+    """Return the library with these client ids; ``UNKNOWN`` if the ids reveal no library or several ones."""
     libraries = {
         next((client for pattern, client in _DEFAULT_IDS if pattern.fullmatch(client_id)), UNKNOWN)
         for client_id in client_ids
@@ -75,14 +76,14 @@ _SPRING: Final = {
     "max.poll.records": "spring.kafka.consumer.max-poll-records",
     "heartbeat.interval.ms": "spring.kafka.consumer.heartbeat-interval",
 }
-#: A client → its prefix of consumer options.
+#: Client library → prefix of its consumer options.
 _PREFIXES: Final = {SPRING: "spring.kafka.consumer.properties.", STREAMS: "main.consumer.", SINK: "consumer.override."}
-#: Options of brokers, Streams and workers, which no client renames.
+#: Options of brokers, Streams and workers, which have the same name for every client.
 _FIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
 
 
 def in_words_of(client: ClientLibrary, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings of the Java consumer under this client's option names."""
+    """Return settings of the Java consumer, under the option names of this client library."""
     return dict(_option(client, name, value) for name, value in settings.items())
 
 
@@ -103,7 +104,7 @@ class UnreadableConfiguration(BadInput):
 
 
 class ClientConfiguration(NamedTuple):
-    """Settings in a client's configuration file: values and the file's option names, by Java's names."""
+    """Settings in a client's configuration file: each option's value and its name in the file, by its name in Java."""
 
     source: str
     client: ClientLibrary
@@ -111,17 +112,17 @@ class ClientConfiguration(NamedTuple):
     names: Mapping[str, str]
 
     def milliseconds(self, name: str) -> int | None:
-        """Return a time in ms; None if the file does not set it as a number."""
+        """Return the value of an option in ms; None if the file does not set the option to a number."""
         match = _DURATION.fullmatch(self.values.get(name, ""))
         return int(match[1]) * _UNITS[match[2] or "ms"] if match else None
 
     def strategies(self) -> list[str]:
-        """Return the assignors of ``partition.assignment.strategy`` by their short names."""
+        """Return the short names of the assignors in ``partition.assignment.strategy``."""
         words = re.findall(r"[\w.-]+", self.values.get(STRATEGY, ""))
         return [_SHORT.get(word.rpartition(".")[2].replace("Partition", ""), word) for word in words]
 
     def quote(self, *names: str) -> str:
-        """Return a quotation of settings in the file, such as ``app.properties: a=1, b=2``."""
+        """Return these settings as a quotation of the file, such as ``app.properties: a=1, b=2``."""
         return f"{self.source}: {', '.join(f'{self.names[name]}={self.values[name]}' for name in names)}"
 
 
@@ -129,7 +130,7 @@ _DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|h)?")
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 #: Names of Java's classes → short names of assignors.
 _SHORT: Final = {java: short for short, java in _JAVA_CLASSES.items()}
-#: Prefixes of consumer options, longest first, and the client that uses them; None: any client.
+#: Prefixes of consumer options, longest first, and the client that uses the prefix; None: any client.
 _FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
     ("spring.kafka.consumer.properties.", SPRING),
     ("spring.kafka.streams.properties.", STREAMS),
@@ -139,7 +140,7 @@ _FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
     ("main.consumer.", STREAMS),
     ("consumer.", None),
 )
-#: Options that exist in one client only.
+#: Options that exist in only one client library.
 _SIGNS: Final = {
     "application.id": STREAMS,
     "config.storage.topic": CONNECT,
@@ -148,12 +149,12 @@ _SIGNS: Final = {
     "enable.auto.offset.store": LIBRDKAFKA,
     "value.deserializer": JAVA,
 }
-#: Spring Boot's own names of options whose Java name ends in ``.ms``.
+#: Spring Boot's own names for options whose Java name ends in ``.ms``.
 _SPRING_TIMES: Final = ("heartbeat.interval", "max.poll.interval")
 
 
 def parse_configuration(source: str, text: str) -> ClientConfiguration:
-    """Return the settings of the file ``source``: ``.yaml`` and ``.yml`` are YAML, others ``name=value`` lines."""
+    """Parse the configuration file ``source``: YAML if its name ends in .yaml or .yml, else ``name=value`` lines."""
     client: ClientLibrary | None = None
     values: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -179,7 +180,7 @@ def _java_name(name: str) -> tuple[str, ClientLibrary | None]:
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a properties file; a backslash at the end continues a line."""
+    """Yield the settings of a properties file, in which a backslash at the end of a line continues the line."""
     for raw in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
         match = re.match(r"\s*[\"']?([^#!=:\s\"'][^=:\s\"']*)[\"']?\s*[=:]\s*(.*)", raw)
         if match:

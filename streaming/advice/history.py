@@ -16,24 +16,25 @@ from streaming.records.episodes import Episode, Incident, Replaced
 from streaming.simulation.live_group import LiveGroup, LiveMember
 
 DAY_MS: Final = 86_400_000
-#: Period of the history that advice uses.
+#: Length of the history that advice uses.
 WINDOW_MS: Final = 30 * DAY_MS
-#: Kinds of an episode in which the members of a group were restarted on purpose.
+#: Kinds of episodes in which the members of a group were restarted on purpose.
 DEPLOYS: Final = frozenset({"rolling-restart", "restart", "fleet-replaced", "surge", "recreate"})
-#: Kinds in which members joined or departed.
+#: Kinds of episodes in which members joined or departed.
 MEMBERSHIP: Final = DEPLOYS | {"scale-out", "scale-in", "crash", "poll-timeout", "zone-lost"}
-#: The default of clients since 3.0 (KIP-735), and of brokers for KIP-848.
+#: Default session timeout of clients since 3.0 (KIP-735), and of brokers for KIP-848.
 DEFAULT_SESSION_MS: Final = 45_000
-#: The fewest episodes with the same problem that are a pattern.
+#: The smallest number of episodes with the same problem that counts as a pattern.
 PATTERN: Final = 2
-#: Proven stops worth a warning: the sum over 30 days of the longest one of each episode.
+#: Proven downtime that is worth a warning: each episode's longest stop of a partition, summed over 30 days.
 WORTH_MS: Final = 30_000
 
 
 class MeasuredRestart(NamedTuple):
     """One restart of a member, measured from the rounds of an episode.
 
-    ``away_ms``: from its leave or last heartbeat to its return. ``is_lost``: its session expired before its return.
+    ``away_ms``: time from the member's leave or last heartbeat to its return. ``is_lost``: True if the member's session
+    expired before it returned.
     """
 
     episode: int
@@ -46,11 +47,11 @@ class GroupHistory:
     """Input of the rules about one group.
 
     Args:
-        now_ms: the end of the window.
+        now_ms: the end of the history's window.
         episodes: in any order.
-        live: members with subscriptions and timeouts, if the membership log was read.
-        rounds: diffs by number of the episode; needed for replays and measured restarts.
-        configuration: of its clients.
+        live: the group's members with subscriptions and timeouts, if the membership log was read.
+        rounds: diffs of each episode, by the episode's number; replays and measured restarts need them.
+        configuration: the configuration of the group's clients.
     """
 
     group_id: str
@@ -64,23 +65,23 @@ class GroupHistory:
 
     @cached_property
     def recent(self) -> list[Episode]:
-        """The episodes of the last 30 days, the newest first."""
+        """The group's episodes of the last 30 days, newest first."""
         episodes = [episode for episode in self.episodes if episode.updated_at > self.now_ms - WINDOW_MS]
         return sorted(episodes, key=lambda episode: episode.episode, reverse=True)
 
     def of_kinds(self, kinds: Iterable[str]) -> list[Episode]:
-        """Return the recent episodes of these kinds that are over, the newest first."""
+        """Return the recent episodes of these kinds that have ended, newest first."""
         return [episode for episode in self.recent if episode.kind in kinds and episode.closed_at is not None]
 
     def incidents_of(self, kind: str) -> list[Incident]:
-        """Return the incidents of this kind in the last 30 days, the newest first."""
+        """Return the group's incidents of this kind in the last 30 days, newest first."""
         since = self.now_ms - WINDOW_MS
         incidents = [incident for incident in self.incidents if incident.kind == kind and incident.updated_at > since]
         return sorted(incidents, key=lambda incident: incident.incident, reverse=True)
 
     @cached_property
     def kind(self) -> str:
-        """``consumer``, ``connect``, ``streams`` or ``share``."""
+        """The kind of the group: ``consumer``, ``connect``, ``streams`` or ``share``."""
         return "consumer" if self.latest is None or self.latest.kind is UNSET else self.latest.kind
 
     @cached_property
@@ -99,31 +100,31 @@ class GroupHistory:
 
     @property
     def is_classic(self) -> bool:
-        """True if this is a group of consumers under the classic protocol."""
+        """True if the group is a consumer group under the classic protocol."""
         return self.kind == "consumer" and self.protocol == "classic"
 
     @cached_property
     def at_rest(self) -> LatestAssignment | None:
-        """The assignment of a group of consumers that has members and no open episode."""
+        """The assignment of a consumer group that has members and no open episode; None for other groups."""
         is_open = bool(self.recent) and self.recent[0].closed_at is None
         latest = self.latest
         return None if is_open or latest is None or self.kind != "consumer" or not latest.members else latest
 
     @cached_property
     def names(self) -> Mapping[str, MemberNames]:
-        """Names of the present members, by member id."""
+        """Names of the current members, by member id."""
         if self.latest is None:
             return {}
         return {member: self.latest.names.get(member, MemberNames()) for member in self.latest.members}
 
     @cached_property
     def static_members(self) -> int:
-        """The number of present members with an instance id."""
+        """The number of current members with an instance id."""
         return sum(1 for member in self.names.values() if member.group_instance_id)
 
     @cached_property
     def client(self) -> ClientLibrary:
-        """The library that the members run."""
+        """The client library that the members use."""
         if self.configuration is not None:
             return self.configuration.client
         if self.kind in ("connect", "streams"):
@@ -148,7 +149,7 @@ class GroupHistory:
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:
-        """The restarts in rounds that were read, newest episode first."""
+        """The restarts that were measured in the rounds of episodes, newest episode first."""
         return [restart for episode in self.recent for restart in self._restarts_in(episode)]
 
     def _restarts_in(self, episode: Episode) -> Iterator[MeasuredRestart]:
@@ -173,17 +174,17 @@ def _is_back(diff: Diff, pair: Replaced, left: Diff) -> bool:
 
 
 def incident_fact(incident: Incident, more: str = "") -> AdviceEvidence:
-    """Return an incident as evidence."""
+    """Return an incident as evidence for advice."""
     episodes = [] if incident.episode is None else [incident.episode]
     text = f"Incident {incident.incident}: {incident.story}{more}"
     return AdviceEvidence(text=text, episodes=episodes, figures={"incident": incident.incident})
 
 
 def severity_of(incidents: Iterable[Incident]) -> Severity:
-    """Return ``critical`` if one of the incidents is open, else ``warning``."""
+    """Return the severity of advice about these incidents: ``critical`` if one of them is open, else ``warning``."""
     return "critical" if any(incident.closed_at is None for incident in incidents) else "warning"
 
 
 def longest_stops_ms(episodes: Iterable[Episode]) -> int:
-    """Return the sum of each episode's proven longest stop of a partition, ms."""
+    """Return the proven longest stop of a partition in each episode, summed over the episodes, ms."""
     return sum(episode.downtime.longest_ms[0] for episode in episodes if episode.downtime is not None)

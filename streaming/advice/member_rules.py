@@ -15,12 +15,12 @@ from streaming.records.episodes import Episode
 from streaming.records.events import PROBING
 from streaming.records.names import called
 
-#: Parts of a value that are filled in when the process starts.
+#: Placeholders in a value, which are replaced when the process starts.
 _PLACEHOLDER: Final = re.compile(r"[$%{<]|@\w+@")
 
 
 def duplicate_instance_id(history: GroupHistory) -> Finding | None:
-    """Two processes use one instance id and fence each other."""
+    """Rule: two processes use the same instance id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
     episodes = history.of_kinds(("duplicate-instance-id",))
     evidence = [*map(incident_fact, incidents[:2]), *(fact(episode.story, [episode]) for episode in episodes[:2])]
@@ -36,7 +36,7 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
 
 
 def shared_instance_id(config: ClientConfiguration) -> Finding | None:
-    """A literal instance id is shared by all processes that read the file."""
+    """Rule: the file has a literal instance id, which all processes that read the file share."""
     value = config.values.get("group.instance.id", "")
     if not value or _PLACEHOLDER.search(value):
         return None
@@ -50,7 +50,7 @@ def shared_instance_id(config: ClientConfiguration) -> Finding | None:
 
 
 def idle_members(history: GroupHistory) -> Finding | None:
-    """More members than partitions: some never get any."""
+    """Rule: the group has more members than partitions, so that some members never get partitions."""
     latest = history.at_rest
     if latest is None:
         return None
@@ -65,7 +65,7 @@ def idle_members(history: GroupHistory) -> Finding | None:
 
 
 def uneven_partitions(history: GroupHistory) -> Finding | None:
-    """The partition count is not a multiple of the members, so some members have at least half more than others."""
+    """Rule: partitions do not divide evenly, so that some members have at least half more partitions than others."""
     latest = history.at_rest
     if latest is None:
         return None
@@ -81,7 +81,7 @@ def uneven_partitions(history: GroupHistory) -> Finding | None:
 
 
 def range_skew(history: GroupHistory) -> Finding | None:
-    """``range`` assigns the extra partition of each of several topics to the same members."""
+    """Rule: ``range`` assigns the extra partitions of several topics to the same members."""
     latest = history.at_rest
     if latest is None or latest.assignor != "range":
         return None
@@ -108,7 +108,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
 
 
 def metadata_rebalances(history: GroupHistory) -> Finding | None:
-    """New, deleted and growing topics rebalance the group."""
+    """Rule: new, deleted and growing topics rebalance the group."""
     episodes = history.of_kinds(("subscription-change", "partition-growth", "topic-added", "topic-deleted"))
     if len(episodes) <= PATTERN:
         return None
@@ -122,7 +122,7 @@ def metadata_rebalances(history: GroupHistory) -> Finding | None:
 
 
 def probing_rebalances(history: GroupHistory) -> Finding | None:
-    """Kafka Streams rebalances again and again to check whether warm-up tasks have caught up."""
+    """Rule: Kafka Streams rebalances repeatedly to check whether warm-up tasks have caught up."""
     probes = {episode.episode: _probes(history, episode) for episode in history.recent}
     episodes = [episode for episode in history.recent if probes[episode.episode]]
     total = sum(probes.values())
@@ -143,12 +143,12 @@ def _probes(history: GroupHistory, episode: Episode) -> int:
     return probes or any(item.kind == PROBING for item in episode.evidence)
 
 
-#: Clients with a known fault, recognised by their default client id, and the issue about it.
+#: Default client ids of clients with a known fault, and the issue about the fault.
 _ISSUE: Final = "https://github.com/aio-libs/aiokafka/issues/720"
 
 
 def known_fault(history: GroupHistory) -> Finding | None:
-    """A consumer of aiokafka without partitions treats itself as not polling, and leaves."""
+    """Rule: a consumer of aiokafka without partitions considers itself as not polling, and leaves the group."""
     episodes, latest = history.of_kinds(("poll-timeout",)), history.latest
     if history.client is not AIOKAFKA or latest is None or not episodes or all(map(size, latest.members.values())):
         return None

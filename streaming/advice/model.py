@@ -1,4 +1,4 @@
-"""Advice as a record: the finding of a rule, its evidence, the recommended change and its saving."""
+"""Records of advice: the finding of a rule, the evidence, the recommended change and the change's saving."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streaming.records.events import Wire
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
-#: From the least to the most severe.
+#: Severities of advice, from the least to the most severe.
 SEVERITIES: Final = ("info", "warning", "critical")
 _MOST_LISTED: Final = 5
 #: The document of a scenario file.
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 class AdviceEvidence(Wire, frozen=True):
-    """One fact that supports advice: a sentence, the numbers of its episodes, and its figures by name."""
+    """One fact that supports advice: a sentence, the numbers of the episodes behind it, and its figures by name."""
 
     text: str
     episodes: list[int] = field(default_factory=list)
@@ -29,10 +29,10 @@ class AdviceEvidence(Wire, frozen=True):
 
 
 class Saving(Wire, frozen=True):
-    """Saving by a change, from replayed episodes; pairs are ``[as it was, with the change]``.
+    """Saving by a change, computed from replayed episodes; pairs of figures are ``[as it was, with the change]``.
 
-    ``episodes``: the replayed ones. ``downtimeMs``: downtime of all partitions together. ``measuredMs`` and
-    ``delayedMessages``: measured values of the same episodes; null if there are none.
+    ``episodes``: numbers of the replayed episodes. ``downtimeMs``: downtime summed over all partitions. ``measuredMs``
+    and ``delayedMessages``: measured values of the same episodes; null if nothing was measured.
     """
 
     text: str
@@ -45,10 +45,10 @@ class Saving(Wire, frozen=True):
 
 
 class Advice(Wire, frozen=True):
-    """Advice by one rule for one group.
+    """Advice of one rule for one group.
 
-    ``settings``: the change as options of ``client``; empty if no option can make it. ``unsure``: what is not
-    proven. ``episodes``: all episodes in the evidence. ``docs``: the rule's section.
+    ``settings``: the change as options of ``client``; empty if it can't be made by an option. ``unsure``: claims that
+    are not proven. ``episodes``: all episodes in the evidence. ``docs``: the rule's section in the documentation.
     """
 
     rule: str
@@ -69,8 +69,8 @@ class Advice(Wire, frozen=True):
 class Replay(NamedTuple):
     """Past episodes, newest first, to simulate with a change.
 
-    ``way``: ``cooperative``, ``static`` or ``consumer``; None: the group's own. ``edit``: a change of the scenario
-    by its name in ``_EDITS`` of :mod:`streaming.advice.replay`, with ``value``.
+    ``way``: way to rebalance, ``cooperative``, ``static`` or ``consumer``; None: the group's own way. ``edit``: name of
+    a change of the scenario in ``_EDITS`` of :mod:`streaming.advice.replay`, with the argument ``value``.
     """
 
     episodes: Sequence[Episode]
@@ -80,7 +80,7 @@ class Replay(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Result of a rule. ``settings`` have the names of Kafka's Java consumer, ``unsure`` is what is not proven."""
+    """Result of a rule; ``settings`` use the option names of Kafka's Java consumer, ``unsure`` has unproven claims."""
 
     severity: Severity
     evidence: Sequence[AdviceEvidence]
@@ -93,13 +93,13 @@ class Finding(NamedTuple):
 
 
 def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
-    """Return evidence from a sentence, its episodes and its figures."""
+    """Return evidence that consists of a sentence, the sentence's episodes and its figures."""
     numbers = sorted({episode.episode for episode in episodes}, reverse=True)
     return AdviceEvidence(text=text, episodes=numbers, figures=figures)
 
 
 def listed(episodes: Sequence[Episode]) -> str:
-    """Return episodes by number: ``episode 17``, ``episodes 17, 12, 9 and 4 more``."""
+    """Return the numbers of episodes as text, such as ``episode 17`` or ``episodes 17, 12, 9 and 4 more``."""
     numbers = ", ".join(str(episode.episode) for episode in episodes[:_MOST_LISTED])
     more = f" and {len(episodes) - _MOST_LISTED} more" if len(episodes) > _MOST_LISTED else ""
     return f"episode{'s' if len(episodes) > 1 else ''} {numbers}{more}"

@@ -1,4 +1,4 @@
-"""Rules about the way to rebalance: eager, cooperative, KIP-848, static members, batches, half a migration."""
+"""Rules about the way to rebalance: eager, cooperative, KIP-848, static members, batches, unfinished migrations."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from streaming.records.episodes import Episode, EpisodeMembers
 
 _EAGER: Final = ("range", "roundrobin", "sticky")
 _LASTING_ID: Final = "<an id that the member keeps across restarts>"
-#: In groups with fewer members a batch would be most of the group.
+#: The smallest group for which batches are recommended; in smaller groups, a batch would be most of the group.
 _MIN_BATCHED: Final = 6
 
 
 def cooperative_assignor(history: GroupHistory) -> Finding | None:
-    """An eager assignor revokes everything in each rebalance."""
+    """Rule: an eager assignor revokes all partitions in each rebalance."""
     episodes = _stopping(history)
     client, assignor = history.client, history.assignor
     if not history.is_classic or assignor not in _EAGER or not client.cooperative or not episodes:
@@ -54,7 +54,7 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
 
 
 def consumer_protocol(history: GroupHistory) -> Finding | None:
-    """The classic protocol interrupts members that keep their partitions; KIP-848 does not."""
+    """Rule: the classic protocol interrupts members that keep their partitions; KIP-848 does not interrupt them."""
     episodes = _stopping(history)
     is_able = history.client.consumer and history.assignor in (*_EAGER, COOPERATIVE)
     if not history.is_classic or not is_able or not episodes:
@@ -87,7 +87,7 @@ def _stops(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
 
 
 def static_membership(history: GroupHistory) -> Finding | None:
-    """Members restart faster than their session expires, and each restart rebalances the group."""
+    """Rule: members restart faster than their sessions expire, but each restart rebalances the group."""
     restarts = [restart for restart in history.restarts if not restart.is_lost and restart.away_ms > 0]
     numbers = {restart.episode for restart in restarts}
     episodes = [episode for episode in history.of_kinds(DEPLOYS) if episode.episode in numbers]
@@ -117,20 +117,20 @@ def static_membership(history: GroupHistory) -> Finding | None:
 
 
 def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
-    """Return the setting of the session timeout, a multiple of 5 s: the client's, or the brokers' (KIP-848)."""
+    """Return the client's setting of the session timeout, or the brokers' setting (KIP-848), as a multiple of 5 s."""
     name = "group.consumer.session.timeout.ms" if history.protocol == "consumer" else "session.timeout.ms"
     return {name: str(-(-wanted_ms // 5000) * 5000)}
 
 
 def session_unsure(history: GroupHistory) -> tuple[str, ...]:
-    """Return a line of text if the session timeout is unknown."""
+    """Return a line of text that the session timeout is unknown, if it is unknown."""
     if history.session_timeout_ms:
         return ()
     return (f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms",)
 
 
 def static_ids_change(history: GroupHistory) -> Finding | None:
-    """Instance ids change with each restart, so that no successor takes its predecessor's place."""
+    """Rule: instance ids change with each restart, so that members never take the places of their predecessors."""
     changed = [(episode, ids) for episode in history.recent if (ids := _changed_ids(episode.members))]
     if not changed:
         return None
@@ -147,7 +147,7 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
 
 
 def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
-    """Return the departed instance ids and the ones that replaced them; None if they did not change."""
+    """Return the departed instance ids and the instance ids that replaced them; None if the ids did not change."""
     left, joined = [pair.left for pair in members.replaced], [pair.joined for pair in members.replaced]
     gone = _instances(members, [*members.left, *members.lost, *members.gone, *left])
     new = _instances(members, [*members.joined, *joined])
@@ -156,7 +156,7 @@ def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
 
 
 def _owners(ids: Sequence[str]) -> set[str]:
-    """Return the owners of ids that change with each process: pods of a Deployment, names with a UUID."""
+    """Return the owners of ids that change with each process: names of Deployments, or names before a UUID."""
     keys = [key for instance_id in ids for key in owner_keys(instance_id)]
     return {owner for by, owner in keys if by in (BY_POD, BY_PATTERN)}
 
@@ -167,7 +167,7 @@ def _instances(members: EpisodeMembers, ids: Sequence[str]) -> list[str]:
 
 
 def static_slot_held(history: GroupHistory) -> Finding | None:
-    """Static members that were removed for good kept their partitions until the session timeout."""
+    """Rule: static members that were removed for good kept their partitions until the session timeout."""
     present = {member.group_instance_id for member in history.names.values()}
     lists = [
         (episode, lost)
@@ -192,7 +192,7 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
 
 
 def rolling_batches(history: GroupHistory) -> Finding | None:
-    """A rolling restart of one member at a time rebalances the whole group twice for each."""
+    """Rule: a rolling restart of one member at a time rebalances the whole group twice per member."""
     episodes = [
         episode
         for episode in history.of_kinds(("rolling-restart",))
@@ -213,7 +213,7 @@ def rolling_batches(history: GroupHistory) -> Finding | None:
 
 
 def half_migration(history: GroupHistory) -> Finding | None:
-    """A migration stopped halfway: classic members in a KIP-848 group, or lists of both kinds of assignors."""
+    """Rule: a migration is unfinished: a KIP-848 group has classic members, or lists have both kinds of assignors."""
     incidents = [incident for incident in history.incidents_of("half-migration") if incident.closed_at is None]
     if incidents and history.now_ms - incidents[0].opened_at >= DAY_MS:
         change = "Restart the classic members with group.protocol=consumer"
@@ -240,7 +240,7 @@ def _lists(history: GroupHistory) -> dict[str, tuple[str, ...]]:
 
 
 def mixed_strategies(config: ClientConfiguration) -> Finding | None:
-    """Cooperative and eager strategies are in one list."""
+    """Rule: a list of strategies contains both cooperative and eager ones."""
     names = config.strategies()
     if COOPERATIVE not in names or names == [COOPERATIVE]:
         return None
@@ -255,7 +255,7 @@ def mixed_strategies(config: ClientConfiguration) -> Finding | None:
 
 
 def mixed_subscriptions(history: GroupHistory) -> Finding | None:
-    """Members of one group subscribe to different topics."""
+    """Rule: members of one group subscribe to different topics."""
     if history.live is None or history.kind != "consumer":
         return None
     members: dict[tuple[str, ...], list[str]] = {}

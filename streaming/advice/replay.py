@@ -1,4 +1,4 @@
-"""Savings of a change: past episodes simulated without and with it, or measured before and after it."""
+"""Savings by a change: past episodes are simulated without and with the change, or measured before and after it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from streaming.simulation.forecast import ChangeCost, format_seconds, simulate_c
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
 
-#: A saving below this share of the downtime is within the error of a forecast.
+#: A saving of less than this share of the downtime is within the error of a forecast.
 MIN_SHARE: Final = 0.1
-#: The most episodes of a group that are replayed for one piece of advice.
+#: The largest number of a group's episodes that are replayed for one piece of advice.
 MOST_REPLAYED: Final = 5
-#: The most work of one episode, events times members plus :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
+#: The most work for one episode, which is events × members + :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
 MOST_WORK: Final = 40_000
 _FIXED_WORK: Final = 40
 
@@ -35,14 +35,14 @@ _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
 @dataclass
 class Budget:
-    """The remaining simulation work (see :data:`MOST_WORK`)."""
+    """The remaining simulation work, in the unit of :data:`MOST_WORK`."""
 
     work: int = 4 * MOST_WORK
 
 
 @dataclass
 class Replayer:
-    """Replays episodes of one group, within a budget that groups may share."""
+    """Replays episodes of one group, within a budget that several groups may share."""
 
     history: GroupHistory
     budget: Budget = field(default_factory=Budget)
@@ -124,7 +124,7 @@ def _total_bounds(all_bounds: Iterable[Bounds]) -> Bounds | None:
 
 
 def is_worth(saving: Saving) -> bool:
-    """Return whether the downtime falls by more than the error of a forecast."""
+    """Return True if the downtime falls by more than the error of a forecast."""
     before, after = saving.downtime_ms or (1, 0)
     return before > 0 and before - after >= MIN_SHARE * before
 
@@ -134,7 +134,7 @@ def _sums(pairs: Sequence[_Comparison], figure: Callable[[ChangeCost], int]) -> 
 
 
 def _absent(document: Document, how: str) -> Document:
-    """Return the document where members that crashed ``bounce`` or ``pause``, for as long as they were away."""
+    """Return the scenario with each crash and rejoin replaced by one ``how`` event (``bounce``, ``pause``) as long."""
     events = []
     joins = [event for event in document["events"] if "join" in event]
     for event in document["events"]:
@@ -155,7 +155,7 @@ def _session(document: Document, session_ms: int) -> Document:
 
 
 def _batches(document: Document, parallel: int) -> Document:
-    """Restart ``parallel`` members at once, each as long and each batch as far apart as in the episode."""
+    """Return the scenario with ``parallel`` members restarted at once; downtimes and pauses stay the same."""
     bounces = [event for event in document["events"] if "bounce" in event]
     if not bounces:
         return document
@@ -167,7 +167,7 @@ def _batches(document: Document, parallel: int) -> Document:
 
 
 #: Changes of a scenario by name; arguments are the document and the replay's value. ``closing``: members leave
-#: instead of crashing. ``pauses``: members pause instead of losing their sessions, which are longer.
+#: instead of crashing. ``pauses``: sessions are longer, so that members pause instead of losing their sessions.
 _EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
     "closing": lambda document, _: _absent(document, "bounce"),
     "session": _session,
@@ -176,14 +176,14 @@ _EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
 }
 
 
-#: Kinds of deploys, including those without a rebalance thanks to static members.
+#: Kinds of deploys, including those that static membership keeps free of rebalances.
 _COMPARED: Final = DEPLOYS | {"static-bounce"}
-#: A way to rebalance → the rule that recommends it.
+#: Way to rebalance → the rule that recommends this way.
 _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-protocol", "static": "static-membership"}
 
 
 def applied(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
-    """Yield ``RULE/applied`` with its result, if the latest deploys had another way to rebalance than earlier ones."""
+    """Yield ``RULE/applied`` and its finding, if the latest deploys used another way to rebalance than earlier ones."""
     deploys = [
         episode
         for episode in replayer.history.of_kinds(_COMPARED)

@@ -1,4 +1,4 @@
-"""The rules as a table, and advice for one group (:func:`advise`) or a fleet (:func:`advise_all`)."""
+"""Table of all rules, and advice for one group (:func:`advise`) or for many groups (:func:`advise_all`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.advice.model import SEVERITIES, Advice, Finding
 from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, applied, is_worth
 from streaming.records.episodes import Episode
 
-#: Rule → its title, and its function of a group's history. The id is its section in :data:`DOCS`.
+#: Rule id → the rule's title, and its function of a group's history. The id is also the rule's section in :data:`DOCS`.
 RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = {
     "duplicate-instance-id": ("two processes share an instance id", members.duplicate_instance_id),
     "poll-interval": ("members exceed max.poll.interval.ms", timeouts.poll_interval),
@@ -38,36 +38,36 @@ RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = 
     "probing-rebalances": ("Kafka Streams probes warm-up tasks", members.probing_rebalances),
     "scheduled-delay": ("Connect's tasks wait longer than workers restart", timeouts.scheduled_delay),
 }
-#: The same for rules about a client's configuration file alone.
+#: Rule id → title and function, for rules that only need a client's configuration file.
 FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding | None]]]] = {
     "heartbeat-interval": ("too few heartbeats in a session", timeouts.heartbeat_interval),
     "shared-instance-id": ("one instance id for all processes", members.shared_instance_id),
     "mixed-strategies": ("eager and cooperative strategies in one list", protocols.mixed_strategies),
 }
-#: The most rounds that are read: each has some kilobytes.
+#: The largest number of rounds that are read; each round has some kilobytes.
 MOST_ROUNDS: Final = 5000
-#: The page with a section for each rule.
+#: The page of the documentation with one section per rule.
 DOCS: Final = "docs/reference/advice.md"
 
 
 def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
-    """Return the advice for one group, the worst first. ``budget``: how much may be simulated."""
+    """Return the advice for one group, worst first; ``budget``: the simulation work that may be done."""
     replayer = Replayer(history, budget or Budget())
     advice = [_advice(replayer, rule, finding) for rule, finding in _findings(replayer)]
     return sorted(filter(None, advice), key=_worst_first)
 
 
 def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
-    """Return the advice for all groups, worst first; groups with the longest stops use the budget first."""
+    """Return the advice for all groups, worst first; the budget goes first to groups with the longest stops."""
     shared = budget or Budget()
     order = sorted(histories, key=lambda history: -longest_stops_ms(history.recent))
     return sorted((advice for history in order for advice in advise(history, shared)), key=_worst_first)
 
 
 def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
-    """Return the episodes whose rounds advice needs: for each group deploys first, then the newest.
+    """Return the episodes whose rounds advice needs: of each group first deploys, then the newest other episodes.
 
-    Groups with the longest stops come first, until there are :data:`MOST_ROUNDS` rounds.
+    Groups with the longest stops come first. The episodes have at most :data:`MOST_ROUNDS` rounds together.
     """
     by_group: dict[str, list[Episode]] = {}
     for episode in episodes:
@@ -85,7 +85,7 @@ def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
 
 
 def fails(advice: Iterable[Advice], severity: str) -> bool:
-    """Return whether any advice is of this severity or worse."""
+    """Return True if any advice has this severity or a worse one."""
     limit = SEVERITIES.index(severity)
     return any(SEVERITIES.index(item.severity) >= limit for item in advice)
 
@@ -100,7 +100,7 @@ def _findings(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
 
 
 def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
-    """Return a finding as advice; None if another way to rebalance would have saved nothing."""
+    """Return a finding as advice; None if the recommended way to rebalance would not have saved any downtime."""
     history, replay, saving, unsure = replayer.history, finding.replay, finding.saving, list(finding.unsure)
     section, severity = rule.partition("/")[0], finding.severity
     if replay is not None:

@@ -24,18 +24,18 @@ from streaming.episodes.story import called_in, count, duration
 from streaming.records.episodes import Episode
 from streaming.records.names import shortened
 
-#: ``group.max.session.timeout.ms`` of brokers, unless configured.
+#: Default of the brokers' setting ``group.max.session.timeout.ms``.
 _MAX_SESSION_MS: Final = 1_800_000
-#: The fewest heartbeats in a session timeout, by the documentation of heartbeat.interval.ms.
+#: The smallest number of heartbeats per session timeout, by the documentation of heartbeat.interval.ms.
 _BEATS: Final = 3
-#: Joins of a first start that a longer initial delay would put into one rebalance.
+#: Longest duration of a first start whose joins a longer initial delay would combine into one rebalance.
 _MAX_INITIAL_MS: Final = 60_000
 #: Kafka's default of ``scheduled.rebalance.max.delay.ms``.
 _DEFAULT_DELAY_MS: Final = 300_000
 
 
 def session_timeout_short(history: GroupHistory) -> Finding | None:
-    """Sessions of members that returned expired: restarts or pauses take longer than the session timeout."""
+    """Rule: sessions expired of members that later returned, as restarts or pauses take longer than the timeout."""
     session = history.session_timeout_ms
     episodes = _lost_and_back(history, (BY_INSTANCE,))
     numbers = {episode.episode for episode in episodes}
@@ -73,7 +73,7 @@ def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
 
 
 def missing_leave(history: GroupHistory) -> Finding | None:
-    """Restarted members did not leave the group: they were killed, or the consumer was not closed."""
+    """Rule: restarted members did not leave the group, as they were killed or did not close their consumer."""
     episodes = [
         episode for episode in history.of_kinds(("crash", "rolling-restart", "restart")) if _is_killed(history, episode)
     ]
@@ -105,7 +105,7 @@ def _is_killed(history: GroupHistory, episode: Episode) -> bool:
 
 
 def poll_interval(history: GroupHistory) -> Finding | None:
-    """Members exceeded max.poll.interval.ms and were removed."""
+    """Rule: members exceeded max.poll.interval.ms and were removed."""
     episodes = [episode for episode in history.of_kinds(("poll-timeout",)) if episode.sure]
     incidents = history.incidents_of("poll-timeout")
     evidence = [incident_fact(incident) for incident in incidents[:2]]
@@ -130,7 +130,7 @@ def poll_interval(history: GroupHistory) -> Finding | None:
 
 
 def rebalance_timeout(history: GroupHistory) -> Finding | None:
-    """A rebalance waited for a slow member until its rebalance timeout."""
+    """Rule: a rebalance waited for a slow member until the rebalance timeout."""
     incidents, limit = history.incidents_of("rebalance-stuck"), history.poll_interval_ms
     more = f" The rebalance timeout, max.poll.interval.ms, is {duration(limit)}." if limit else ""
     finding = Finding(
@@ -145,7 +145,7 @@ def rebalance_timeout(history: GroupHistory) -> Finding | None:
 
 
 def initial_delay(history: GroupHistory) -> Finding | None:
-    """First starts take several rebalances, as members join one after the other."""
+    """Rule: first starts of the group take several rebalances, as members join one after the other."""
     starts = [
         episode
         for episode in history.of_kinds(("first-start",))
@@ -167,7 +167,7 @@ def initial_delay(history: GroupHistory) -> Finding | None:
 
 
 class _Departure(NamedTuple):
-    """A departed Connect worker: its tasks' scheduled delay, time until a worker was back (ms), number of tasks."""
+    """Departure of a Connect worker: scheduled delay, time until a worker was back (ms), and number of tasks."""
 
     episode: int
     delay_ms: int
@@ -176,7 +176,7 @@ class _Departure(NamedTuple):
 
 
 def scheduled_delay(history: GroupHistory) -> Finding | None:
-    """Tasks of a departed Connect worker wait for longer than workers take to restart."""
+    """Rule: the tasks of a departed Connect worker wait for longer than workers take to restart."""
     departures = [departure for episode in history.recent for departure in _departures(history, episode)]
     if history.kind != "connect" or not departures:
         return None
@@ -215,7 +215,7 @@ def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]
 
 
 def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
-    """Too few heartbeats fit into a session."""
+    """Rule: too few heartbeats fit into a session timeout."""
     heartbeat, session = config.milliseconds("heartbeat.interval.ms"), config.milliseconds("session.timeout.ms")
     if not heartbeat or not session or heartbeat * _BEATS <= session:
         return None

@@ -1,1 +1,1 @@
-"""The demo: real consumers that join, leave, crash and rejoin on a real broker."""
+"""The demo, in which real consumers join, leave, crash and rejoin on a real broker."""

@@ -1,7 +1,7 @@
-"""Compare diffs with what the consumers' own callbacks reported.
+"""Comparison of diffs with the reports of the consumers' own rebalance callbacks.
 
-At every generation, a diff's assignment of a member after the round must equal what the member's callbacks reported
-by then.
+For every generation, a member's partitions after the round in the diff must equal the partitions that the member's
+callbacks have reported until then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streaming.records.events import Partitions
 
 
 class ReportLine(Struct, frozen=True, rename="camel"):
-    """One callback of one consumer (:mod:`streaming.demo.consumer`)."""
+    """Report of one callback of one consumer (:mod:`streaming.demo.consumer`)."""
 
     at: int
     name: str
@@ -31,14 +31,14 @@ class ReportLine(Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Number of compared (member, generation) pairs, and a text for each that differs."""
+    """Result of a comparison: the number of compared (member, generation) pairs, and a text for each differing pair."""
 
     compared: int
     differences: tuple[str, ...]
 
 
 def after(member: MemberDiff) -> Partitions:
-    """Return a member's partitions after a round: kept + assigned."""
+    """Return a member's partitions after a round, which are its kept and its assigned ones."""
     merged: dict[str, set[int]] = defaultdict(set)
     for share in (member.kept, member.assigned):
         for topic, partitions in share.items():
@@ -47,26 +47,27 @@ def after(member: MemberDiff) -> Partitions:
 
 
 def _held(lines: Iterable[ReportLine], *, eager: bool) -> dict[int, Partitions]:
-    """Return what a member owned once a generation's callbacks were done, by generation.
+    """Return the partitions that a member owned after all callbacks of a generation, by generation.
 
-    Eager members revoke everything before they join again, still under the old generation, so only an assignment
-    counts for them; what a consumer gives up while it closes is no part of any generation.
+    Eager members revoke all partitions before they rejoin, still under the old generation, so that only assignments are
+    used for eager members. Partitions that a consumer gives up while it closes do not belong to any generation.
     """
     done = (line for line in lines if not line.closing and line.generation >= 0)
     return {line.generation: line.owned for line in done if line.event == "assigned" or not eager}
 
 
 def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
-    """Compare every member of every diff with its own reports.
+    """Compare every member in every diff with the member's own reports.
 
-    A generation that arrives while the consumer closes may show in its last callbacks, or not at all: a consumer
-    knows its number before its share. A generation without a callback of its own (cooperative: nothing changed)
-    counts with what the member held before. A cooperative client may have joined the next round by the time its
-    callback gives partitions up, which then comes under that round's number. A member is compared from the first
-    generation it reported on; ``eager_groups``: whether the members of a group run eagerly.
+    ``eager_groups``: by group, True if its members use the eager protocol. A member is compared from the first
+    generation that it reported. A generation that begins while the consumer closes may be in its last callbacks or in
+    none, because a consumer receives the generation's number before its partitions. For a generation without a callback
+    (cooperative: the member's partitions did not change), the partitions before it are compared. A cooperative client
+    may have joined the next round before its callback revokes partitions; that callback then has the number of the next
+    round.
 
-    A consumer has no callback of a generation that the next one replaced before it received its share, or that it
-    was killed in. What it held before is compared then as well, but a difference from that proves nothing.
+    A consumer does not report a generation in which it was killed, or which the next one replaced before the consumer
+    received its partitions. Then its partitions before the generation are compared, but a difference is not counted.
     """
     diffs = list(diffs)
     reports_of: dict[str, list[ReportLine]] = defaultdict(list)
@@ -84,14 +85,14 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
             held, last = _held(lines, eager=eager), max((line.generation for line in lines), default=-1)
             earlier = [reported for reported in held if reported <= generation]
             if not earlier or (generation > last and (any(line.closing for line in lines) or not after(member))):
-                continue  # not joined yet, leaving, or crashed: without a callback
+                continue  # The member has not joined yet, is leaving, or crashed, and so has no callback.
             closing = [line.owned for line in lines if line.closing and line.generation == generation]
             owned = [held[max(earlier)], *closing]
             late = next((line for line in lines if line.generation == generation + 1), None)
             if late is not None and late.event == "revoked" and not (late.closing or eager or generation in held):
                 owned.append(late.owned)
             agrees = after(member) in owned
-            # Closed in this round, or replaced by the next one, before the member received its share.
+            # The consumer closed, or the next round began, before the member received its partitions.
             replaced = last < generation or any(generation < later <= last for later in shown[member_id])
             if not agrees and generation not in held and (closing or replaced):
                 continue

@@ -2,9 +2,10 @@
 
 ``python -m streaming.demo.consumer --bootstrap-servers HOST:PORT --group G --topics a,b --name c1``
 
-A line is ``{"at", "name", "memberId", "generation", "event", "partitions", "owned", "closing"}``: ``event`` is
-``assigned``, ``revoked`` or ``lost``, ``owned`` what the consumer holds after it, ``closing`` whether it is
-leaving. SIGTERM leaves the group and ends; SIGKILL is a crash that the coordinator finds by the session timeout.
+A line is ``{"at", "name", "memberId", "generation", "event", "partitions", "owned", "closing"}``. ``event`` is
+``assigned``, ``revoked`` or ``lost``; ``owned`` has the consumer's partitions after the event; ``closing`` is true if
+the consumer is leaving. After SIGTERM the consumer leaves the group and ends. SIGKILL is a crash, which the coordinator
+detects by the session timeout.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ def _shares(partitions: Iterable[tuple[str, int]]) -> Partitions:
 
 
 class Report:
-    """Tracks what the consumer owns, and writes one line a callback; ``whole``: assignments replace it (eager)."""
+    """Tracks the consumer's partitions, and writes one line per callback; ``whole``: an assignment has all (eager)."""
 
     def __init__(self, name: str, stop: threading.Event, *, whole: bool) -> None:
         self._name, self._stop, self._whole = name, stop, whole
         self._owned: set[tuple[str, int]] = set()
 
     def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int) -> None:
-        """Apply one callback."""
+        """Apply one callback to the tracked partitions, and write its line."""
         touched = {(partition.topic, partition.partition) for partition in partitions}
         if event != "assigned":
             self._owned -= touched
@@ -74,7 +75,7 @@ def _assignor(args: argparse.Namespace) -> str:
 
 
 def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
-    """A confluent-kafka consumer: range under eager, cooperative-sticky, or KIP-848."""
+    """Run a confluent-kafka consumer with range (eager), cooperative-sticky, or KIP-848."""
     from confluent_kafka import Consumer, KafkaException
 
     config: dict[str, Any] = {
@@ -100,7 +101,7 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
     def write(event: str, consumer: Any, partitions: Iterable[Any]) -> None:
         try:
             member, metadata = consumer.memberid() or "", consumer.consumer_group_metadata() or b""
-        except (KafkaException, RuntimeError):  # a consumer that is closing has no group any more
+        except (KafkaException, RuntimeError):  # A consumer that is closing has no group metadata.
             member, metadata = "", b""
         report.write(event, partitions, member, librdkafka_generation(metadata))
 
@@ -119,7 +120,7 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
 
 
 def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
-    """A kafka-python consumer under the classic protocol."""
+    """Run a kafka-python consumer under the classic protocol."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -139,7 +140,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         heartbeat_interval_ms=args.session_timeout_ms // 5,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=1000,
-        # Otherwise a broker could create a deleted topic again, with one partition.
+        # Otherwise a broker could recreate a deleted topic with one partition.
         allow_auto_create_topics=False,
         partition_assignment_strategy=[strategies[_assignor(args)]],
     )
@@ -154,7 +155,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         on_partitions_revoked = staticmethod(partial(write, "revoked"))
         on_partitions_lost = staticmethod(partial(write, "lost"))
 
-    # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
+    # A leader without metadata of its topic assigns no partitions, and may not notice the metadata later.
     for topic in args.topics.split(","):
         consumer.partitions_for_topic(topic)
     consumer.subscribe(args.topics.split(","), listener=Reporting())
@@ -166,7 +167,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """Run until SIGTERM or SIGINT, then leave the group."""
+    """Run one consumer until SIGTERM or SIGINT, then let it leave the group."""
     parser = argparse.ArgumentParser(prog="python -m streaming.demo.consumer", description=__doc__.splitlines()[0])
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--group", required=True)

@@ -1,4 +1,4 @@
-"""Play the demo's story on a real broker, and pass every diff to the view."""
+"""Runs the demo's story on a real broker, and passes every diff to the display."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from streaming.spark import archives
 from streaming.spark.session import installed_pyspark
 
 PAGE_PORT = 8686
-#: Seconds to wait for the last diffs, on a busy machine.
+#: Longest wait for the last diffs in seconds, for a busy machine.
 SETTLE_SECONDS = 120.0
 
 BROKER_PROPERTIES = {
     "group.initial.rebalance.delay.ms": "500",
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "4",
-    # A stall of some seconds on a busy machine must not fence the only broker.
+    # The only broker must not be fenced when a busy machine stalls for some seconds.
     "broker.session.timeout.ms": "60000",
 }
 
 
 class DemoDisplay(Protocol):
-    """Shows the stages of the set-up, the steps of the story and the diffs."""
+    """Interface of a display for the stages of the set-up, the steps of the story and the diffs."""
 
     def stage(self, text: str) -> None: ...  # noqa: D102 - see the class
     def happens(self, text: str) -> None: ...  # noqa: D102
@@ -56,7 +56,7 @@ class DemoDisplay(Protocol):
 
 @dataclass(slots=True)
 class DemoSummary:
-    """Counts of the rounds, and the comparison with the consumers' reports."""
+    """Summary of a demo: counts of its rounds, and the comparison with the consumers' reports."""
 
     causes: Counter[str] = field(default_factory=Counter)
     rounds: Counter[str] = field(default_factory=Counter)
@@ -64,14 +64,14 @@ class DemoSummary:
     agreement: Agreement = field(default_factory=lambda: Agreement(0, ()))
 
     def add(self, diff: Diff) -> None:
-        """Count one diff."""
+        """Add one diff to the counts."""
         self.causes[diff.cause.kind] += diff.round == 1
         self.rounds[diff.group_id] += 1
         self.moved += diff.moved
 
 
 class Cast:
-    """The running consumers: starts, stops and kills them, and reads their reports."""
+    """The consumers of the demo; starts, stops and kills consumers, and reads their reports."""
 
     def __init__(self, settings: Settings, folder: Path, actors: Mapping[str, Actor]) -> None:
         self._settings = settings
@@ -97,7 +97,7 @@ class Cast:
         )
 
     def act(self, action: str, name: str) -> None:
-        """Do one step of the story; a step that changes nothing for its consumer is skipped."""
+        """Execute one step of the story; a step that would not change the state of its consumer is skipped."""
         child = self._children.get(name)
         if action == "start" and (child is None or not child.is_running):
             self._start(self._actors[name])
@@ -115,21 +115,21 @@ class Cast:
             child.wait()
 
     def reports(self) -> list[ReportLine]:
-        """Return every callback of every consumer, each consumer's in order."""
+        """Return the reports of all callbacks of all consumers; the reports of each consumer are in order."""
         decoder = msgspec.json.Decoder(ReportLine)
         lines: list[ReportLine] = []
         for path in sorted(self._folder.glob("*.jsonl")):
-            whole = path.read_bytes().rpartition(b"\n")[0]  # a consumer that was killed may leave half a line
+            whole = path.read_bytes().rpartition(b"\n")[0]  # A killed consumer may leave an incomplete line.
             lines.extend(decoder.decode(line) for line in whole.splitlines())
         return lines
 
 
-#: Records a second and topic.
+#: Records per second and topic.
 RECORDS_PER_SECOND = 20
 
 
 def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
-    """Create the topics, unless they are there, and wait until they are."""
+    """Create the topics that do not exist yet, and wait until all topics exist."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -146,7 +146,7 @@ def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
 
 @contextmanager
 def traffic(settings: Settings, topics: Iterable[str]) -> Iterator[None]:
-    """Produce keyed records from a thread until the block ends."""
+    """Produce keyed records from a thread until the ``with`` block ends."""
     from confluent_kafka import Producer
 
     stop = threading.Event()
@@ -186,7 +186,7 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
             "Spark job",
             ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"],
             log=folder / "stream.log",
-            # The first diff comes sooner without the JVM's second compiler, which only pays off after minutes.
+            # Without the JVM's second compiler, which only pays off after minutes, the first diff is ready sooner.
             variables={"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
         ),
         Child(
@@ -198,7 +198,7 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
 
 
 class Play:
-    """One run of the story: its clock, consumers and diffs."""
+    """One run of the story, with its clock, consumers and diffs."""
 
     def __init__(
         self, settings: Settings, folder: Path, view: DemoDisplay, stop: threading.Event, actors: Mapping[str, Actor]
@@ -213,9 +213,9 @@ class Play:
         self.summary = DemoSummary()
 
     def perform(self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False) -> None:
-        """Play the story for ``duration`` seconds, then stop all consumers and wait for the last diffs.
+        """Run the story for ``duration`` seconds, then stop all consumers and wait for the last diffs.
 
-        ``keep_running``: the consumers run on after the story until the demo is stopped.
+        ``keep_running``: after the story, let the consumers run until the demo is stopped.
         """
         pending = list(steps(duration))
         start = time.monotonic()
@@ -267,10 +267,11 @@ def play(
     embedded: bool = True,
     keep_running: bool = False,
 ) -> DemoSummary:
-    """Run the whole demo in ``folder``; ``stop`` ends it early, with everything it started.
+    """Run the whole demo in ``folder``; ``stop`` ends the demo early, including all processes that it started.
 
-    ``embedded``: on a broker of its own, with the topics of ``settings``; otherwise on the cluster of ``settings``,
-    in topics and groups of its own, behind the topic prefix. ``keep_running``: until ``stop``.
+    ``embedded``: run on the demo's own broker, with the topics in ``settings``. Otherwise the demo runs on the cluster
+    in ``settings``, in its own topics and groups, whose names begin with the topic prefix. ``keep_running``: run until
+    ``stop`` is set.
     """
     installed_pyspark()
     try:

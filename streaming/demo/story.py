@@ -1,4 +1,4 @@
-"""The demo's consumers, and when each starts, leaves or crashes."""
+"""The demo's consumers, and the times at which each consumer starts, leaves or crashes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Actor:
     name: str
     group: str
     topic: str
-    #: ``confluent`` or ``kafka-python``.
+    #: Client library: ``confluent`` or ``kafka-python``.
     client: str
-    #: ``eager`` or ``cooperative``.
+    #: Rebalance protocol: ``eager`` or ``cooperative``.
     protocol: str
 
 
@@ -49,17 +49,17 @@ ACTORS: dict[str, Actor] = {
 
 
 def cast(prefix: str = "") -> dict[str, Actor]:
-    """Return the consumers by name, their groups and topics behind a prefix."""
+    """Return the consumers by name, with the prefix added to their groups and topics."""
     return {
         name: replace(actor, group=f"{prefix}{actor.group}", topic=f"{prefix}{actor.topic}")
         for name, actor in ACTORS.items()
     }
 
 
-#: Short enough to see a crash found within the demo; Kafka's own default is 45 s.
+#: Session timeout, short enough that crashes are detected during the demo; Kafka's default is 45 s.
 SESSION_TIMEOUT_MS = 6000
 
-#: One minute of the story: scale out, a graceful leave, a crash, and all consumers rejoin.
+#: Steps in the first minute of the story: scale-out, a graceful leave, a crash, and the rejoin of all consumers.
 _ROUND: tuple[Scene, ...] = (
     *(Scene(0, "start", name) for name in ("orders-1", "orders-2", "payments-1", "payments-2")),
     Scene(8, "start", "payments-3"),
@@ -73,7 +73,7 @@ _ROUND: tuple[Scene, ...] = (
     Scene(47, "start", "payments-3"),
     Scene(50, "start", "orders-2"),
 )
-#: Later minutes begin with all consumers: those that started late in the first minute leave again.
+#: Steps in later minutes, which begin with all consumers: consumers that started late in the first minute leave.
 _AGAIN: tuple[Scene, ...] = (
     Scene(0, "leave", "payments-3"),
     Scene(3, "leave", "orders-3"),
@@ -83,7 +83,7 @@ ROUND_SECONDS = 60.0
 
 
 def steps(duration: float) -> Iterator[Scene]:
-    """Yield the steps of a demo of ``duration`` seconds, in order of time; the story repeats every minute."""
+    """Yield the steps of a demo that lasts ``duration`` seconds, in order of time; the story repeats every minute."""
     start = 0.0
     while start < duration:
         for step in _ROUND if start == 0 else _AGAIN:

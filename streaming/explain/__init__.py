@@ -1,5 +1,6 @@
-"""Rounds and episodes of groups from logs: brokers' logs, clients' logs and the output of Kafka's tools.
+"""Rounds and episodes of groups, read from brokers' logs, clients' logs and the output of Kafka's tools.
 
-Pure: ``clients`` and ``tools`` (a message to an event) → ``reader`` (one file to events, counted) → ``story``
-(sorted by group and time) → ``rounds`` → ``episodes`` (as :mod:`streaming.episodes` classifies them).
+This package is pure code. ``clients`` and ``tools`` convert a message into an event. ``reader`` converts one file into
+events and counts its lines. ``story`` sorts events by group and time, ``rounds`` builds rounds from events, and
+``episodes`` builds episodes from rounds, as :mod:`streaming.episodes` classifies them.
 """

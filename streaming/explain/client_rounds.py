@@ -1,6 +1,7 @@
-"""Rounds by the logs of clients and the output of Kafka's tools.
+"""Rounds of a group, built from the logs of clients and the output of Kafka's tools.
 
-A round by clients' logs lasts from the first client that stops or joins to the last that has its assignment.
+A round in clients' logs begins when the first client stops or joins, and ends when the last client has its
+assignment.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from streaming.records.events import Evidence, Holding
 
 #: Source of evidence from the logs of clients.
 SOURCE: Final = "client-log"
-#: Reasons of clients that follow what others do.
+#: Reasons why clients rejoin in a rebalance that others triggered.
 _ROUTINE: Final = (*FOLLOW_UPS, "need to re-join with the given member-id", "rebalance failed", "rebalance in progress")
 _UNKNOWN_MEMBER: Final = "the coordinator did not know the member any more"
 
 
 @dataclass(slots=True)
 class _Client:
-    """A client between two of its messages.
+    """State of a client between two of its messages.
 
     Attributes:
-        is_new: the coordinator gave it a new member id.
-        stopped: when it last gave up partitions, ms.
-        began: when it began to rejoin, ms; ``reason``: why.
+        is_new: the coordinator assigned a new member id to the client.
+        stopped: time at which the client last gave up partitions, ms.
+        began: time at which the client began to rejoin, ms; ``reason``: the reason for that.
     """
 
     member_id: str | None = None
@@ -42,10 +43,10 @@ class _Client:
 
 
 class ClientRounds(GroupRounds):
-    """Makes rounds of one group's clients and listings.
+    """Builds rounds of one group from the messages of its clients and the listings of its members.
 
     Attributes:
-        reports: when clients reported what happened to a member or topic, ms, and what.
+        reports: events of members or topics that clients reported, each with the time of the report, ms.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -58,7 +59,7 @@ class ClientRounds(GroupRounds):
         self._last_at = -1
 
     def add(self, event: LogEvent, message: ClientEvent) -> Iterator[LogRound]:  # noqa: C901 - one case a kind
-        """Take a client's message, and yield the rounds that are complete by then."""
+        """Process a client's message, and yield the rounds that it completes."""
         client = self._clients.setdefault(message.actor, _Client())
         self._last_at = max(self._last_at, event.at)
         self.kind = message.group_kind if message.group_kind != "consumer" else self.kind
@@ -94,7 +95,7 @@ class ClientRounds(GroupRounds):
                 self._report(event, message.reason, "topic.partitions_changed")
 
     def add_listing(self, event: LogEvent, listing: MemberListing) -> Iterator[LogRound]:
-        """Take a full list of members, and yield the rounds that are complete by then."""
+        """Process a complete list of members, and yield the rounds that it completes."""
         for member_id, who in listing.members.items():
             self._name(member_id, who.client_id, who.client_host, who.group_instance_id)
         if listing.number is None or self.number == listing.number:
@@ -115,7 +116,7 @@ class ClientRounds(GroupRounds):
         self._whole(self._done, listing.members, listing.shares)
 
     def finish(self) -> Iterator[LogRound]:
-        """Yield the last rounds; one that the logs do not complete has no end."""
+        """Yield the remaining rounds; a round that the logs do not complete has no end time."""
         yield from self.flush()
         if self._gone:
             last = LogRound(self.group_id, None, self._last_at, is_by_clients=True)
@@ -143,7 +144,7 @@ class ClientRounds(GroupRounds):
         number = message.number if message.number is not None else client.number
         if message.kind is ClientKind.JOINED and member is not None:
             if (client.member_id, client.number) == (member, number):
-                return  # one of many heartbeats
+                return  # This is the answer to one of many heartbeats.
             if client.member_id not in (None, member):
                 self._gone[client.member_id or ""] = None
             client.member_id, client.number = member, number
@@ -160,7 +161,7 @@ class ClientRounds(GroupRounds):
             client.reason = ""
 
     def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
-        """Take the end of a session (sarama): its generation began after the session before, at an unknown time."""
+        """Process the end of a sarama session, whose generation began at an unknown time after the previous session."""
         if client.stopped is not None and number > client.number and self._is_next(number):
             yield from self.flush()
             self._done = self._by_clients(message, client, number, client.stopped, None)
@@ -207,7 +208,7 @@ class ClientRounds(GroupRounds):
             done.after = self.size = message.size
 
     def _whole(self, done: LogRound, members: dict[str, MemberNames], shares: dict[str, Holding]) -> None:
-        """Set all members of a round; those that joined and departed follow from the round before."""
+        """Set all members of a round; the difference to the previous round are the members that joined and departed."""
         if self.size is not None and not done.is_midway:
             before = {*self.members} - {*done.joined} | {*done.gone}
             if not done.is_by_clients or len(before) == done.before:
@@ -225,7 +226,7 @@ class ClientRounds(GroupRounds):
 
 
 def _requested_kind(reason: str) -> str | None:
-    """Return the kind of the event for which a client itself requests a rebalance; None: another reason."""
+    """Return the type of event for which a client itself triggered the rebalance; None for any other reason."""
     if reason.startswith(METADATA_CHANGED):
         return "topic.partitions_changed"
     return "member.subscription_changed" if reason.startswith(SUBSCRIPTION_CHANGED) else None

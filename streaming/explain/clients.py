@@ -1,6 +1,6 @@
-"""The messages of clients: Java's consumer, Connect and Streams, librdkafka, kafka-python, aiokafka, franz-go, sarama.
+"""Parser of clients' messages: Java's consumer, Connect, Streams, librdkafka, kafka-python, aiokafka, franz-go, sarama.
 
-Read from ``AbstractCoordinator``, ``ConsumerCoordinator``, ``AbstractMembershipManager`` and ``DistributedHerder`` of
+Sources: ``AbstractCoordinator``, ``ConsumerCoordinator``, ``AbstractMembershipManager`` and ``DistributedHerder`` of
 Kafka, ``rdkafka_cgrp.c``, ``kafka/coordinator/base.py``, ``kgo/consumer_group.go`` and ``consumer_group.go`` of sarama.
 """
 
@@ -14,20 +14,20 @@ from streaming.explain.events import ClientEvent, ClientKind
 from streaming.records.events import Holding
 
 K = ClientKind
-#: ``LogContext`` of Java's clients.
+#: Prefix of messages of Java's clients (``LogContext``).
 _JAVA: Final = re.compile(
     r"\[(?P<what>Consumer|Worker|ShareConsumer) (?:instanceId=(?P<instance>[^,\]]+), )?"
     r"clientId=(?P<client>[^,\]]*), groupId=(?P<group>[^\]]+)\] "
 )
-#: The logger behind a message of Java's clients.
+#: Name of the logger in a message of Java's clients.
 _TRAILER: Final = re.compile(r"\s+\((?:[\w$]+\.)+[\w$]+(?::\d+)?\)(?:\s+\[[^\]]*\])?\s*$")
 _RDKAFKA: Final = re.compile(r"(?P<client>[^\s|\[]+)#consumer-\d+(?:\||:)? ?")
-#: Any other message of librdkafka about a group.
+#: Any message of librdkafka about a group.
 _RDKAFKA_GROUP: Final = re.compile(r"#consumer-\d+.* Group \"(?P<group>[^\"]+)\"")
 _GROUP: Final = r"(?P<group>\S+)"
 _PARTITION: Final = re.compile(r"([\w.-]+)-(\d+)")
 _FIELD: Final = re.compile(r"(\w+): (\[[^\]]*\]|[^,]*)(?:, |$)")
-#: Streams names its consumers after its threads.
+#: Client id of a Streams consumer, which contains the name of its thread.
 _STREAMS: Final = re.compile(r"-StreamThread-\d+-")
 POLL_TIMEOUT: Final = "client reason: consumer poll timeout has expired"
 
@@ -36,7 +36,7 @@ def _table(*rows: tuple[ClientKind, str]) -> tuple[tuple[ClientKind, re.Pattern[
     return tuple((kind, re.compile(pattern, re.DOTALL)) for kind, pattern in rows)
 
 
-#: Reports of Java's clients, and the patterns of their messages.
+#: Kinds of reports by clients, and the patterns of their messages.
 _JAVA_WORDINGS: Final = _table(
     (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
     (K.NEW_ID, r"Request joining group due to: need to re-join with the given member-id: (?P<member>\S+)"),
@@ -78,7 +78,7 @@ _OTHER_WORDINGS: Final = _table(
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" changed join state \S+ -> wait-join "),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Group rebalance in progress"),
     (K.JOINING, r"Joining group \"(?P<group>[^\"]+)\" with \d+ subscribed topic"),
-    # The same, of KIP-848.
+    # librdkafka's messages under KIP-848.
     (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
     (K.NEW_ID, rf"Received member id (?P<member>\S+) for group {_GROUP}; will retry join-group"),
@@ -114,8 +114,8 @@ class ClientMessage(NamedTuple):
     """A client's message and the text before it.
 
     Attributes:
-        group_id: None: the message names no group.
-        event: None: the message only shows which group the client is in.
+        group_id: the group; None if the message does not contain it.
+        event: the event; None if the message only shows to which group the client belongs.
     """
 
     group_id: str | None
@@ -124,7 +124,7 @@ class ClientMessage(NamedTuple):
 
 
 def read_client(text: Text, source: str) -> ClientMessage | None:
-    """Return the client's message in a text of the file ``source``; None: there is none."""
+    """Return the client's message in a line of the file ``source``; None if the line does not contain one."""
     line = text.text
     prefix = _JAVA.search(line)
     if prefix is not None:
@@ -183,7 +183,7 @@ def _kgo(text: Text, source: str) -> ClientMessage | None:
     return ClientMessage(group, event, header)
 
 
-def _event(  # noqa: PLR0917 - all of one message
+def _event(  # noqa: PLR0917 - all arguments belong to one message
     kind: ClientKind,
     match: re.Match[str],
     source: str,
@@ -215,7 +215,7 @@ def _event(  # noqa: PLR0917 - all of one message
 
 
 def _shares(text: str) -> dict[str, Holding]:
-    """Return the partitions of each member in ``{m=Assignment(partitions=[t-0, t-1]), …}``; empty: none is listed."""
+    """Return the partitions of each member in a text such as ``{m=Assignment(partitions=[t-0, t-1]), …}``."""
     shares: dict[str, Holding] = {}
     for member, listed in re.findall(r"(?:^\{|, )([^={}]+)=Assignment\(partitions=\[([^\]]*)\]", text):
         share = shares.setdefault(member, {})

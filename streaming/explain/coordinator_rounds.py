@@ -1,7 +1,7 @@
-"""Rounds by the coordinator's log.
+"""Rounds of a group, built from the coordinator's log.
 
-A round lasts from "Preparing to rebalance" to "Stabilized". Of a group with epochs it lasts from the first event of
-its cause to "Computed a new target assignment".
+A round of a classic group lasts from "Preparing to rebalance" to "Stabilized". A round of a group with epochs lasts
+from the first event that causes it to "Computed a new target assignment".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streaming.records.events import Evidence
 
 
 class CoordinatorRounds(GroupRounds):
-    """Makes rounds of the coordinator's messages about one group."""
+    """Builds rounds of one group from the coordinator's messages about the group."""
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -29,7 +29,7 @@ class CoordinatorRounds(GroupRounds):
     def add(  # noqa: C901, PLR0912 - one case a kind of message
         self, event: LogEvent, message: CoordinatorEvent
     ) -> Iterator[LogRound | BounceNote]:
-        """Take a message, and yield the rounds that are complete by then."""
+        """Process a coordinator's message, and yield the rounds that it completes."""
         kind = message.kind
         if kind not in (MessageKind.ASSIGNMENT_RECEIVED, MessageKind.TARGET_COMPUTED) and not message.late:
             yield from self.flush()
@@ -68,7 +68,7 @@ class CoordinatorRounds(GroupRounds):
                 self._forget(0)
 
     def finish(self) -> Iterator[LogRound]:
-        """Yield the last rounds; one that the log does not complete has no end."""
+        """Yield the remaining rounds; a round that the log does not complete has no end time."""
         yield from self.flush()
         last = self._open
         if last is not None and last.gone + last.joined + last.evidence:
@@ -86,7 +86,7 @@ class CoordinatorRounds(GroupRounds):
 
     def _prepare(self, event: LogEvent, message: CoordinatorEvent) -> None:
         if self.number is not None and message.number not in (self.number, None):
-            self._forget(None)  # generations between are in no log
+            self._forget(None)  # the logs lack the generations in between
             self._pending, self._gone, self._open = {}, {}, None
         if message.number == 0:
             self._forget(0)
@@ -108,7 +108,7 @@ class CoordinatorRounds(GroupRounds):
 
     def _leave(self, event: LogEvent, message: CoordinatorEvent) -> None:
         if message.late and self._open is None and self._done is not None:
-            return  # its round names it already
+            return  # The round of this leave already contains it.
         for member in message.member_ids:
             if member in self._pending:
                 del self._pending[member]

@@ -1,4 +1,4 @@
-"""Episodes from the rounds of logs, classified as the stream's are. What logs do not prove is left out."""
+"""Episodes built from rounds in logs, classified as the stream classifies them; facts need proof in the logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streaming.explain.rounds import LogRound
 from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
-#: Kinds that follow from the number of members, which not all logs have.
+#: Kinds of episodes that depend on the number of members, which not all logs contain.
 _COUNTED: Final[frozenset[EpisodeKind]] = frozenset(
     {*("first-start", "scale-out", "scale-in", "shutdown", "fleet-replaced", "surge", "recreate", "zone-lost")}
 )
@@ -26,11 +26,11 @@ _UNCOUNTED: Final = "the logs do not show how many members the group has"
 
 
 class LogEpisode(NamedTuple):
-    """An episode and its rounds.
+    """An episode found in logs, and its rounds.
 
     Attributes:
-        is_counted: the numbers of members are exact.
-        has_moves: the logs show the owners of partitions in every round.
+        is_counted: True if the numbers of members are exact.
+        has_moves: True if the logs show the owners of partitions in every round.
     """
 
     episode: Episode
@@ -40,7 +40,7 @@ class LogEpisode(NamedTuple):
 
 
 class EpisodeBuilder:
-    """Groups the rounds of one group into episodes."""
+    """Combines the rounds of one consumer group into episodes."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -49,7 +49,7 @@ class EpisodeBuilder:
         self._last: LogRound | None = None
 
     def add(self, item: LogRound | BounceNote) -> Iterator[LogEpisode]:
-        """Take a round or a bounce, and yield the episode that ended before it."""
+        """Add a round or a bounce (restart without a rebalance), and yield the episode that ended before it, if any."""
         note = self._note(item) if isinstance(item, LogRound) else item
         self._state, closed = take(self._state, note, QUIET_MS)
         if closed is not None:
@@ -59,7 +59,7 @@ class EpisodeBuilder:
             self._last = item
 
     def finish(self, newest: int) -> Iterator[LogEpisode]:
-        """Yield the last episode; closed if the logs go on for the quiet time. ``newest``: their last time, ms."""
+        """Yield the last episode, closed if the quiet time passed before ``newest``, the last time in the logs (ms)."""
         if self._state is not None and self._state.open:
             is_open = bool(self._rounds) and self._rounds[-1].ended is None
             yield self._finished(self._state, closed=not is_open and newest > self._state.last_at + QUIET_MS)
@@ -111,21 +111,21 @@ class EpisodeBuilder:
 def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
     if episode.kind in ("rolling-restart", "restart"):
         if not episode.sure and any(item.is_by_clients for item in rounds):
-            return True  # the same process may have joined again
+            return True  # The same process may have rejoined.
         return len(episode.members.replaced) > 1 and (episode.kind == "restart" or not episode.sure)
     if episode.kind == "first-start":
         return not any(item.number == 1 for item in rounds)
     by_coordinator = not any(item.is_by_clients for item in rounds)
     if episode.kind in ("scale-in", "scale-out") and by_coordinator:
-        # The coordinator's log shows that others were in the group all the time.
+        # The coordinator's log shows that other members were in the group during the whole episode.
         return not all(item.before and item.after for item in rounds)
-    # It logs that a classic group is empty.
+    # The coordinator logs when a classic group becomes empty.
     is_shown = episode.kind == "shutdown" and by_coordinator and rounds[-1].protocol == "classic"
     return episode.kind in _COUNTED and not is_shown
 
 
 def round_document(entry: LogRound) -> dict[str, Any]:
-    """Return a round as `explain --json` prints it."""
+    """Return a round as a JSON object, as ``explain --json`` prints it."""
     cause = entry.cause
     reason = next((item.reason for item in cause.evidence if item.kind == cause.kind and item.reason), None)
     if reason is None:
@@ -143,7 +143,7 @@ def round_document(entry: LogRound) -> dict[str, Any]:
 
 
 def episode_document(entry: LogEpisode) -> dict[str, Any]:
-    """Return an episode as `explain --json` prints it: without the fields that the logs do not show."""
+    """Return an episode as a JSON object, as ``explain --json`` prints it, without fields that the logs do not show."""
     document: dict[str, Any] = {"type": "episode", **msgspec.to_builtins(entry.episode)}
     for name in ("rounds", "downtime", "waitingFor", *(() if entry.has_moves else ("moved", "movedAgain"))):
         del document[name]

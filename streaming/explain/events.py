@@ -1,4 +1,4 @@
-"""Events that explain reads from logs: messages of coordinators, messages of clients, and listings of members."""
+"""Events that ``explain`` reads from logs: messages of coordinators and clients, and listings of members."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from streaming.records.events import Evidence, Holding
 
 
 class ClientKind(StrEnum):
-    """Report in a client's log message."""
+    """Kind of report in a client's log message."""
 
     JOINING = "joining"
-    #: The coordinator gave out a member id: the client was in no generation with this id before.
+    #: The coordinator assigned a new member id, under which the client has not been in any generation yet.
     NEW_ID = "new-id"
     JOINED = "joined"
-    #: The member has its assignment of a generation or epoch.
+    #: The member has received its assignment of a generation or epoch.
     ASSIGNED = "assigned"
     REVOKED = "revoked"
     #: The leader computed the assignment of every member.
@@ -26,12 +26,12 @@ class ClientKind(StrEnum):
     LEAVING = "leaving"
     #: The client exceeded max.poll.interval.ms.
     OVERRAN = "overran"
-    #: The coordinator does not know the member any more: its session ended.
+    #: The coordinator has removed the member, as the member's session expired.
     EXPIRED = "expired"
     INSTANCE_FENCED = "instance-fenced"
     #: The client ended its session of a generation.
     RELEASED = "released"
-    #: The client has a coordinator: the message shows its group.
+    #: The client has found its coordinator; the message shows the client's group.
     COORDINATOR_FOUND = "coordinator-found"
     COORDINATOR_LOST = "coordinator-lost"
     GROWTH = "growth"
@@ -41,12 +41,12 @@ class ClientEvent(Struct, frozen=True, kw_only=True):
     """One message of a client.
 
     Attributes:
-        actor: the client: its file and its client id.
+        actor: identifies the client by its log file and its client id.
         number: the generation or epoch.
         protocol: ``classic`` or ``consumer``.
-        reason: the client's own words.
-        size: number of members, where the client is the leader.
-        shares: partitions of every member (``computed``).
+        reason: the reason in the client's own words.
+        size: number of members, if the client is the leader.
+        shares: partitions of every member, if the kind is ``computed``.
         partitions: number of partitions that the message lists.
         group_kind: ``consumer``, ``connect`` or ``streams``.
     """
@@ -67,11 +67,11 @@ class ClientEvent(Struct, frozen=True, kw_only=True):
 
 
 class MemberListing(Struct, frozen=True, kw_only=True):
-    """The members of a group by member id, as a tool lists them.
+    """All members of a group by member id, as a tool of Kafka lists them.
 
     Attributes:
-        shares: what each owns; empty where the tool does not list it.
-        number: the generation or epoch; None: the listing has no number, so it is no round.
+        shares: partitions of each member; empty if the tool does not list partitions.
+        number: the generation or epoch; None if the listing does not contain it, and so does not show a round.
         evidence: reports about departed members.
     """
 
@@ -85,14 +85,14 @@ class MemberListing(Struct, frozen=True, kw_only=True):
 
 
 class LogEvent(Struct, frozen=True, kw_only=True):
-    """One event of a group in a log: of a coordinator, of a client, or a listing.
+    """One event of a group in a log: a coordinator's message, a client's message, or a listing of members.
 
     Attributes:
-        at: ms since the epoch; -1: the log has no time that can be read.
-        precision_ms: 1, or 1000 where the log has no fraction of a second.
-        place: file and line, for the order of events of one moment.
-        size: number of members in a coordinator's line.
-        is_empty: the line reports that the group was empty before.
+        at: time of the event, ms since the epoch; -1 if the log does not contain a readable timestamp.
+        precision_ms: 1, or 1000 if timestamps in the log have no fraction of a second.
+        place: file and line, which order events with the same time.
+        size: number of members that a coordinator's message contains.
+        is_empty: True if the line reports that the group was empty before.
     """
 
     group_id: str

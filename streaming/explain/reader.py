@@ -1,4 +1,4 @@
-"""One file of logs, from bytes to events, with counts of what was understood. No file, no clock."""
+"""Conversion of a log file's bytes into events, with counts of the lines; does not open files or read the clock."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from streaming.explain.events import LogEvent
 from streaming.explain.timestamps import timestamp_in
 from streaming.explain.tools import DumpReader, MemberTable
 
-#: One of these is in each line that is read here. Almost all have ``roup``: "group", "Group", "groupId".
+#: Every relevant line contains one of these. Almost all relevant lines contain ``roup``: "group", "Group", "groupId".
 _NEEDLES: Final = (
     *(b"roup", b"CONSUMER-ID", b"poll timeout has expired", b"member_id was not recognized"),
     b"clients.consumer.internals",
 )
-#: The first of the two lines that ``java.util.logging`` writes: the time, the class and the method.
+#: The first of the two lines that ``java.util.logging`` writes per message, with the time, the class and the method.
 _TWO_LINES: Final = re.compile(r"^\w{3} \d{1,2}, \d{4} [\d:]+ [AP]M org\.apache\.kafka\.")
-#: Of the lines with "group", those that are worth decoding.
+#: Matches those lines with "group" that are worth decoding.
 _INTERESTING: Final = re.compile(
     rb"ebalanc|[Jj]oin|[Gg]eneration|[Ll]eav|[Ll]eft|epoch|[Aa]ssign|[Rr]evok|fenced|member|Member|oordinator|"
     rb"is dead|is now empty|[Ll]oad|lost|Lost|poll|onverted|session|synced|CONSUMER-ID|changed from|heartbeat"
 )
-#: Tools list a whole group in one line.
+#: Longest line, in bytes; tools list a whole group in one line.
 _LONGEST: Final = 2**20
 _SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
-#: What only the coordinator of groups logs.
+#: Matches messages that only the group coordinator logs.
 _COORDINATOR: Final = re.compile(
     r"\[Group(?:Coordinator|MetadataManager) |\[Group(?:Id)?[ =]|reparing to rebalance group |Stabilized group |"
     r"joins group | in group |Group .* is now empty|Assignment received from leader|group metadata|"
     r"Loaded \w+ group|"
     r"Group .* (?:is dead|removed? dynamic|transitioned to Dead)|could not complete rebalance"
 )
-#: Lines about rebalances, which should have been understood.
+#: Matches lines about rebalances, which this module should understand.
 _STRANGE: Final = re.compile(r"ebalanc|LeaveGroup|[Jj]oin.* group")
-#: Events that are kept until a line names the group.
+#: The largest number of events that wait for a line with the name of their group.
 _WAITING: Final = 100
 _EXAMPLES: Final = 3
 _EXAMPLE_LENGTH: Final = 200
@@ -49,12 +49,12 @@ _EXAMPLE_LENGTH: Final = 200
 
 @dataclass(slots=True)
 class Counts:
-    """Lines of logs, counted.
+    """Counts of the lines in logs.
 
     Attributes:
-        understood: lines that reported something of a group.
-        strange: lines about rebalances that are not understood; ``examples`` has the first of them.
-        newest: the newest timestamp, ms; -1: there is none.
+        understood: number of lines that reported an event of a group.
+        strange: number of lines about rebalances that were not understood; ``examples`` has the first such lines.
+        newest: the newest timestamp, ms; -1 if there are no timestamps.
     """
 
     read: int = 0
@@ -65,7 +65,7 @@ class Counts:
 
 
 class LogReader:
-    """Reads one file, last written at ``newest_ms``: no timestamp in it is newer."""
+    """Reads one log file that was last written at ``newest_ms``, so that timestamps in it are not newer."""
 
     def __init__(self, name: str, newest_ms: int) -> None:
         self.counts = Counts()
@@ -81,11 +81,11 @@ class LogReader:
         self._waiting: deque[LogEvent] = deque(maxlen=_WAITING)
 
     def read(self, chunk: bytes) -> Iterator[LogEvent]:
-        """Yield what the lines that end in this chunk report."""
+        """Yield the events in the lines that end in this chunk of the file."""
         yield from self._events(self._scanner.scan(chunk))
 
     def finish(self) -> Iterator[LogEvent]:
-        """Yield what the last line reports, if no end of line follows it."""
+        """Yield the events in the last line, if the file does not end with a line break."""
         yield from self._events(self._scanner.finish())
         last = next(texts(self._scanner.last))
         timestamp = timestamp_in(last.text, last.outside, self._newest_ms)

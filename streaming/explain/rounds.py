@@ -1,4 +1,4 @@
-"""The rounds of a group as logs show them, and the members known between two rounds."""
+"""The rounds of a group that logs show, and the members that are known between two rounds."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from streaming.records.events import COMPARISON, Evidence
 
 #: Client reasons of rounds that complete a cooperative rebalance.
 FOLLOW_UPS: Final = ("need to revoke partitions", "cooperative rejoin", "group is already rebalancing")
-#: A member id that the coordinator makes: the client id (or the instance id) and a UUID.
+#: UUID at the end of a member id that the coordinator generated, after the client id or the instance id.
 _UUID_LENGTH: Final = 37
 _UUID: Final = re.compile(r".-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 @dataclass(slots=True)
 class LogRound:
-    """One round, as logs show it.
+    """One round of a group, as far as logs show it.
 
     Attributes:
-        number: the generation or epoch; None: unknown.
-        began, ended: ms; ``ended`` None: no line shows its end.
-        evidence: why it began.
-        joined, gone, present: member ids; ``present``: of members known to be in the group after it.
-        before, after: number of members, at least.
-        is_counted: both are exact.
-        is_midway: nothing is known of the group before it.
-        is_follow_up: it completes the cooperative rebalance before it.
-        moved: partitions that changed their owner; None: unknown.
-        pauses: by member: when it stopped, and when it had its assignment.
-        is_by_clients: no coordinator's log shows it.
+        number: the generation or epoch; None if unknown.
+        began, ended: times in ms; ``ended`` is None if the logs do not show the end of the round.
+        evidence: evidence of the reasons for the round.
+        joined, gone, present: ids of members that joined, that departed, and that are known to be in the group
+        afterwards. before, after: lower bounds of the number of members before and after the round.
+        is_counted: True if ``before`` and ``after`` are exact.
+        is_midway: True if the logs do not show the group before the round.
+        is_follow_up: True if the round completes the previous round's cooperative rebalance.
+        moved: partitions whose owner changed; None if unknown.
+        pauses: by member, the time at which it stopped and the time at which it received its assignment, ms.
+        is_by_clients: True if only clients' logs show the round.
     """
 
     group_id: str
@@ -59,7 +59,7 @@ class LogRound:
     present: list[str] = field(default_factory=list)
 
     def add_reports(self, reports: Iterable[Evidence]) -> None:
-        """Add what clients reported of members of this round, and of topics."""
+        """Add those reports of clients that are about members of this round, or about topics."""
         members = {*self.gone, *self.present}
         self.evidence += [
             item
@@ -69,14 +69,14 @@ class LogRound:
 
     @property
     def cause(self) -> Cause:
-        """Why it began, as the monitor names causes."""
+        """The cause of the round, in the monitor's names of causes."""
         members = [MemberState(member, []) for member in self.present]
         unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
         return cause_of(Differing(self.joined, [*self.gone], []), self.evidence, members, unseen)
 
 
 def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:
-    """Return the names of a member by two sources; the first wins."""
+    """Return the identity of a member from two sources; values of ``names`` take precedence over ``older``."""
     first, second = names or MemberNames(), older or MemberNames()
     return MemberNames(
         first.client_id or second.client_id,
@@ -86,14 +86,14 @@ def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:
 
 
 class GroupRounds:
-    """Makes rounds of one group's events; one class for each kind of log.
+    """Builds rounds from one group's events; each kind of log has its own subclass.
 
     Attributes:
-        kind: ``consumer``, ``connect``, ``streams`` or ``share``.
+        kind: the kind of the group: ``consumer``, ``connect``, ``streams`` or ``share``.
         members: members known to be in the group.
-        size: number of members; None: unknown.
+        size: number of members; None if unknown.
         number: the newest generation or epoch.
-        names: identities of all members so far.
+        names: identities of all members so far, by member id.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -103,19 +103,19 @@ class GroupRounds:
         self.size: int | None = None
         self.number: int | None = None
         self.names: dict[str, MemberNames] = {}
-        #: Members that joined and departed since the newest round. The order is kept.
+        #: Members that joined and members that departed since the newest round, in order.
         self._pending: dict[str, None] = {}
         self._gone: dict[str, None] = {}
         self._done: LogRound | None = None
 
     def flush(self) -> Iterator[LogRound]:
-        """Yield the round that later lines may still have completed."""
+        """Yield the last round, which waited for later lines that complete it."""
         if self._done is not None:
             done, self._done = self._done, None
             yield done
 
     def _forget(self, size: int | None) -> None:
-        """Forget the members: a new group, or generations between are in no log."""
+        """Reset the members, as the group is new or the logs lack the generations in between."""
         self.members, self.size = {}, size
 
     def _name(
@@ -129,9 +129,9 @@ class GroupRounds:
     def _complete(
         self, current: LogRound, ended: int | None, size: int | None = None, reports: Sequence[Evidence] = ()
     ) -> LogRound:
-        """Apply joins and departures to the members, and set the members of the round.
+        """Apply joins and departures to the members, set the members of the round, and return the round.
 
-        ``size``: number of members by the log. ``reports``: of clients since the round before.
+        ``size``: number of members in the log. ``reports``: clients' reports since the previous round.
         """
         has_epochs = current.protocol != "classic"
         joined = [member for member in self._pending if member not in self.members]
@@ -150,7 +150,7 @@ class GroupRounds:
         self.members.update((member, self.names.get(member, MemberNames())) for member in joined)
         current.is_counted = before is not None and size is not None and expected == size
         current.is_midway = before is None and not members and not gone and current.number not in (0, 1)
-        # Only empty groups have the first generation. Epochs begin at 1 or, from 4.3 on, at 2.
+        # A group is empty before its first generation, 1, or its first epoch, which is 1 or, since 4.3, 2.
         had_others = ended is not None and size != 0 and (current.number or 0) > (1 + has_epochs)
         current.before = before if before is not None else max(members, len(gone) + had_others)
         current.after = size if size is not None else max(not has_epochs, len(self.members))

@@ -1,4 +1,4 @@
-"""The stories of all groups, one group at a time, from events that are sorted by group and time."""
+"""Stories of all groups, built for one group at a time from events that are sorted by group and time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from streaming.explain.events import LogEvent
 from streaming.explain.rounds import LogRound, merged
 from streaming.records.diffs import MemberNames
 
-#: Events that are kept in memory.
+#: The largest number of events in memory.
 _RUN: Final = 50_000
-#: Rounds of one moment are ordered by their numbers, as clocks differ.
+#: Rounds within this time are ordered by their generations or epochs, as clocks differ.
 _SKEW_MS: Final = 60_000
 
 _encoder = msgspec.json.Encoder()
@@ -32,7 +32,7 @@ def _order(event: LogEvent) -> tuple[str, int, tuple[str, int]]:
 
 
 class EventSorter:
-    """Sorts events of any number in constant memory: runs in files that ``temporary`` opens, merged."""
+    """Sorts any number of events in constant memory: merges sorted runs in files that ``temporary`` opens."""
 
     def __init__(self, temporary: Callable[[], BinaryIO]) -> None:
         self._temporary = temporary
@@ -40,7 +40,7 @@ class EventSorter:
         self._runs: list[BinaryIO] = []
 
     def add(self, event: LogEvent) -> None:
-        """Take an event."""
+        """Add an event to the sorter."""
         self._events.append(event)
         if len(self._events) >= _RUN:
             run = self._temporary()
@@ -50,7 +50,7 @@ class EventSorter:
             self._events = []
 
     def sorted(self) -> Iterator[LogEvent]:
-        """Yield the events by group, time, file and line, once."""
+        """Yield the events in the order of group, time, file and line; can be called only once."""
         runs = [map(_decoder.decode, run) for run in self._runs]
         yield from heapq.merge(*runs, sorted(self._events, key=_order), key=_order)
         for run in self._runs:
@@ -58,7 +58,7 @@ class EventSorter:
 
 
 class GroupStory(NamedTuple):
-    """One group: its episodes, the members that tools list, and what the logs do not show."""
+    """Story of one group: its episodes, the members that tools list, and lines of text about missing facts."""
 
     group_id: str
     episodes: list[LogEpisode]
@@ -73,9 +73,9 @@ def group_stories(
     start_ms: int | None = None,
     end_ms: int | None = None,
 ) -> Iterator[GroupStory]:
-    """Yield the story of each group from sorted events: its rounds from ``start_ms`` to ``end_ms``.
+    """Yield the story of each group, built from sorted events, with rounds from ``start_ms`` to ``end_ms``.
 
-    ``coordinated``: groups in the logs of coordinators. ``newest``: last time of the logs, ms.
+    ``coordinated``: groups in the logs of coordinators. ``newest``: last time in the logs, ms.
     """
     for group_id, of_group in groupby(events, key=lambda event: event.group_id):
         yield _story(group_id, of_group, group_id in coordinated, newest, start_ms, end_ms)
@@ -134,7 +134,7 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
 def _merged(
     coordinated: Sequence[LogRound | BounceNote], seen: Sequence[LogRound], clients: ClientRounds
 ) -> Iterator[LogRound | BounceNote]:
-    """Yield the coordinator's rounds with what clients add, and clients' rounds of generations that its log lacks.
+    """Yield the coordinator's rounds with details from clients, and clients' rounds that the coordinator's log lacks.
 
     Clocks of clients may differ from the coordinator's by minutes.
     """

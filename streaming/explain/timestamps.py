@@ -1,4 +1,4 @@
-"""The timestamps of messages in logs, whole or without a year or a date."""
+"""Timestamps of log messages, including timestamps without a year or a date."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from streaming.collect.broker_log.events import LogTimestamp
 from streaming.collect.broker_log.layouts import MONTHS, last_timestamp, timestamp_of
 
-#: Layouts that are tested, in words for people.
+#: Text about the log layouts that are tested.
 KNOWN_LAYOUTS: Final = (
     "log4j, logback and Spring Boot patterns, Python's logging, librdkafka's and Go's loggers, JSON (log4j2, "
     "docker, Kubernetes), Kubernetes CRI, docker compose, syslog, journald and java.util.logging; "
@@ -32,9 +32,10 @@ _DAY_MS: Final = 86_400_000
 
 
 def timestamp_in(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
-    """Return the timestamp in a message's header, else ``outside``, that of the document around it; -1 ms: none.
+    """Return the timestamp in a message's header, else ``outside``, else one without a year or date, else -1 ms.
 
-    ``newest_ms``: the time of the file. It gives the year, or the day, that a header lacks.
+    ``outside``: timestamp of the document around the message. ``newest_ms``: modification time of the file, from which
+    a missing year or date is derived.
     """
     return last_timestamp(header) or outside or _american(header) or _incomplete(header, newest_ms) or LogTimestamp(-1)
 
@@ -48,7 +49,7 @@ def _american(header: str) -> LogTimestamp | None:
 
 
 def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
-    """Return the newest time, up to the file's, that a timestamp without a year or a date can mean."""
+    """Return the newest time, up to the file's time, that a timestamp without a year or a date can mean."""
     newest = datetime.fromtimestamp(newest_ms / 1000, tz=UTC)
     if match := _NO_YEAR.search(header):
         for year in (newest.year, newest.year - 1):

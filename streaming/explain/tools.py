@@ -1,4 +1,4 @@
-"""The output of Kafka's tools: ``kafka-consumer-groups.sh --describe --members`` and ``kafka-dump-log.sh``."""
+"""Parsers of the output of ``kafka-consumer-groups.sh --describe --members`` and ``kafka-dump-log.sh``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from streaming.explain.events import LogEvent, MemberListing
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 
-#: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, of 4.0 on and before.
+#: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, in Kafka 4.0 and later, and before 4.0.
 _RECORD: Final = re.compile(
     r"CreateTime: (?P<ms>\d+) .*?key: (?:(?P<key>\{.*?\}\})|group_metadata::group=(?P<group>\S+)) "
     r"payload: (?P<payload>\{.*|<DELETE>)"
 )
-#: Types of records: a classic group, the epoch and a member of a group of the consumer protocol (KIP-848).
+#: Types of records: a classic group, and the epoch and a member of a group of the consumer protocol (KIP-848).
 _GROUP_METADATA: Final = "2"
 _EPOCH: Final = "3"
 _MEMBER: Final = "5"
@@ -23,19 +23,19 @@ _DELETED: Final = "the member's record was deleted, after a leave or the end of 
 
 
 class MemberTable:
-    """Reads the table of ``--describe --members``, row by row behind its header."""
+    """Reads the table that ``--describe --members`` prints, row by row after the table's header."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
 
     def header(self, line: str) -> bool:
-        """Return True if a line is the header of a table of members; its rows follow."""
+        """Return True if a line is the header of a table of members, whose rows follow."""
         columns = line.split()
         self._columns = columns if {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*columns} else []
         return bool(self._columns)
 
     def row(self, line: str) -> LogEvent | None:
-        """Return the member in a row; None: the table has ended, or no member owns the partition of this row."""
+        """Return the member in a row; None if the table has ended, or if the row's partition is without a consumer."""
         cells = line.split()
         if len(cells) < self._columns.index("CLIENT-ID") + 1:
             self._columns = []
@@ -50,15 +50,15 @@ class MemberTable:
 
     @property
     def is_open(self) -> bool:
-        """True if rows may follow."""
+        """True if further rows of the table may follow."""
         return bool(self._columns)
 
 
 class DumpReader:
-    """Reads the records of groups in the output of ``kafka-dump-log.sh``, one a line.
+    """Reads the records of groups in the output of ``kafka-dump-log.sh``, one record per line.
 
-    A classic group has one record of its generation. A group of the consumer protocol has a record for each member,
-    and the record of its epoch follows them.
+    A classic group has one record per generation. A group of the consumer protocol has one record per member, followed
+    by the record of the group's epoch.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class DumpReader:
         self._departed: dict[str, list[str]] = {}
 
     def read(self, line: str) -> LogEvent | None:
-        """Return the generation or epoch in a line; None: it has none."""
+        """Return the listing of a generation or epoch that a line completes; None if the line does not complete one."""
         match = _RECORD.search(line)
         if match is None:
             return None
@@ -93,7 +93,7 @@ class DumpReader:
 
     def _epoch(self, group: str, epoch: object, at: int) -> LogEvent | None:
         departed = self._departed.pop(group, [])
-        if not isinstance(epoch, int):  # the group was deleted
+        if not isinstance(epoch, int):  # A record without a value means that the group was deleted.
             self._members.pop(group, None)
             return None
         item = Evidence(source="kafka-dump-log", reason=_DELETED, member_ids=departed, kind="group.observed")
@@ -126,5 +126,5 @@ def _names(member: dict[str, Any], instance: str) -> MemberNames:
 
 def _share(assignment: object) -> Holding | None:
     if not isinstance(assignment, dict):
-        return None  # bytes that the tool did not decode
+        return None  # The tool did not decode these bytes.
     return {entry["topic"]: entry["partitions"] for entry in assignment.get("assignedPartitions", ())}

@@ -1,1 +1,1 @@
-"""For other programs: tools for assistants (MCP), and traces (OpenTelemetry). Each needs an extra of this package."""
+"""Integrations: tools for assistants (MCP), and traces (OpenTelemetry). Each one needs an extra of this package."""

@@ -1,6 +1,6 @@
-"""An MCP server whose tools are the GET operations of the web service's API, by its OpenAPI document.
+"""An MCP server whose tools are the GET operations in the OpenAPI document of the web service ``serve``.
 
-Source of the protocol: modelcontextprotocol.io, with its own SDK.
+The protocol is described at modelcontextprotocol.io; the server uses that project's SDK.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _API: Final = "/api/v1"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
-#: Bytes of one answer; an assistant reads all of them.
+#: Largest answer in bytes, as an assistant reads the whole answer.
 _MOST_BYTES: Final = 200_000
-#: The operation that never ends is no tool.
+#: The operation that streams events never ends, so it is not a tool.
 _ENDLESS: Final = "stream"
 _INSTRUCTIONS: Final = (
     "Rebalances of Kafka consumer groups: who owned what when, why a group rebalanced, what it cost, what would help. "
@@ -38,7 +38,7 @@ class ServiceUnavailable(OutsideFailure):
 
 
 class ServiceApi:
-    """The API of a running ``serve`` at an address; ``token_file`` has the bearer token, if it requires any."""
+    """Client of the API of a running ``serve``; ``token_file``: file with the bearer token, if the API requires one."""
 
     def __init__(self, url: str, token_file: Path | None = None) -> None:
         if not url.startswith(("http://", "https://")):
@@ -53,7 +53,7 @@ class ServiceApi:
         self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Return status and body of a path below /api/v1."""
+        """Request a path below /api/v1, and return the status and the body of the answer."""
         try:
             answer = self._pool.request("GET", f"{self._url}{_API}{path}", headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
@@ -61,7 +61,7 @@ class ServiceApi:
         return answer.status, answer.data
 
     def operations(self) -> dict[str, dict[str, Any]]:
-        """Return the GET operations by id, each with its ``path``."""
+        """Return the GET operations of the OpenAPI document by operation id, with ``path`` added to each operation."""
         status, body = self.get("/openapi.json")
         try:
             paths = json.loads(body)["paths"]
@@ -75,7 +75,7 @@ class ServiceApi:
 
 
 def _input_schema(operation: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments: the parameters of its operation, headers left out."""
+    """Return the JSON Schema of a tool's arguments, which are the operation's parameters without headers."""
     parameters = [parameter for parameter in operation.get("parameters", ()) if parameter["in"] != "header"]
     return {
         "type": "object",
@@ -89,7 +89,7 @@ def _input_schema(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """Return the path and query of a call."""
+    """Return the path and query of the request for a tool call."""
     schema = _input_schema(operation)
     unknown = sorted(arguments.keys() - schema["properties"].keys())
     missing = [name for name in schema["required"] if name not in arguments]
@@ -108,7 +108,7 @@ def _request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
 def _call(
     api: ServiceApi, operations: dict[str, dict[str, Any]], name: str, arguments: dict[str, Any]
 ) -> tuple[bool, str]:
-    """Call a tool; return True if it failed, and its answer as JSON or a sentence."""
+    """Call a tool; return True if the call failed, and the answer as JSON or a sentence."""
     if name not in operations:
         return True, f"no tool {name!r}; there are {', '.join(sorted(operations))}"
     try:
@@ -117,7 +117,7 @@ def _call(
         return True, str(error)
     if len(body) > _MOST_BYTES:
         return True, f"the answer has {len(body)} bytes, more than {_MOST_BYTES}: ask for less with limit, from and to"
-    return status >= 400, body.decode()  # noqa: PLR2004 - HTTP
+    return status >= 400, body.decode()  # noqa: PLR2004 - HTTP statuses of errors
 
 
 def _server(api: ServiceApi) -> Server:

@@ -1,6 +1,7 @@
-"""Episodes as OpenTelemetry spans, their rounds as events of the span, downtime and delay as histograms.
+"""Export to OpenTelemetry: episodes as spans, rounds as events of their span, downtime and delay as histograms.
 
-A span's ids follow from the group and the episode's number: an episode that is exported again is the same span.
+A span's ids are derived from the group and the episode's number, so that an episode that is exported again has the same
+ids.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _log = logging.getLogger(__name__)
 RESOURCE: Final = Resource.create({"service.name": "kafka-rebalance-monitor", "service.version": __version__})
 _NS_IN_MS: Final = 1_000_000
 _RETRY_SECONDS: Final = 5.0
-#: Rounds of episodes that are not over; those of the longest ago are dropped first.
+#: Largest number of kept rounds of unfinished episodes; the oldest rounds are dropped first.
 _MOST_ROUNDS: Final = 10_000
-#: Kinds whose span has the status ERROR.
+#: Kinds of episodes whose span has the status ERROR.
 _FAILURES: Final = frozenset({"crash", "poll-timeout", "storm", "zone-lost", "duplicate-instance-id"})
 
 _diffs = msgspec.json.Decoder(Diff)
@@ -44,7 +45,7 @@ _episodes = msgspec.json.Decoder(Episode)
 
 
 class _EpisodeIds(IdGenerator):
-    """The ids of the episode that is exported at the moment."""
+    """Generator of span ids, which returns the ids of the episode that is being exported."""
 
     digest = b""
 
@@ -56,7 +57,7 @@ class _EpisodeIds(IdGenerator):
 
 
 class _Ended(SpanProcessor):
-    """Keeps the span that has ended last."""
+    """Span processor that keeps the last ended span."""
 
     span: ReadableSpan
 
@@ -65,17 +66,18 @@ class _Ended(SpanProcessor):
 
 
 class EpisodeTraces:
-    """Exports episodes.
+    """Exports episodes as spans and histograms.
 
     Args:
-        exporter: takes the spans.
-        meters: takes the histograms.
+        exporter: receives the spans.
+        meters: receives the histograms.
     """
 
     def __init__(self, exporter: SpanExporter, meters: MeterProvider) -> None:
         self._exporter = exporter
         self._ids, self._ended = _EpisodeIds(), _Ended()
-        #: The newest episode of each group that is in the histograms: one that is exported again counts once.
+        #: The newest episode of each group in the histograms, so that an episode that is exported again is counted
+        #: once.
         self._measured: dict[str, int] = {}
         tracers = TracerProvider(resource=RESOURCE, id_generator=self._ids)
         tracers.add_span_processor(self._ended)
@@ -89,7 +91,7 @@ class EpisodeTraces:
         )
 
     def export(self, episode: Episode, rounds: list[Diff]) -> bool:
-        """Export an episode with the rounds that are known; true if the receiver has it."""
+        """Export an episode with its known rounds; return True if the receiver accepted the span."""
         self._ids.digest = hashlib.sha256(f"{episode.group_id}/{episode.episode}".encode()).digest()
         span = self._tracer.start_span(
             f"rebalance {episode.kind}", start_time=episode.opened_at * _NS_IN_MS, attributes=_attributes(episode)
@@ -113,14 +115,14 @@ class EpisodeTraces:
 
 
 def _record(histogram: Any, bounds: Bounds, labels: dict[str, str]) -> None:
-    """Record both bounds; an upper one that is unknown is left out."""
+    """Record the lower and the upper bound of a value in the histograms; an unknown upper bound is left out."""
     for bound, value in zip(("at_least", "at_most"), bounds, strict=True):
         if value is not None:
             histogram.record(value / 1000, labels | {"bound": bound})
 
 
 def _attributes(episode: Episode) -> dict[str, Any]:
-    """Return a span's attributes; what is unknown is left out."""
+    """Return the attributes of an episode's span, without unknown ones."""
     downtime, cost = episode.downtime, episode.cost
     values = {
         "messaging.system": "kafka",
@@ -154,14 +156,14 @@ def _round_attributes(diff: Diff) -> dict[str, Any]:
 
 
 class TraceFollower:
-    """Follows diffs and episodes, and exports each episode once it is closed; at least once.
+    """Follows diffs and episodes, and exports each closed episode at least once.
 
-    Rounds that this process has not read itself, as it was started later, are no events of their span.
+    Rounds that were published before this process started are missing from the events of their episode's span.
 
     Args:
-        settings: the cluster and the topics.
+        settings: settings of the cluster and the topics.
         traces: exports the episodes.
-        stop: set to end.
+        stop: event that ends :meth:`run` when it is set.
     """
 
     def __init__(self, settings: Settings, traces: EpisodeTraces, stop: threading.Event) -> None:
@@ -171,7 +173,7 @@ class TraceFollower:
         self._rounds: OrderedDict[str, Diff] = OrderedDict()
 
     def run(self) -> None:
-        """Follow the topics until the end."""
+        """Follow the topics and export closed episodes until ``stop`` is set."""
         self._follower.follow(self._handle)
 
     def _handle(self, message: Message) -> None:

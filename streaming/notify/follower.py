@@ -1,4 +1,4 @@
-"""Follow the topics of incidents and episodes for each target, and send its notifications."""
+"""Followers of the topics of incidents and episodes, one per target, which send the target's notifications."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class NotifyMetrics:
-    """Counters of notifications by target."""
+    """Prometheus counters of notifications, by target."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         registry = registry or CollectorRegistry()
@@ -40,7 +40,7 @@ class NotifyMetrics:
 
 
 def notify(settings: Settings, stop: threading.Event, metrics: NotifyMetrics) -> None:
-    """Send notifications to all targets, each in a thread, until ``stop`` is set or the first error."""
+    """Send notifications to all targets, with one thread per target, until ``stop`` is set or an error occurs."""
     followers = [TargetFollower(settings, target, stop, metrics) for target in settings.notify]
     with ThreadPoolExecutor(len(followers), "notify") as threads:
         runs = [threads.submit(follower.run) for follower in followers]
@@ -51,7 +51,7 @@ def notify(settings: Settings, stop: threading.Event, metrics: NotifyMetrics) ->
 
 
 def read_secret(target: NotifyTarget) -> str:
-    """Return the contents of the target's ``secret_file`` without surrounding blanks; empty without one."""
+    """Return the contents of the target's ``secret_file``, without surrounding blanks; empty if the file is unset."""
     if target.secret_file is None:
         return ""
     try:
@@ -61,7 +61,7 @@ def read_secret(target: NotifyTarget) -> str:
 
 
 class TargetFollower:
-    """Follows the topics for one target, with a consumer group of its own."""
+    """Follows the topics for one target, with the target's own consumer group."""
 
     def __init__(self, settings: Settings, target: NotifyTarget, stop: threading.Event, metrics: NotifyMetrics) -> None:
         self._name = f"notify {target.name}"
@@ -77,7 +77,7 @@ class TargetFollower:
         self._sender = Sender(target.name, self._follower.wait, allow_private=target.allow_private)
 
     def run(self) -> None:
-        """Follow the topics until the end."""
+        """Follow the topics and send notifications until ``stop`` is set."""
         self._follower.follow(self._handle, self._restore)
 
     def _handle(self, message: Message) -> None:
@@ -92,7 +92,7 @@ class TargetFollower:
                 self._metrics.sent.labels(self._target.name).inc()
 
     def _notifications(self, message: Message) -> Sequence[Notification]:
-        """Return the notifications of a record; none if it can't be read, which is logged."""
+        """Return the notifications of a record; if the record can't be read, log that and return an empty list."""
         if ce_attributes(message.headers()).get("type") == ANNOTATION_TYPE:
             return []
         try:
@@ -107,17 +107,17 @@ class TargetFollower:
         return []
 
     def _apply(self, message: Message) -> list[Notification]:
-        """Apply the record of an incident, and return its notifications."""
+        """Apply the record of an incident to the open incidents, and return the incident's notifications."""
         if (value := message.value()) is not None:
             return self._open.notifications(decode_incident(value))
         self._open.forget(*of_key(message.key() or b""))
         return []
 
     def _restore(self, place: TopicPartition) -> None:
-        """Restore the open incidents from the records before the committed offset, which earlier processes handled."""
+        """Restore the open incidents from records before the committed offset, which earlier processes handled."""
         if place.topic != self._settings.topics.incidents:
             return
         for message in read_to_end(self._settings.kafka, place.topic, until=self._stop.is_set):
             if message.partition() == place.partition and (message.offset() or 0) < place.offset:
-                with suppress(MalformedEpisode):  # logged when it was handled
+                with suppress(MalformedEpisode):  # The error was logged when the record was handled.
                     self._apply(message)

@@ -1,4 +1,4 @@
-"""Notifications: one when an incident opens, one when it closes, one for a finished episode."""
+"""Notifications: one when an incident opens, one when the incident closes, and one when an episode is finished."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from streaming.episodes.cluster_cause import explain_episode
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.notify import SEVERITIES, NotifyTarget, Severity
 
-#: Incidents that need somebody at once; all others are warnings.
+#: Kinds of incidents to which somebody must react at once; incidents of other kinds are warnings.
 CRITICAL: Final = frozenset({"storm", "stuck", "rebalance-stuck", "data-loss", "broker-restart", "mass-restart"})
-#: Newest incidents of the cluster that may explain episodes.
+#: Number of the newest incidents of the whole cluster that are kept to explain episodes.
 _MOST_OF_CLUSTER: Final = 100
 
 NotificationAction = Literal["open", "close", "event"]
@@ -25,10 +25,10 @@ class Notification(NamedTuple):
     """One message to a receiver.
 
     Attributes:
-        id: the same whenever this message is sent again.
-        subject: the same for the open and the close of one incident.
-        action: an incident opens or closes, or an episode is over (``event``).
-        link: the group's page; empty without ``page_url``.
+        id: id of the message, which stays the same if the message is sent again.
+        subject: id of the incident or episode, which is the same when an incident opens and closes.
+        action: ``open`` or ``close`` of an incident, or ``event`` for a finished episode.
+        link: address of the group's page; empty without ``page_url``.
     """
 
     id: str
@@ -43,20 +43,20 @@ class Notification(NamedTuple):
 
     @property
     def title(self) -> str:
-        """One line: ``critical: checkout storm``, ``closed: checkout storm``."""
+        """Title of the notification, such as ``critical: checkout storm`` or ``closed: checkout storm``."""
         prefix = "closed" if self.action == "close" else self.severity
         return f"{prefix}: {self.group_id} {self.kind}"
 
 
 def severity_of(kind: str) -> Severity:
-    """Return the severity of an incident's kind."""
+    """Return the severity of incidents of this kind."""
     return "critical" if kind in CRITICAL else "warning"
 
 
 class OpenIncidents:
-    """Incidents whose opening one target was sent, rebuilt from the compacted topic at each start.
+    """Open incidents of which one target was notified; rebuilt from the compacted topic at each start.
 
-    An incident may open and close several times; ``times`` in its record counts the openings.
+    An incident may open and close several times; ``times`` in the incident's record counts how often it opened.
     """
 
     def __init__(self, target: NotifyTarget) -> None:
@@ -65,7 +65,7 @@ class OpenIncidents:
         self._of_cluster: dict[int, Incident] = {}
 
     def notifications(self, incident: Incident) -> list[Notification]:
-        """Take the next record of an incident, and return its notifications for the target, oldest first."""
+        """Apply the next record of an incident, and return the target's notifications about it, oldest first."""
         key = incident.group_id, incident.incident
         was_open = self._opened.get(key) == incident.times
         if incident.scope == "cluster":
@@ -82,17 +82,17 @@ class OpenIncidents:
         return opened + closed
 
     def forget(self, group_id: str, number: int) -> None:
-        """Drop an incident whose record was deleted from the topic."""
+        """Remove an incident whose record was deleted from the topic."""
         self._opened.pop((group_id, number), None)
 
     def explain(self, episode: Episode) -> Episode:
-        """Return an episode with the incident of the cluster that explains it."""
+        """Return the episode with the explanation by an incident of the whole cluster, if there is one."""
         incidents = [incident for incident in self._of_cluster.values() if episode.group_id in incident.groups]
         return explain_episode(episode, incidents)
 
 
 def episode_notification(target: NotifyTarget, episode: Episode) -> Notification | None:
-    """Return the notification of a finished episode; None below the target's thresholds."""
+    """Return the notification of a finished episode; None if the episode is below the target's thresholds."""
     if episode.closed_at is None or target.episode_downtime_ms is None:
         return None
     longest_ms = episode.downtime.longest_ms[0] if episode.downtime else 0
@@ -109,7 +109,7 @@ def episode_notification(target: NotifyTarget, episode: Episode) -> Notification
 
 
 def text_of(target: NotifyTarget, notification: Notification) -> str:
-    """Return the message by the target's template; placeholders are the fields of :class:`Notification`."""
+    """Return the message from the target's template; placeholders are the fields of :class:`Notification`."""
     values = notification._asdict() | {"title": notification.title, "group": notification.group_id}
     return Template(target.template).safe_substitute(values).strip()
 
@@ -124,7 +124,10 @@ def _of_incident(target: NotifyTarget, incident: Incident, action: NotificationA
 
 
 def _is_wanted(target: NotifyTarget, group_id: str, severity: Severity, at_ms: int) -> bool:
-    """True by group, severity and quiet hours. It depends on the record alone, so a close follows its open."""
+    """Return True if the target wants notifications of this group and severity at this time.
+
+    The result only depends on the record, so that a target is notified of both the open and the close, or of neither.
+    """
     if not _matches(target, group_id) or SEVERITIES.index(severity) < SEVERITIES.index(target.severity):
         return False
     return severity == "critical" or not _in_quiet_hours(target, at_ms)

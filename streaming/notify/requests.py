@@ -1,7 +1,7 @@
-"""HTTP requests of each receiver's API: Slack, Microsoft Teams, PagerDuty, Opsgenie, and webhooks.
+"""HTTP requests for the API of each receiver: Slack, Microsoft Teams, PagerDuty, Opsgenie, and webhooks.
 
 Sources: Slack incoming webhooks; Teams Workflows webhooks (Adaptive Card 1.4); PagerDuty Events API v2; Opsgenie
-Alert API v2; webhooks are CloudEvents 1.0 (structured mode), signed as Standard Webhooks 1.0.0.
+Alert API v2. Webhooks receive CloudEvents 1.0 (structured mode), signed as in Standard Webhooks 1.0.0.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from streaming.settings.notify import NotifyTarget
 _PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
 _OPSGENIE: Final = "https://api.opsgenie.com/v2/alerts"
 _PRIORITIES: Final = {"critical": "P1", "warning": "P3", "info": "P5"}
-#: Receivers' limits of a title, in characters: PagerDuty's summary 1,024, Opsgenie's message 130.
+#: Longest titles that receivers accept, in characters: PagerDuty's summary 1,024, Opsgenie's message 130.
 _PAGERDUTY_SUMMARY: Final = 1024
 _OPSGENIE_MESSAGE: Final = 130
-#: Prefix of a Standard Webhooks secret, whose rest is Base64.
-_SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - no secret
+#: Prefix of a Standard Webhooks secret; the remaining secret is Base64.
+_SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - this is not a secret
 
 
 class UnusableSecret(BadInput):
@@ -43,7 +43,7 @@ class Request(NamedTuple):
 
 
 def request(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:
-    """Return the request that sends a notification to a target, signed at ``now_ms``."""
+    """Return the request that sends a notification to a target; a signature has the time ``now_ms``."""
     if target.type in {"pagerduty", "opsgenie"} and not secret:
         raise UnusableSecret(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
     match target.type:

@@ -1,4 +1,4 @@
-"""Delivery of one request: retried with back-off until the receiver takes it, refuses it for good, or the end."""
+"""Delivery of requests, with retries and back-off until the receiver accepts or finally refuses the request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 10.0
 _FIRST_WAIT_SECONDS: Final = 0.5
 _LONGEST_WAIT_SECONDS: Final = 60.0
-#: Statuses after which the same request may succeed later.
+#: HTTP statuses after which the same request may succeed later.
 _RETRIED: Final = frozenset({408, 425, 429, *range(500, 600)})
-#: Most bytes of an answer that are read, for the message of a refusal.
+#: Largest number of bytes that are read from an answer, for the message about a refusal.
 _ANSWER_BYTES: Final = 500
 
 
@@ -30,7 +30,7 @@ class Refused(OutsideFailure):
 
 
 class _Unavailable(OutsideFailure):
-    """The receiver does not answer, or asks to be tried again; ``after`` seconds, where it says when."""
+    """The receiver does not answer, or requests a retry, after ``after`` seconds if the answer contains a time."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
@@ -38,7 +38,10 @@ class _Unavailable(OutsideFailure):
 
 
 class Sender:
-    """Sends requests to the receiver of one target, if it is public or ``allow_private``; ``wait`` takes seconds."""
+    """Sends requests to one target's receiver, whose address must be public unless ``allow_private`` is set.
+
+    ``wait`` is called with the seconds until the next attempt.
+    """
 
     def __init__(self, name: str, wait: Callable[[float], None], *, allow_private: bool = False) -> None:
         self._name = name
@@ -48,11 +51,11 @@ class Sender:
             self._pool.pool_classes_by_scheme = {"http": _PublicHttpPool, "https": _PublicHttpsPool}
 
     def send(self, request: Request) -> None:
-        """Send the request, again and again while the receiver does not answer or asks to.
+        """Send the request, and repeat it while the receiver does not answer or requests a retry.
 
         Raises:
-            Refused: an answer that no retry changes: a redirect, 400, 404, a private address.
-            Stopped: by ``wait``.
+            Refused: a retry can't succeed, as after a redirect, 400, 404, or with a private address.
+            Stopped: ``wait`` raises it when the process is to end.
         """
         for attempt in Retrying(
             retry=retry_if_exception_type(_Unavailable),
@@ -76,7 +79,7 @@ class Sender:
             raise _Unavailable(str(error)) from error
         if answer.status in _RETRIED:
             raise _Unavailable(f"status {answer.status} {text}", _retry_after(answer.headers.get("retry-after")))
-        if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP's successes
+        if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP statuses of success
             raise Refused(f"status {answer.status} {text}".rstrip())
 
     def _seconds_to_wait(self, state: RetryCallState) -> float:
@@ -97,7 +100,7 @@ def _retry_after(value: str | None) -> float:
 
 
 def _require_public(connection: HTTPConnection) -> None:
-    """Close a connection to an address that is not public: a name may resolve to one only at the second look.
+    """Refuse a connection to an address that is not public; a name may resolve to such an address at a later lookup.
 
     Raises:
         Refused: the peer's address is private, loopback, link-local or reserved.

@@ -1,1 +1,1 @@
-"""Parts of every long-running command: child processes, log, text output, signals, metrics port, watchdog."""
+"""Parts that long-running commands share: child processes, log, text output, signals, metrics port, watchdog."""

@@ -1,8 +1,8 @@
-"""Child processes, each in a session of its own; none outlives the parent. And files that only this user may read.
+"""Child processes that end with their parent, each in its own session; and files that only this user may read.
 
-One of our own commands (:class:`Child`) checks every half second that its parent is alive, and otherwise ends
-itself. Any other program (:class:`SupervisedProcess`) runs under a small supervisor that does. Both work on every
-POSIX system, and after SIGKILL of the parent.
+A child that runs one of our own commands (:class:`Child`) checks every half second that its parent is alive, and ends
+itself if the parent is gone. Any other program (:class:`SupervisedProcess`) runs under a small supervisor that makes
+this check. Both classes work on every POSIX system, even if the parent is ended by SIGKILL.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import IO, Any, Self
 from assignors.errors import OutsideFailure
 
 _PARENT = "REBALANCE_MONITOR_PARENT"
-#: Seconds that a child has to drain after SIGTERM before it is killed.
+#: Seconds for which a child may drain after SIGTERM before it is killed.
 DRAIN_SECONDS = 20.0
-#: A child that ran for so many seconds is started again when a failure outside or a signal ends it.
+#: A child that ran for this many seconds is restarted if an outside failure or a signal ends it.
 STEADY_SECONDS = 30.0
-#: Exit status of a failure outside (``assignors.errors.OutsideFailure``).
+#: Exit status after a failure outside this program (``assignors.errors.OutsideFailure``).
 _OUTSIDE = 3
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class ChildDied(OutsideFailure):
 
 
 def follow_parent() -> None:
-    """In a child: end by SIGTERM, later at once, when the process that started it is gone."""
+    """In a child process: once the parent is gone, end this process by SIGTERM and, if it still runs, at once."""
     parent = os.environ.pop(_PARENT, None)
     if parent is None:
         return
@@ -55,10 +55,10 @@ def follow_parent() -> None:
 
 
 class Child:
-    """One of our own commands as a child process, its output in a file.
+    """A child process that runs one of our own commands and writes its output to a file.
 
-    ``log`` and ``output``: files for standard error (without one the child shares ours) and standard output (without
-    one: ``log``). ``variables``: defaults for variables that our environment does not set.
+    ``log``: file for standard error; None: the child inherits ours. ``output``: file for standard output; None:
+    ``log``. ``variables``: defaults for environment variables that our environment does not set.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Child:
         self.start()
 
     def start(self) -> None:
-        """Start the process, or another one after it has ended."""
+        """Start the process, or start it again after it has ended."""
         with ExitStack() as stack:
             errors = stack.enter_context(self._log.open("ab")) if self._log else None
             self._process = subprocess.Popen(
@@ -86,13 +86,13 @@ class Child:
                 stdout=stack.enter_context(self._output.open("ab")) if self._output else errors,
                 stderr=errors,
                 env={**self._variables, **os.environ, _PARENT: str(os.getpid())},
-                start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order
+                start_new_session=True,  # Ctrl-C only reaches the parent, which ends its children in order.
             )
         self._began = time.monotonic()
 
     @property
     def can_restart(self) -> bool:
-        """True if a failure outside or a signal ended it, after it had run for a while."""
+        """True if an outside failure or a signal ended the process after at least :data:`STEADY_SECONDS` seconds."""
         status = self._process.poll()
         from_outside = status is not None and (status == _OUTSIDE or status < 0)
         return from_outside and time.monotonic() - self._began >= STEADY_SECONDS
@@ -103,7 +103,7 @@ class Child:
         return self._process.poll() is None
 
     def check(self) -> None:
-        """Raise ChildDied, with the last line of its log, when the process has ended by itself."""
+        """Raise ChildDied, with the last line of the child's log, if the process has ended by itself."""
         status = self._process.poll()
         if status is None:
             return
@@ -114,18 +114,18 @@ class Child:
         raise ChildDied(f"{self.name} ended with status {status}: {last} (log: {self._log})")
 
     def terminate(self) -> None:
-        """Send SIGTERM, on which it drains and ends; return at once."""
+        """Send SIGTERM, after which the process drains and ends, and return at once."""
         if self.is_running:
             self._process.terminate()
 
     def kill(self) -> None:
-        """Send SIGKILL, as a crash; return once it is gone."""
+        """Send SIGKILL, to simulate a crash, and return once the process is gone."""
         if self.is_running:
             self._process.kill()
         self._process.wait()
 
     def wait(self, seconds: float = DRAIN_SECONDS) -> int:
-        """Return its exit status once it has drained; after ``seconds`` kill its whole session."""
+        """Return the exit status once the process has drained; kill its whole session after ``seconds``."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -134,25 +134,25 @@ class Child:
 
 
 class Children:
-    """Child processes that end together, the last started first."""
+    """A group of child processes that end together, in reverse order of their start."""
 
     def __init__(self) -> None:
         self._children: list[Child] = []
 
     def add(self, child: Child) -> Child:
-        """Add a child, and return it."""
+        """Add a child to the group, and return the child."""
         self._children.append(child)
         return child
 
     def check(self) -> None:
-        """Raise ChildDied for the first child that ended by itself."""
+        """Raise ChildDied for the first child that has ended by itself, if there is one."""
         for child in self._children:
             child.check()
 
     def watch(self, stop: threading.Event, before_restart: Callable[[str], None]) -> None:
-        """Wait until ``stop`` is set, and restart children that a failure outside or a signal ended.
+        """Wait until ``stop`` is set; restart children that an outside failure or a signal ended.
 
-        ``before_restart`` is called with the child's name; it raises if a restart would fail again.
+        ``before_restart`` is called with the child's name, and raises an error if a restart would fail again.
         """
         while not stop.wait(0.5):
             for child in self._children:
@@ -173,22 +173,22 @@ class Children:
 
 
 def open_private(path: Path, mode: str) -> IO[Any]:
-    """Open a file, and let only this user read it, whatever the umask is and whether it existed before."""
+    """Open a file that only this user can read, whatever the umask is and whether the file existed before."""
     file = open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115 - the caller closes it
     os.fchmod(file.fileno(), 0o600)
     return file
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder that only this user may read; an existing one stays as it is."""
+    """Create a folder that only this user can read; an existing folder stays as it is."""
     folder.mkdir(0o700, parents=True, exist_ok=True)
 
 
 class SupervisedProcess:
-    """Runs a command under :mod:`streaming.process.supervisor`.
+    """A process that runs a command under :mod:`streaming.process.supervisor`.
 
-    Ctrl-C in the terminal does not reach it. Its output is appended to ``log``. ``grace``: seconds between SIGTERM and
-    SIGKILL when this process ends without :meth:`stop`.
+    Ctrl-C in the terminal does not reach the command. Its output is appended to ``log``. ``grace``: seconds between
+    SIGTERM and SIGKILL if this Python process ends without calling :meth:`stop`.
     """
 
     def __init__(
@@ -212,27 +212,27 @@ class SupervisedProcess:
         self.pid = int(first)
 
     def poll(self) -> int | None:
-        """Return its exit status (128 + n after signal n); None while it runs."""
+        """Return the exit status of the command (128 + n after signal n); None while the command runs."""
         return self._supervisor.poll()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Return its exit status once it ends; None if ``timeout`` seconds pass first."""
+        """Return the exit status once the command ends; None if ``timeout`` seconds pass first."""
         try:
             return self._supervisor.wait(timeout)
         except subprocess.TimeoutExpired:
             return None
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Send SIGTERM, and SIGKILL after ``timeout`` seconds; return once it is gone."""
+        """Send SIGTERM and, after ``timeout`` seconds, SIGKILL; return once the command is gone."""
         self._order(b"stop\n")
         if self.wait(timeout) is None:
             self.kill()
         self._close()
 
     def kill(self) -> None:
-        """Send SIGKILL; return once it is gone."""
+        """Send SIGKILL to the command, and return once it is gone."""
         self._order(b"kill\n")
-        if self.wait(5.0) is None:  # the supervisor hangs: the command dies with it
+        if self.wait(5.0) is None:  # The supervisor hangs; if it is killed, the command dies, too.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self._supervisor.kill()
@@ -242,7 +242,7 @@ class SupervisedProcess:
     def _order(self, order: bytes) -> None:
         orders = self._supervisor.stdin
         if self.poll() is None and orders is not None and not orders.closed:
-            with contextlib.suppress(BrokenPipeError):  # it ended by itself just now
+            with contextlib.suppress(BrokenPipeError):  # The process has just ended by itself.
                 orders.write(order)
                 orders.flush()
 

@@ -1,16 +1,16 @@
-"""Print lines of plain text on standard output and standard error; imports nothing slow."""
+"""Output of plain text lines on standard output and standard error, without slow imports."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
 
-#: Longest message: it may quote text of any length from outside.
+#: Length of the longest message, as messages may quote outside text of any length.
 LONGEST_MESSAGE = 4000
 
 
 def printable(text: str) -> str:
-    r"""Return the text on one line: line breaks, control characters and direction marks as ``\n``, ``\u202e``."""
+    r"""Return the text on one line, with line breaks, control characters and direction marks as ``\n``, ``\u202e``."""
     if text.isprintable():
         return text
     return "".join(
@@ -30,8 +30,8 @@ def say_lines(lines: Iterable[str]) -> None:
 
 
 def warn(text: str) -> None:
-    """Print one line on standard error, without the middle of a very long one; nothing where it is closed."""
-    if sys.stderr is None:  # print() would take standard output in its place
+    """Print one line, shortened in its middle if it is very long, on standard error, unless that is closed."""
+    if sys.stderr is None:  # If standard error is None, print() would write to standard output.
         return
     if len(text) > LONGEST_MESSAGE:
         half = LONGEST_MESSAGE // 2

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def serve_metrics(registry: CollectorRegistry, host: str, port: int | None) -> int | None:
-    """Serve ``GET /metrics`` from a thread until the process ends, and return the port; None serves nothing.
+    """Serve ``GET /metrics`` from a thread until the process ends, and return the port; None disables metrics.
 
-    ``port`` 0 takes a free one.
+    ``port`` 0 selects a free port.
     """
     if port is None:
         return None
@@ -40,10 +40,10 @@ def serve_metrics(registry: CollectorRegistry, host: str, port: int | None) -> i
 
 
 def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
+    """Return an event that is set by SIGTERM or SIGINT; a second signal ends the process at once."""
     stop = threading.Event()
-    # A handler runs between any two steps of the main thread, also while `stop.wait()` holds the event's lock:
-    # setting the event there would wait for ever. Only a SimpleQueue may be written to at any time.
+    # A handler runs between any two steps of the main thread, even while `stop.wait()` holds the event's lock, so that
+    # setting the event in the handler could wait forever. Only a SimpleQueue may be written to at any time.
     received: SimpleQueue[int] = SimpleQueue()
     seen: list[int] = []
 
@@ -64,12 +64,12 @@ def stop_on_signals() -> threading.Event:
     return stop
 
 
-#: Attributes of every LogRecord; other attributes came through ``extra=``.
+#: Attributes of every LogRecord; all other attributes come from ``extra=``.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (RFC 3339, UTC), level, logger, message, ``extra`` fields, exception."""
+    """Formats a log record as one line of JSON: time (RFC 3339, UTC), level, logger, message, ``extra``, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of one record."""
@@ -87,7 +87,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line a record, with an exception behind the message: no text in it can pass for another line."""
+    """Formats a log record as one line of text, with the exception after the message and line breaks escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of one record."""
@@ -97,7 +97,7 @@ class TextFormatter(logging.Formatter):
 
 
 def _one_line(error: BaseException) -> str:
-    """Return ``ValueError: bad length (at records.py:12 read, tail.py:40 poll)``, the innermost frame first."""
+    """Return an exception as text such as ``ValueError: bad length (at records.py:12 read, tail.py:40 poll)``."""
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
     where = f" (at {', '.join(reversed(frames))})" if frames else ""
     cause = f", caused by {_one_line(error.__cause__)}" if error.__cause__ else ""
@@ -105,7 +105,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _not_py4j(record: logging.LogRecord) -> bool:
-    """Return False for py4j's log of a lost connection with its stack trace: the error itself is reported."""
+    """Return False for py4j's log records about a lost connection, as that error is reported elsewhere."""
     if "/py4j/" not in record.pathname:
         return True
     error = record.exc_info[1] if record.exc_info else None
@@ -114,16 +114,16 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 
 def configure_logging(log_format: str = "text", *, verbose: bool = False, quiet: bool = False) -> None:
-    """Send log lines to standard error; ``quiet``: no lines, unless ``verbose``."""
+    """Send log lines to standard error; ``quiet`` suppresses them, unless ``verbose`` is set."""
     if log_format not in ("text", "json"):
         raise BadInput(f"--log-format {log_format!r}: choose text or json")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_not_py4j)
     if not verbose:
-        # Only py4j logs as root: a traceback when a connection to the JVM ends.
+        # Only py4j uses the root logger, for a traceback when a connection to the JVM ends.
         handler.addFilter(lambda record: record.name != "root" or record.levelno >= logging.WARNING)
     level = logging.DEBUG if verbose else logging.CRITICAL if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # Spark's bridge logs each of its calls at DEBUG.
+    # Py4j, Spark's bridge to the JVM, logs each call at DEBUG.
     logging.getLogger("py4j").setLevel(logging.WARNING)

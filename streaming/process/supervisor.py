@@ -1,13 +1,13 @@
-"""A script that runs a command, and ends it whenever its parent ends, even by SIGKILL.
+"""Script that runs a command, and ends the command when the script's parent ends, even by SIGKILL.
 
-``python -I -S supervisor.py GRACE_SECONDS COMMAND…``: prints the command's process id, then reads from
-standard input ``stop`` (SIGTERM, SIGKILL after the grace) and ``kill`` (SIGKILL). The end of standard
-input or a parent that is gone means ``stop``. It ends with the command's status (128 + n after signal n).
+``python -I -S supervisor.py GRACE_SECONDS COMMAND…`` prints the command's process id. Then it reads from standard input
+``stop`` (send SIGTERM, and SIGKILL after the grace period) or ``kill`` (send SIGKILL). The end of standard input, or of
+the parent, has the same effect as ``stop``. The script ends with the command's exit status (128 + n after signal n).
 
-Two ways to notice the parent's end, because each has a hole: a process that the parent forked may hold the
-other end of the pipe open, and a parent that is process 1 is never replaced. The command itself dies with
-this process (Linux: PR_SET_PDEATHSIG), so that SIGKILL here leaves nothing behind either. Only the standard
-library and no site: it starts in 20 ms.
+The script notices the parent's end in two ways, because each way alone can fail: a process that the parent forked may
+hold the other end of the pipe open, and a parent that is process 1 is never replaced. The command dies with this
+process (Linux: PR_SET_PDEATHSIG), so that SIGKILL of the script also ends the command. The script uses only the
+standard library, without ``site``, and so starts in 20 ms.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LOOK_SECONDS = 0.5
 
 
 def _die_with(parent: int) -> None:
-    """In the child, before exec: the kernel kills it when ``parent`` ends."""
+    """In the child process, before exec: let the kernel kill this process when ``parent`` ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the call above
+        if os.getppid() != parent:  # The parent ended before the call above.
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -51,7 +51,7 @@ def _run(command: list[str], grace: float) -> int:
             command,
             stdin=subprocess.DEVNULL,
             stdout=2,
-            preexec_fn=lambda: _die_with(me),  # noqa: PLW1509 - this process has one thread
+            preexec_fn=lambda: _die_with(me),  # noqa: PLW1509 - this process has only one thread
         )
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")

@@ -1,8 +1,8 @@
-"""Safe text for people: tables and lines of rich, in which text from outside can't do harm.
+"""Terminal output with rich: tables and lines in which text from outside is escaped.
 
-An escape sequence in a group's or file's name would control the terminal, a line break would forge a line, and rich
-would take brackets for markup. So all text becomes a :class:`SafeText`, which escapes as Python's ``repr`` does.
-JSON for programs goes through ``streaming.cli.output``.
+An escape sequence in the name of a group or file could control the terminal, a line break could forge a line, and rich
+would parse brackets as markup. So all text becomes a :class:`SafeText`, which escapes as Python's ``repr`` does. JSON
+for programs is written by ``streaming.cli.output``.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from rich.text import Text
 
 from streaming.process.plain import printable
 
-#: Columns of a table outside a terminal.
+#: Width of a table in columns, if standard output is not a terminal.
 _WIDE = 200
 
 
 class SafeText(Text):
-    """Text of one line; every part is made printable."""
+    """Text of one line in which every part is made printable."""
 
     def __init__(self, text: str = "", style: str = "", **layout: Any) -> None:
         super().__init__(printable(text), style, **layout)
 
     def append(self, text: Text | str, style: Any = None) -> Self:
-        """Add a part, with a style of its own."""
+        """Append a part of the text, with its own style."""
         super().append(printable(text) if isinstance(text, str) else text, style)
         return self
 
 
 class _Plain(Console):
-    """A console without markup, emoji names or highlighting."""
+    """A rich console without markup, emoji names or highlighting."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)
 
 
 def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False) -> Console:
-    """Return a console for lines and tables; ``wide`` gives tables 200 columns outside a terminal."""
+    """Return a console for lines and tables; ``wide``: tables have 200 columns if the output is not a terminal."""
     made = _Plain(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
     if wide and not made.is_terminal:
         made.width = max(made.width, _WIDE)
     return made
 
 
-#: Columns of numbers, of long words that are folded, that are not wrapped, and that take the rest of the width.
+#: Options for columns of numbers, columns of long words that are folded, columns that are not wrapped, and columns
+#: that take the remaining width.
 right = partial(Column, justify="right")
 fold = partial(Column, overflow="fold")
 whole = partial(Column, no_wrap=True)
@@ -56,7 +57,7 @@ rest = partial(Column, ratio=1)
 
 
 def table(heads: Iterable[Column | str], rows: Iterable[Iterable[object]], **layout: Any) -> Table:
-    """Return a table with these headings and rows; a cell is text, a :class:`SafeText`, or anything with a string."""
+    """Return a table with these headings and rows; cells are :class:`SafeText` or are converted by ``str``."""
     made = Table(*heads, **layout)
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else SafeText("" if cell is None else str(cell)) for cell in row))
@@ -64,7 +65,7 @@ def table(heads: Iterable[Column | str], rows: Iterable[Iterable[object]], **lay
 
 
 def show(parts: Iterable[Table | Text | str]) -> None:
-    """Print tables and lines on standard output; lines are not wrapped, tables have 200 columns in a pipe."""
+    """Print tables and lines on standard output, without wrapping lines; tables in a pipe have 200 columns."""
     screen = console(wide=True)
     for part in parts:
         screen.print(part, soft_wrap=not isinstance(part, Table))

@@ -1,8 +1,8 @@
-"""A watchdog process that kills this process when it makes no progress.
+"""A watchdog process, which kills this process if it stops making progress.
 
-A client library that waits for a lock while it holds Python's interpreter lock stops every thread of a process,
-its signal handlers and watchers included. So the watchdog is another process, which reads beats from a pipe.
-Run as a script (``python -I -S watchdog.py PROCESS SECONDS``) this module is that process.
+A client library that waits for a lock while it holds Python's interpreter lock stops all threads of a process, and so
+its signal handlers and watcher threads. So the watchdog is a separate process, which reads beats from a pipe. That
+process runs this module as a script (``python -I -S watchdog.py PROCESS SECONDS``).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Final, Self
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between SIGABRT, on which the fault handler prints the threads' stacks, and SIGKILL.
+#: Seconds between SIGABRT, which makes the fault handler print the threads' stacks, and SIGKILL.
 _REPORT_SECONDS: Final = 2.0
 
 
 class Watchdog:
-    """Watches this process while its ``with`` block lasts; kills it after ``seconds`` without a beat."""
+    """Watches this process during the ``with`` block, and kills the process after ``seconds`` without a beat."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        with suppress(OSError, ValueError, RuntimeError):  # standard error is closed, or no file
+        with suppress(OSError, ValueError, RuntimeError):  # Standard error is closed or is not a file.
             faulthandler.enable()
         self._start()
         return self
@@ -42,13 +42,13 @@ class Watchdog:
         self._end()
 
     def beat(self) -> None:
-        """Report progress without waiting; the watched loop calls it at least once a second."""
+        """Report progress without blocking; the watched loop must call this method at least once per second."""
         pipe = None if self._process is None else self._process.stdin
         if pipe is None:
             return
         try:
             os.write(pipe.fileno(), b".")
-        except BlockingIOError:  # the pipe has enough beats
+        except BlockingIOError:  # The pipe is full of beats.
             return
         except BrokenPipeError:
             _log.warning("the watchdog process has ended: starting another")
@@ -60,7 +60,7 @@ class Watchdog:
             [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(self._seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the watched process
+            start_new_session=True,  # The watched process, not the watchdog, handles Ctrl-C.
         )
         if self._process.stdin is not None:
             os.set_blocking(self._process.stdin.fileno(), False)
@@ -74,7 +74,7 @@ class Watchdog:
 
 
 def _is_paused(process: int) -> bool:
-    """Return True if the process is paused (SIGSTOP, a debugger), where the system has ``/proc``."""
+    """Return True if the process is paused (SIGSTOP, a debugger); always False on systems without ``/proc``."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
     except (OSError, IndexError):

@@ -1,1 +1,1 @@
-"""Settings from TOML, environment and options."""
+"""Settings of all commands, from a TOML file, environment variables and command-line options."""

@@ -1,4 +1,4 @@
-"""Settings: defaults, then a TOML file, then the environment (``REBALANCE_MONITOR_…``), then the command line."""
+"""All settings: defaults, overridden by a TOML file, the environment (``REBALANCE_MONITOR_…``) and the command line."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Pat
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
-#: A file of settings has a few dozen lines.
+#: Largest size of a settings file; a usual file has a few dozen lines.
 _MAX_FILE: Final = 2**20
-#: Kafka's longest topic name, less the longest of ours.
+#: Longest topic prefix: the length of Kafka's longest topic name, less that of the monitor's longest topic name.
 _LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
 
 
 class TopicName:
-    """Name of a topic behind the prefix: ``settings.topics.diffs``."""
+    """Descriptor that returns the name of a topic with the prefix, as in ``settings.topics.diffs``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,18 +37,18 @@ class TopicName:
 
 
 class TopicSettings(Section):
-    """Names of the topics, each behind the prefix, and how they are created (``[topics]``).
+    """Names of the monitor's topics, each with the prefix, and the parameters of their creation (``[topics]``).
 
-    The numbers have the limits of librdkafka, which creates the topics.
+    Limits of the numbers are those of librdkafka, which creates the topics.
     """
 
     model_config = ConfigDict(ignored_types=(TopicName,))
 
     prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
     partitions: int = Field(default=4, ge=1, le=100_000)
-    #: How long episodes and incidents are kept in their topics after their last change (``retention.ms``).
+    #: Days for which episodes and incidents stay in their topics after their last change (``retention.ms``).
     episodes_keep_days: int = Field(default=90, ge=1, le=36_500)
-    #: -1: the brokers' default.replication.factor.
+    #: Replication factor of the topics; -1: the brokers' default.replication.factor.
     replication_factor: int = Field(default=-1, ge=-1, le=10_000)
 
     @field_validator("prefix")
@@ -59,56 +59,56 @@ class TopicSettings(Section):
         return prefix
 
     membership = TopicName("rebalance.membership")
-    #: One diff a round.
+    #: One diff per round.
     diffs = TopicName("rebalance.diffs")
     #: The latest assignment of each group, compacted.
     assignments = TopicName("rebalance.assignments")
-    #: Records that could not be used, with the reason.
+    #: Records that could not be processed, each with the reason.
     dead_letters = TopicName("rebalance.membership-dlt")
-    #: One key an episode or incident, compacted, deleted after a time.
+    #: One key per episode or incident; compacted, and deleted after ``episodes_keep_days``.
     episodes = TopicName("rebalance.episodes")
     incidents = TopicName("rebalance.incidents")
     #: The newest heartbeat of each component, compacted.
     signs = TopicName("rebalance.signs")
-    #: The stream creates, writes and reads it: a tick makes a batch run.
+    #: Ticks, each of which starts a batch of the stream; the stream itself creates, writes and reads this topic.
     ticks = TopicName("rebalance.ticks")
 
     @property
     def names(self) -> tuple[str, str, str, str]:
-        """Return the four topics of membership events, diffs, assignments and dead letters."""
+        """Return the names of the topics of membership events, diffs, assignments and dead letters."""
         return self.membership, self.diffs, self.assignments, self.dead_letters
 
     @property
     def made(self) -> tuple[str, ...]:
-        """Return the topics that the command ``topics`` shows and creates."""
+        """Return the names of the topics that the command ``topics`` shows and creates."""
         return *self.names, self.episodes, self.incidents, self.signs
 
 
 class CollectSettings(Section):
     """Settings of the collector (``[collect]``)."""
 
-    #: Consumer group that has the collector's offsets, behind the topic prefix. A second collector takes over at
-    #: once, and the first ends.
+    #: Consumer group of the collector's offsets, to which the topic prefix is added. If a second collector starts with
+    #: the same group, it takes over at once, and the first collector ends.
     group_id: str = "rebalance-monitor-collector"
-    #: Regular expressions for whole group ids: only groups that one of these matches …
+    #: Regular expressions for whole group ids; only groups that match one of them are collected.
     include_groups: list[Pattern] = Field(default=[".*"])
-    #: … and none of these.
+    #: Regular expressions for whole group ids; groups that match one of them are not collected.
     exclude_groups: list[Pattern] = Field(default=[])
-    #: Paths to brokers' server.log, for rebalance reasons.
+    #: Paths to brokers' server.log files, which contain reasons of rebalances.
     coordinator_logs: list[Path] = Field(default=[])
-    #: How often partition counts are requested.
+    #: Time between two requests for partition counts.
     metadata_interval_ms: int = Field(default=5000, ge=100, le=LONGEST_INTERVAL_MS)
-    #: Seconds between two samples of the offsets of a group at rest; 0: only groups in flux are sampled.
+    #: Seconds between two samples of a stable group's offsets; 0: only rebalancing groups are sampled.
     progress_rest_seconds: int = Field(default=60, ge=0, le=86_400)
-    #: Whether the collector's metrics have the lag of groups.
+    #: True if the collector's metrics include the lag of groups.
     lag_metrics: bool = True
     #: Source of groups: ``__consumer_offsets``, or the Admin API (polling).
     by: Literal["offsets", "polling"] = "offsets"
-    #: Polling: how often a stable group is described …
+    #: Polling: time between two DescribeGroups requests for a stable group.
     poll_interval_ms: int = Field(default=10_000, ge=100, le=LONGEST_INTERVAL_MS)
-    #: … and a rebalancing one. The states of all groups are listed half as often.
+    #: Polling: time between two DescribeGroups requests for a rebalancing group. ListGroups is sent half as often.
     poll_quick_ms: int = Field(default=500, ge=50, le=LONGEST_INTERVAL_MS)
-    #: Most requests a second to all brokers; with too many groups each is described less often.
+    #: Largest number of requests per second to all brokers; with too many groups, each group is described less often.
     poll_requests_per_second: float = Field(default=50, ge=1, le=100_000)
 
     @field_validator("coordinator_logs")
@@ -128,7 +128,7 @@ class CollectSettings(Section):
         return self
 
     def narrowed(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> CollectSettings:
-        """Return the settings with other groups or another source (None: unchanged), or more logs."""
+        """Return the settings with these groups and source (None: unchanged), and with additional logs."""
         requested = {name: value for name, value in changes.items() if value}
         logs = [*self.coordinator_logs, *(coordinator_logs or ())]
         return changed(self, "collect", coordinator_logs=logs, **requested)
@@ -137,65 +137,65 @@ class CollectSettings(Section):
 class StreamSettings(Section):
     """Settings of the Spark job's outputs (``[stream]``)."""
 
-    #: Whether rounds are grouped into episodes.
+    #: True if the stream combines rounds into episodes.
     episodes: bool = True
-    #: How long a group is quiet before its episode ends.
+    #: Time for which a group must be stable before its episode ends.
     episode_quiet_ms: int = Field(default=120_000, ge=1000, le=LONGEST_INTERVAL_MS)
-    #: So many rebalances without progress make an episode a storm.
+    #: Number of rebalances without progress from which on an episode is a storm.
     episode_storm_turns: int = Field(default=3, ge=2, le=1000)
-    #: Observed rounds of so many partitions at most are computed again, and compared; 0: none is.
+    #: Observed rounds of at most this many partitions are computed again and compared; 0 turns this off.
     expected_partitions: int = Field(default=1000, ge=0, le=1_000_000)
-    #: Members that diffs list: all; those that changed; or, with ``auto``, those that changed in groups of more
-    #: than 100 members, and all members of other groups.
+    #: Members in diffs: all members; only changed members; or, with ``auto``, only changed members in groups of more
+    #: than 100 members, and all members in other groups.
     diffs: Literal["auto", "all", "changed"] = "auto"
 
 
 class IncidentSettings(Section):
     """Thresholds of incidents (``[incidents]``)."""
 
-    #: A condition that returns within this time reopens its incident.
+    #: Time within which a condition that returns reopens its incident.
     reopen_ms: int = Field(default=1_800_000, ge=0, le=LONGEST_INTERVAL_MS)
-    #: A member that owns more than this many fair shares is a skew.
+    #: An incident for skew opens if a member owns more than this many times its fair share of partitions.
     skew: float = Field(default=2.0, ge=1.0, le=1e6)
-    #: So often a member exceeds max.poll.interval.ms …
+    #: Number of times that a member must exceed max.poll.interval.ms for an incident.
     poll_timeouts: int = Field(default=2, ge=1, le=16)
-    #: … within so long.
+    #: Time within which a member must exceed max.poll.interval.ms that often.
     poll_timeouts_within_ms: int = Field(default=3_600_000, ge=1000, le=LONGEST_INTERVAL_MS)
-    #: A rebalance that lasts longer is stuck.
+    #: A rebalance that lasts longer than this is stuck.
     rebalance_stuck_ms: int = Field(default=60_000, ge=1000, le=LONGEST_INTERVAL_MS)
 
 
 class HeartbeatSettings(Section):
-    """Heartbeats of the components, and when a component is late (``[signs]``)."""
+    """Intervals of the components' heartbeats, and limits after which a component is late (``[signs]``)."""
 
-    #: How often ``collect`` and ``stream`` write a heartbeat.
+    #: Time between two heartbeats of ``collect`` and of ``stream``.
     every_ms: int = Field(default=5000, ge=100, le=60_000)
-    #: ``serve`` and ``watch`` report a component as silent after this time without a heartbeat …
+    #: Time without a heartbeat after which ``serve`` and ``watch`` report a component as silent.
     silent_after_ms: int = Field(default=20_000, ge=100, le=86_400_000)
-    #: … and as behind, when events of this age have not passed through it.
+    #: Age of unprocessed events from which on ``serve`` and ``watch`` report a component as behind.
     behind_after_ms: int = Field(default=60_000, ge=100, le=86_400_000)
-    #: A component that is gone is forgotten after this time, if another of its kind is alive.
+    #: Time after which a stopped component is no longer reported, if another component of its kind is alive.
     forget_after_ms: int = Field(default=86_400_000, ge=0)
 
 
 class ServiceLevel(Section):
-    """An objective for groups (``[[slo]]``); the first one that matches a group applies."""
+    """A service level objective for groups (``[[slo]]``); the first objective that matches a group applies."""
 
     #: Regular expression for whole group ids.
     groups: Pattern = ".*"
-    #: Downtime of all partitions together in a day (UTC), ms.
+    #: Largest downtime per day (UTC), summed over all partitions, ms.
     downtime_day_ms: int | None = Field(default=None, ge=1)
-    #: Age of the oldest message that a rebalance delayed, ms.
+    #: Largest age of a message that a rebalance delayed, ms.
     worst_delay_ms: int | None = Field(default=None, ge=1, le=LONGEST_INTERVAL_MS)
 
 
 def service_level(levels: Iterable[ServiceLevel], group_id: str) -> ServiceLevel | None:
-    """Return the first objective that matches a group; None: it has none."""
+    """Return the first objective that matches the group; None if no objective matches."""
     return next((level for level in levels if re.fullmatch(level.groups, group_id)), None)
 
 
 class Settings(BaseSettings):
-    """All settings of one process."""
+    """All settings of one process, in sections."""
 
     model_config = SettingsConfigDict(
         env_prefix=_ENVIRONMENT, env_nested_delimiter="__", extra="forbid", hide_input_in_errors=True
@@ -212,7 +212,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources: the environment wins over the file."""
+        """Return the sources of settings, highest precedence first: the environment overrides the file."""
         return sources["env_settings"], sources["init_settings"]
 
     @property
@@ -221,19 +221,20 @@ class Settings(BaseSettings):
         return self.topics.prefix + self.collect.group_id
 
     def default_history(self, cluster_id: str) -> Path:
-        """Return the path of the history of ``serve``, in the user's state folder, by cluster and prefix."""
+        """Return the default path of ``serve``'s history: in the user's state folder, named by cluster and prefix."""
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         name = "-".join(part for part in ("history", cluster_id, self.topics.prefix) if part)
         return state / "kafka-rebalance-monitor" / f"{name}.sqlite"
 
 
 def as_toml(settings: Settings) -> Iterator[str]:
-    """Yield every setting in force, a line each; secrets are masked."""
+    """Yield the effective settings as lines of TOML, with secrets masked."""
     for table, content in settings.model_dump(mode="json", exclude_none=True).items():
         for entries in content if isinstance(content, list) else [content]:
             yield f"[[{table}]]" if isinstance(content, list) else f"[{table}]"
             for name, value in entries.items():
-                # JSON's strings, numbers and lists are TOML's; what can't be printed is escaped in the way of both.
+                # JSON strings, numbers and lists are valid TOML; unprintable characters are escaped in a way that both
+                # allow.
                 text = json.dumps(value, ensure_ascii=False)
                 yield f"{name} = {text if text.isprintable() else json.dumps(value)}"
             yield ""
@@ -242,18 +243,18 @@ def as_toml(settings: Settings) -> Iterator[str]:
 def load(
     config: Path | None = None, *, bootstrap_servers: str | None = None, topic_prefix: str | None = None
 ) -> Settings:
-    """Load the settings of a process; the command line wins.
+    """Load the settings of a process; values from the command line override all other sources.
 
     Raises:
-        InvalidSettings: the file is missing or no TOML, or settings are unknown or of the wrong type; the
-            message names all of them.
+        InvalidSettings: the file is missing or is not valid TOML, or settings are unknown or have wrong values; the
+        message names all such settings.
     """
     if strange := list(_strange_variables()):
         raise InvalidSettings("; ".join(strange))
     values = {} if config is None else _read(config)
     try:
         settings = validated(Settings, values)
-    except (SettingsError, RecursionError) as error:  # pydantic's text has no value, which may be secret
+    except (SettingsError, RecursionError) as error:  # pydantic's text does not quote the value, which may be secret
         raise InvalidSettings(f"environment: {error}; lists and tables are written as JSON") from error
     if bootstrap_servers is not None:
         settings.kafka = changed(settings.kafka, "kafka", bootstrap_servers=bootstrap_servers)
@@ -271,14 +272,15 @@ def _read(config: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except OSError as error:
         raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
-    except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, or nested too deep
+    except (ValueError, RecursionError) as error:  # The file is not UTF-8, is not TOML, or is nested too deeply.
         raise InvalidSettings(f"--config {config}: {error}") from error
 
 
 def _strange_variables() -> Iterator[str]:
-    """Yield what is wrong with variables that name an unknown table, or no table.
+    """Yield a message for each environment variable with an unknown table, or without a table, in its name.
 
-    Others of our prefix are left alone: Kubernetes sets some for a service of this name, never with ``__``.
+    Variables that have our prefix but not ``__`` are ignored: Kubernetes sets such variables for a service of this
+    name.
     """
     tables = {name: names(Settings, [name]) for name in Settings.model_fields}
     for name in sorted(name for name in os.environ if name.upper().startswith(_ENVIRONMENT)):

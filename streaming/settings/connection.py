@@ -1,4 +1,4 @@
-"""``[kafka]``: the cluster's address and this program's credentials, the same for every component."""
+"""``[kafka]``: address of the cluster and credentials of this program, which are the same for every component."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.settings.section import Section, is_text
 
 
 def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
-    """Return the secret from its setting, or from the file that the setting ``name`` names; empty without either."""
+    """Return the secret from its setting, or from the file in the setting ``name``; empty if both are unset."""
     if secret is not None:
         return secret.get_secret_value()
     if file is None:
@@ -23,18 +23,18 @@ def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
     text = file.read_bytes().decode(errors="surrogateescape").strip()
     if not is_text(text):
         raise ValueError(f"{name} {file}: is not UTF-8 text")
-    if len(text.splitlines()) > 1:  # Java's clients take it on one line
+    if len(text.splitlines()) > 1:  # Java's clients take PEM on one line.
         raise ValueError(f"{name} {file}: holds more than one line")
     return text
 
 
 def pem_in(file: Path) -> str:
-    """Return a PEM file as text; around its blocks there may be any encoding."""
+    """Return a PEM file as text; text outside its blocks may have any encoding."""
     return file.read_bytes().decode("ascii", errors="replace")
 
 
 def require_pem(files: Mapping[str, Path], key_password: str) -> None:
-    """Check certificates and keys, for which librdkafka would only report OpenSSL's numbers."""
+    """Check certificates and keys, as librdkafka would report their errors only by OpenSSL's error numbers."""
     for name in {"ssl_ca_file", "sasl_oauthbearer_ca_file"} & files.keys():
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files[name])
@@ -45,7 +45,7 @@ def require_pem(files: Mapping[str, Path], key_password: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     certificate, key = files["ssl_certificate_file"], files["ssl_key_file"]
     try:
-        # A password is always given: without one OpenSSL asks for it on the terminal.
+        # A password is always passed, as OpenSSL would otherwise prompt for one on the terminal.
         context.load_cert_chain(certificate, key, password=lambda: key_password)
     except ssl.SSLError as error:
         says = (
@@ -59,12 +59,12 @@ def require_pem(files: Mapping[str, Path], key_password: str) -> None:
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 
-#: `host:port`, an IPv6 address in brackets; Java's clients take no address without its port.
+#: `host:port`, with an IPv6 address in brackets; Java's clients require the port.
 _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
-#: A name as RFC 7628 has it; a value without what would end it in one of the clients' own notations.
+#: Name of an extension by RFC 7628, and a value without characters that end the value in a client's own notation.
 _EXTENSION: Final = re.compile(r"[A-Za-z]+=[^,=\s]+")
 _OAUTH: Final = "sasl_oauthbearer_"
-#: Prefix of each mechanism's own settings, and those that it needs.
+#: Prefix of each mechanism's own settings, and the settings that the mechanism requires.
 _OWN: Final = {
     "OAUTHBEARER": (_OAUTH, (f"{_OAUTH}token_endpoint_url", f"{_OAUTH}client_id")),
     "AWS_MSK_IAM": ("sasl_aws_", ("sasl_aws_region",)),
@@ -76,11 +76,11 @@ _BY_USER: Final = (("sasl_username", "sasl_password"), ("sasl_username",))
 class KafkaSettings(Section):
     """Connection of every component to the cluster (``[kafka]``).
 
-    Secrets are given as they are, preferably from the environment, or as a file that holds nothing else.
+    Secrets are set by their value, preferably from the environment, or by the path of a file with only the secret.
     """
 
     bootstrap_servers: str = "127.0.0.1:9092"
-    #: Name of the cluster on the page and in the API; its id when left out.
+    #: Name of the cluster on the page and in the API; by default the cluster's id.
     cluster_name: str = ""
     security_protocol: SecurityProtocol = "PLAINTEXT"
     sasl_mechanism: Mechanism | None = None
@@ -93,23 +93,23 @@ class KafkaSettings(Section):
     sasl_oauthbearer_client_secret: SecretStr | None = None
     sasl_oauthbearer_client_secret_file: Path | None = None
     sasl_oauthbearer_scope: str | None = None
-    #: ``name=value`` pairs that go to the broker with the token (RFC 7628, 3.1), with commas between.
+    #: ``name=value`` pairs, separated by commas, that are sent to the broker with the token (RFC 7628, 3.1).
     sasl_oauthbearer_extensions: str | None = None
-    #: PEM: the authorities of the token endpoint; the system's when left out.
+    #: PEM file of trusted certificate authorities for the token endpoint; by default those of the system.
     sasl_oauthbearer_ca_file: Path | None = None
-    #: AWS_MSK_IAM: the cluster's region; credentials are found as AWS's own tools find them.
+    #: AWS_MSK_IAM: region of the cluster; credentials are searched for as AWS's own tools do.
     sasl_aws_region: str | None = None
-    #: GSSAPI (Kerberos): without a keytab the ticket cache is used.
+    #: GSSAPI (Kerberos): principal and keytab; without a keytab the ticket cache is used.
     sasl_kerberos_principal: str | None = None
     sasl_kerberos_keytab_file: Path | None = None
     sasl_kerberos_service_name: str | None = None
-    #: PEM: the authorities to trust; the system's when left out.
+    #: PEM file of trusted certificate authorities for the brokers; by default those of the system.
     ssl_ca_file: Path | None = None
-    #: PEM: this client's certificate and unencrypted or encrypted PKCS#8 key, for mutual TLS.
+    #: PEM files of this client's certificate and of its PKCS#8 key, encrypted or not, for mutual TLS.
     ssl_certificate_file: Path | None = None
     ssl_key_file: Path | None = None
     ssl_key_password: SecretStr | None = None
-    #: Whether the certificate must name the broker's host.
+    #: True if a broker's certificate must contain the broker's host name.
     ssl_check_hostname: bool = True
 
     @field_validator("bootstrap_servers")
@@ -126,7 +126,7 @@ class KafkaSettings(Section):
     def _is_an_endpoint(cls, url: str | None) -> str | None:
         if url is None:
             return None
-        parts = urlsplit(url)  # raises a ValueError of its own for some
+        parts = urlsplit(url)  # This raises ValueError for some addresses.
         if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable() or " " in url:
             raise ValueError("write the address of the token endpoint, https://host/path")
         if parts.username is not None or parts.password is not None:
@@ -143,7 +143,7 @@ class KafkaSettings(Section):
 
     @property
     def uses_sasl(self) -> bool:
-        """True if this program authenticates by SASL."""
+        """True if the connection authenticates by SASL."""
         return self.security_protocol.startswith("SASL")
 
     @property
@@ -153,28 +153,28 @@ class KafkaSettings(Section):
 
     @property
     def uses_oauth(self) -> bool:
-        """True if it authenticates by tokens of an identity provider."""
+        """True if the connection authenticates by tokens of an identity provider."""
         return self.sasl_mechanism == "OAUTHBEARER"
 
     @property
     def kerberos_service(self) -> str:
-        """Return the brokers' service name in Kerberos."""
+        """Return the Kerberos service name of the brokers."""
         return self.sasl_kerberos_service_name or "kafka"
 
     @property
     def password(self) -> str:
-        """Return the SASL password from its setting or its file; empty without one."""
+        """Return the SASL password from its setting or its file; empty if both are unset."""
         return secret_in(self.sasl_password, "sasl_password_file", self.sasl_password_file)
 
     @property
     def client_secret(self) -> str:
-        """Return the secret for token requests from its setting or its file; empty without one."""
+        """Return the client secret for token requests from its setting or its file; empty if both are unset."""
         file = self.sasl_oauthbearer_client_secret_file
         return secret_in(self.sasl_oauthbearer_client_secret, f"{_OAUTH}client_secret_file", file)
 
     @property
     def files(self) -> dict[str, Path]:
-        """Return ``{setting: file}`` of the files that are set."""
+        """Return the path of each file that is set, as ``{setting: path}``."""
         paths = ((name, getattr(self, name)) for name in type(self).model_fields if name.endswith("_file"))
         return {name: path for name, path in paths if path is not None}
 
@@ -219,13 +219,13 @@ class KafkaSettings(Section):
                 raise ValueError(f"{name} has no effect under {under}")
 
     def require_files(self) -> None:
-        """Check that the files can be read and used."""
+        """Check that all files in the settings can be read and used."""
         for name, path in self.files.items():
             try:
                 path.read_bytes()
             except OSError as error:
                 raise ValueError(f"{name} {path}: {error.strerror}") from error
-            except ValueError as error:  # a null in the path
+            except ValueError as error:  # The path contains a null character.
                 raise ValueError(f"{name} {str(path)!r}: {error}") from error
         for name, secret in (
             ("sasl_password_file", self.password),
@@ -238,6 +238,6 @@ class KafkaSettings(Section):
 
     @model_serializer(mode="wrap")
     def _in_force(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings that have an effect: others would be refused when they are read again."""
+        """Return only settings that have an effect, as others would be refused when they are read again."""
         values: dict[str, Any] = serialize(self)
         return {name: value for name, value in values.items() if self.uses_tls or not name.startswith("ssl_")}

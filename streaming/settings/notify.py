@@ -12,36 +12,37 @@ from pydantic import Field, field_validator, model_validator
 from streaming.settings.section import Pattern, Section
 
 Severity = Literal["info", "warning", "critical"]
-#: From the least to the most urgent.
+#: Severities of notifications, from the least to the most urgent.
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
-#: Receivers whose API has one address for everybody.
+#: Receivers whose API has the same address for all customers.
 _WITH_ADDRESS: Final = frozenset({"pagerduty", "opsgenie"})
 
 
 class NotifyTarget(Section):
     """A receiver of notifications (``[[notify]]``)."""
 
-    #: Names the target's consumer group; another name starts at the end of the topics.
+    #: Name of the target, which is part of its consumer group's id; with a new name it starts at the end of the topics.
     name: str = Field(pattern=r"^[a-zA-Z0-9._-]{1,100}$")
     type: Literal["slack", "teams", "pagerduty", "opsgenie", "webhook"]
-    #: Left out for pagerduty and opsgenie: their public API.
+    #: Address of the receiver; the default for pagerduty and opsgenie is their public API.
     url: str = ""
-    #: File with the routing key (pagerduty), API key (opsgenie) or signing secret (webhook).
+    #: File that contains the routing key (pagerduty), the API key (opsgenie) or the signing secret (webhook).
     secret_file: Path | None = None
     #: Regular expression for whole group ids.
     groups: Pattern = ".*"
-    #: Least severity of incidents.
+    #: Lowest severity of incidents that are sent.
     severity: Severity = "warning"
-    #: Episodes with a longer single stop than this are sent when they are over; left out: none is.
+    #: Finished episodes with a longer stop of a single partition than this are sent; by default no episode is sent.
     episode_downtime_ms: int | None = Field(default=None, ge=0)
-    #: Local times between which only critical notifications are sent: ``22:00-07:00``.
+    #: Local times between which only critical notifications are sent, such as ``22:00-07:00``.
     quiet_hours: str | None = Field(default=None, pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")
     time_zone: str = "UTC"
-    #: The message: ``$title``, ``$text``, ``$group``, ``$kind``, ``$severity``, ``$action``, ``$link``.
+    #: Template of the message, with ``$title``, ``$text``, ``$group``, ``$kind``, ``$severity``, ``$action``,
+    #: ``$link``.
     template: str = "$title: $text"
-    #: Address of the monitor's page, for links.
+    #: Address of the monitor's page, to which links point.
     page_url: str = ""
-    #: Allow a receiver with a private, loopback or link-local address.
+    #: True if the receiver may have a private, loopback or link-local address.
     allow_private: bool = False
 
     @field_validator("time_zone")

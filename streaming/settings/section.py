@@ -1,4 +1,4 @@
-"""Rules of every table of settings, and messages about wrong ones."""
+"""Base class of all tables of settings, and messages about invalid settings."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pydantic_core import ErrorDetails
 
 from assignors.errors import BadInput
 
-#: Surrogates (Python's form of bytes that are not UTF-8), and the null that ends a client's string.
+#: Matches surrogates (Python's form of bytes that are not UTF-8), and the null that ends a string in C clients.
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
-#: A day: a longer interval makes no sense.
+#: Longest interval of any setting: a day.
 LONGEST_INTERVAL_MS: Final = 86_400_000
 
 
 def is_text(text: str) -> bool:
-    """Return True if clients and a file of settings can hold the text."""
+    """Return True if clients and settings files can contain the text."""
     return _NO_TEXT.search(text) is None
 
 
 class Section(BaseModel):
-    """A table of settings: unknown names and text that is not UTF-8 are refused."""
+    """A table of settings, which refuses unknown names and text that is not UTF-8."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -45,7 +45,7 @@ def _compiled(text: str) -> str:
     return text
 
 
-#: A regular expression.
+#: A setting that must be a valid regular expression.
 Pattern = Annotated[str, AfterValidator(_compiled)]
 M = TypeVar("M", bound=BaseModel)
 
@@ -55,12 +55,12 @@ class InvalidSettings(BadInput):
 
 
 def changed(section: M, name: str, **changes: Any) -> M:
-    """Return the section with these settings, checked by the same rules."""
+    """Return a copy of the section with these settings changed, validated by the same rules."""
     return validated(type(section), section.model_dump(exclude_unset=True) | changes, within=name)
 
 
 def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
-    """Return the settings in ``values``; ``within`` names their table in messages."""
+    """Validate ``values`` and return them as settings; ``within``: the table's name in messages."""
     try:
         return model(**values)
     except ValidationError as error:
@@ -83,9 +83,9 @@ def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
 
 
 def names(model: type[BaseModel], path: list[str]) -> list[str]:
-    """Return the names of a table's settings."""
+    """Return the names of the settings in a table."""
     for part in path:
-        if part.isdigit():  # a table of a list of tables
+        if part.isdigit():  # The setting is a list of tables.
             continue
         annotation = model.model_fields[part].annotation
         inner = next(iter(get_args(annotation)), annotation)

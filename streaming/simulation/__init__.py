@@ -1,3 +1,3 @@
-"""Simulated membership changes: scenarios, forecasts, migrations, what-if. Pure, with simulated time."""
+"""Simulated membership changes: scenarios, forecasts, migrations and what-if, as pure code with simulated time."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A live group as the start of a scenario, and changes of it as events: rolling restart, scaling, rollouts, deploy.
+"""A live group as the start of a scenario, and changes of the group as events: restarts, scaling, rollouts, deploys.
 
-Assumptions take the place of unrecorded data.
+Where a group's records lack data, assumptions are made and listed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streaming.simulation.scenario import InvalidScenario
 _SESSION_MS: Final = 45_000
 _REBALANCE_MS: Final = 300_000
 
-#: Kinds of groups that can't be simulated from their current state, and why.
+#: Kinds of groups that can't be simulated from their current state, each with the reason.
 _REFUSED: Final = {
     "connect": (
         "Connect's leader places connectors and tasks by a configuration that no record of the group has; "
@@ -36,8 +36,9 @@ class NoForecast(BadInput):
 class Baseline(NamedTuple):
     """A live group as the start of a scenario.
 
-    ``way``: name of the group's current :class:`~streaming.simulation.forecast.Way` to rebalance; ``protocol``: name
-    of its protocol; ``unsure``: why a forecast can't be exact, as lines of text.
+    ``document``: the group as a scenario without events. ``way``: name of the group's current
+    :class:`~streaming.simulation.forecast.Way` to rebalance. ``protocol``: name of the group's protocol. ``unsure``:
+    reasons why a forecast can't be exact, as lines of text.
     """
 
     document: dict[str, Any]
@@ -53,7 +54,7 @@ class Baseline(NamedTuple):
 
 
 def baseline_of(group: LiveGroup) -> Baseline:
-    """Return the scenario from which a change of this group starts."""
+    """Return this group as the start of a scenario, to which a change adds events."""
     if group.kind in _REFUSED:
         raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
     if not group.members:
@@ -87,7 +88,7 @@ def baseline_of(group: LiveGroup) -> Baseline:
 
 
 def _topics(group: LiveGroup, unsure: list[str]) -> dict[str, Any]:
-    """Return topics as scenario entries. A topic of unknown size gets the partitions that members own."""
+    """Return the group's topics as scenario entries; a topic of unknown size gets the partitions that members own."""
     topics: dict[str, Any] = {
         name: {"partitions": topic.partitions, "racks": topic.racks and [list(racks) for racks in topic.racks]}
         | ({"topic_id": topic.topic_id} if topic.topic_id else {})
@@ -128,9 +129,9 @@ def _members(group: LiveGroup, topics: dict[str, Any], unsure: list[str]) -> dic
 
 
 def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()) -> dict[str, str]:
-    """Return each member's name in a scenario: printable, without ``~``, unique.
+    """Return each member's name in a scenario, by member id; names are printable, unique and without ``~``.
 
-    ``names``: display names by member id. ``taken``: names of other members.
+    ``names``: display names by member id. ``taken``: names that other members already have.
     """
     used, unique_names = set(taken), {}
     for member_id in members:
@@ -171,7 +172,7 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
 
 
 def _times(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
-    """Return the group's timeouts: the longest of its members' or the defaults."""
+    """Return the group's timeouts in ms: the longest of its members' timeouts, or Kafka's defaults."""
     times = {}
     broker = "the brokers'" if group.protocol == "consumer" else "the client's"
     for name, default, whose in (("session", _SESSION_MS, broker), ("rebalance", _REBALANCE_MS, "the client's")):
@@ -190,7 +191,7 @@ def _times(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
 #: An event in the format of a scenario file.
 Entry = dict[str, Any]
 
-#: Start of the change, ms: in the middle of a heartbeat interval, as a group's position in its interval is unknown.
+#: Start of the change, ms: in the middle of a heartbeat interval, as the group's actual position in it is unknown.
 BEGIN_MS = 1500
 #: KIP-848's heartbeat interval, and the number of moments in it over which successive restarts are spread.
 _INTERVAL_MS = 5000
@@ -198,7 +199,7 @@ _MOMENTS = 8
 _STRIDE = 5
 
 
-#: Rollouts by the name of their strategy.
+#: Names of the rollout strategies.
 ROLLOUTS = ("surge", "blue-green", "recreate")
 
 
@@ -207,9 +208,9 @@ class NoChange(BadInput):
 
 
 class RollingRestart(NamedTuple):
-    """Restart of all members, in the order of names: how many at once, their time away and the pause between; ms.
+    """Restart of all members in the order of names: number of members at once, their downtime, and the pause (ms).
 
-    ``parallel`` None: by :func:`usual_parallel`.
+    If ``parallel`` is None, :func:`usual_parallel` determines it.
     """
 
     parallel: int | None = None
@@ -217,7 +218,7 @@ class RollingRestart(NamedTuple):
     between_ms: int = 30_000
 
     def events(self, names: Sequence[str], size: int) -> list[Entry]:
-        """Return the restart events of these members of a group of ``size``."""
+        """Return the events that restart these members of a group with ``size`` members."""
         return rolling_restart(
             sorted(names),
             parallel=self.parallel or usual_parallel(size),
@@ -227,7 +228,7 @@ class RollingRestart(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """A rollout by the name of its strategy, one of :data:`ROLLOUTS`, with the times of a rolling restart.
+    """A rollout: its strategy, which is one of :data:`ROLLOUTS`, and its times, which are those of a rolling restart.
 
     ``restart.down_ms``: from the stop of a member to the join of the next or of its successor.
     ``restart.between_ms``: from the join of a new member to the stop of an old one.
@@ -237,12 +238,13 @@ class Rollout(NamedTuple):
     restart: RollingRestart = RollingRestart()
 
     def events(self, names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
-        """Return the rollout events of these members; successors get their predecessors' ``configs``."""
+        """Return the events that replace these members; each successor gets its predecessor's entry in ``configs``."""
         if self.strategy == "recreate":  # Kubernetes: all members stop, then all join
             return self.restart._replace(parallel=len(names)).events(names, len(names))
         events: list[Entry] = []
         ordered, successors, restart = sorted(names), _new_names(names), self.restart
-        # maxSurge (Kubernetes): successors join before members leave; blue-green: all of them.
+        # maxSurge (Kubernetes): some successors join, then their predecessors leave; blue-green: all successors join
+        # first.
         parallel = len(names) if self.strategy == "blue-green" else restart.parallel or usual_parallel(len(names))
         for turn, first in enumerate(range(0, len(names), parallel)):
             batch, at = ordered[first : first + parallel], BEGIN_MS + turn * (restart.between_ms + restart.down_ms)
@@ -255,19 +257,19 @@ class Rollout(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Change of the number of members."""
+    """Change of a group's number of members."""
 
     to: int
 
 
 class Deploy(NamedTuple):
-    """Change given by the document of a scenario file."""
+    """Change that the document of a scenario file describes."""
 
     document: Any
 
 
 class PastEpisode(NamedTuple):
-    """Repetition of a past episode, given by its number or ``last``."""
+    """Repetition of a past episode, which is identified by its number or ``last``."""
 
     episode: str
 
@@ -276,7 +278,7 @@ Change = RollingRestart | Rollout | Scale | Deploy
 
 
 class MeasuredDowntime(NamedTuple):
-    """Bounds of the downtime of a past episode, all partitions together, ms; ``upper_ms`` None: no upper bound."""
+    """Bounds of a past episode's downtime, summed over all partitions, ms; ``upper_ms`` None: no upper bound."""
 
     lower_ms: int
     upper_ms: int | None
@@ -287,10 +289,10 @@ class MeasuredDowntime(NamedTuple):
 
 
 class RequestedChange(NamedTuple):
-    """A change of a group, ready to be simulated.
+    """A change of a group as a complete scenario, ready to be simulated.
 
-    ``what``: subject of a sentence about the change, such as ``This rolling restart``; ``document``: the group's
-    scenario with the change as events; ``measured``: the measured downtime of a past change.
+    ``what``: subject of a sentence about the change, such as ``This rolling restart``. ``document``: the group's
+    scenario with the change as events. ``measured``: the measured downtime, if the change is a past one.
     """
 
     start: Baseline
@@ -300,7 +302,7 @@ class RequestedChange(NamedTuple):
 
 
 def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode:
-    """Return the requested change; refuse none or several."""
+    """Return the only option that requests a change; raise NoChange if there are none or several."""
     changes = [change for change in options if change is not None]
     if len(changes) != 1:
         raise NoChange("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
@@ -308,7 +310,7 @@ def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode
 
 
 def request_change(start: Baseline, times: Mapping[str, int], change: Change) -> RequestedChange:
-    """Return a change of a group; ``times`` override the scenario's times."""
+    """Return ``change`` applied to the group as a scenario; ``times`` override the times in that scenario."""
     group, names = {**start.document, **times}, start.members
     match change:
         case RollingRestart():
@@ -324,15 +326,15 @@ def request_change(start: Baseline, times: Mapping[str, int], change: Change) ->
 
 
 def usual_parallel(size: int) -> int:
-    """Return how many members of a group of this size restart at once: a twentieth."""
+    """Return the number of members that restart at once in a group of this size: a twentieth, at least one."""
     return max(size // 20, 1)
 
 
 def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[Entry]:
-    """Return the events of a rolling restart, ``parallel`` members at once, each down for ``down_ms``.
+    """Return the events of a rolling restart of ``parallel`` members at once, each of which is down for ``down_ms``.
 
-    ``between_ms``: from the return of members to the stop of the next ones. As in a real deploy, successive restarts
-    happen at different moments of the heartbeat interval: each is shifted by another eighth of it.
+    ``between_ms``: time from the return of members to the stop of the next ones. As in a real deploy, successive
+    restarts happen at different moments of the heartbeat interval, which differ by eighths of the interval.
     """
     late = min(_INTERVAL_MS, between_ms)
     return [
@@ -346,12 +348,12 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
 
 
 def _new_names(names: Sequence[str]) -> Iterator[str]:
-    """Yield unused names for new members, from ``new-1`` on."""
+    """Yield unused names for new members: ``new-1``, ``new-2``, …."""
     return (name for number in count(1) if (name := f"new-{number}") not in names)
 
 
 def scale_events(names: Sequence[str], to: int) -> list[Entry]:
-    """Return events that add members, or remove the last members, all at once."""
+    """Return events that add new members or remove the last members, all at the same time."""
     if to < 1 or to == len(names):
         raise InvalidScenario(f"--scale {to}: the group has {len(names)} members; give another number, from 1 up")
     if to < len(names):
@@ -360,9 +362,9 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
 
 
 def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
-    """Return a scenario file's document with the group as its start.
+    """Return the document of a scenario file, with the group in place of its start.
 
-    Events are from the file; its times override the group's, and its additional topics are added.
+    The events are those of the file. Times in the file override the group's times, and its additional topics are added.
     """
     if not isinstance(document, dict):
         raise InvalidScenario("--deploy: a scenario is needed, a mapping with events")

@@ -1,4 +1,4 @@
-"""Run a scenario under a protocol: a deterministic discrete-event loop around a pure machine."""
+"""Deterministic discrete-event loop that runs a scenario on the pure state machine of a protocol."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NeverSettles(BadInput):
 
 
 def timing_of(scenario: Scenario) -> vocabulary.Timing:
-    """Return the timing model with the scenario's timeouts; a timeout lasts at least three heartbeats."""
+    """Return the timing model with the scenario's timeouts, and heartbeats at least three times per timeout."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
     usual = vocabulary.Timing()
     return vocabulary.Timing(
@@ -39,7 +39,7 @@ def timing_of(scenario: Scenario) -> vocabulary.Timing:
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
-    """Return a function for the lag of each ZooKeeper view, up to ``largest_ms``, determined by the seed."""
+    """Return a function for the lag of a ZooKeeper view, a pseudo-random number of ms from 0 to ``largest_ms``."""
 
     def lag(name: str, change: int) -> int:
         digest = blake2b(f"{seed} {name} {change}".encode(), digest_size=8).digest()
@@ -61,13 +61,13 @@ def run_scenario(
 ) -> Simulation:
     """Run a scenario under a protocol until the group is stable.
 
-    ``setup`` replaces the scenario's timeouts and plain member ids. ``rounds``: keep every round, not only their
-    number. ``view_lag_ms``: the largest random lag of a ZooKeeper view, by ``seed``. ``each`` is called with 1 after
-    each scenario event.
+    ``setup`` replaces the scenario's timeouts and plain member ids. ``rounds``: keep every round, not only the number
+    of rounds. ``view_lag_ms``: the largest lag of a ZooKeeper view; ``seed`` determines the lags. ``each`` is called
+    with the argument 1 after each scenario event.
 
     Raises:
         ImpossiblePair: the protocol does not support the assignor.
-        InvalidScenario: an event can't happen under this protocol; the message names it.
+        InvalidScenario: an event can't happen under this protocol; the message names the event.
         NeverSettles: the group does not become stable.
     """
     assignor = carried(protocol, assignor)
@@ -86,7 +86,7 @@ def run_scenario(
 def _apply(
     model: Machine[Any, Any], state: Any, event: vocabulary.MachineEvent, because: ScenarioEvent | None, *, is_own: bool
 ) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
-    """Apply an event after the scenario event ``because``, which errors name; ``is_own``: the machine scheduled it."""
+    """Apply an event of scenario event ``because``, which errors name; ``is_own``: True if the machine scheduled it."""
     try:
         return model.apply(state, event)
     except vocabulary.InconsistentGroupProtocol as error:
@@ -98,7 +98,7 @@ def _apply(
 
 
 def _about_others(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
-    """Return the event without processes that have ended by themselves; None if no process is left."""
+    """Return the event without processes that have ended by themselves, or None if no process remains."""
     if isinstance(event, vocabulary.Start):
         ended.difference_update(client.name for client in event.clients)
         return event
@@ -109,12 +109,12 @@ def _about_others(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary
 
 
 def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]) -> int:
-    """Apply every event in order of time; return when the group became stable.
+    """Apply all events in order of time; return the time (ms) at which the group became stable.
 
-    Pending timers are ignored for that, as brokers also keep the timers of finished rebalances.
+    Pending timers do not delay that time, as brokers also keep the timers of finished rebalances.
     """
     timing = model.setup.timing
-    # The longest simulated time after the last event: a day and the longest timeout.
+    # The longest time that is simulated after the last event: a day and the longest timeout.
     patience_ms = _DAY_MS + max(
         timing.session_timeout_ms,
         timing.rebalance_timeout_ms,
@@ -161,13 +161,13 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
 
 
 def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) -> list[tuple[str, str]]:
-    """Return ``(protocol, assignor)`` for each requested protocol, or for all.
+    """Return ``(protocol, assignor)`` for each requested protocol; without any, for all protocols.
 
-    An assignor is ``NAME``, for every protocol, or ``PROTOCOL=NAME``. With ``all``, a protocol that does not support
-    ``NAME`` uses its default; an explicitly named protocol refuses it.
+    An assignor is given as ``NAME`` for every protocol, or as ``PROTOCOL=NAME``. With ``all``, a protocol that does not
+    support ``NAME`` uses its default assignor; an explicitly requested protocol raises ImpossiblePair.
 
     Raises:
-        UnknownAssignor: there is no such protocol.
+        UnknownAssignor: a requested protocol does not exist.
         ImpossiblePair: the protocol, or every protocol, does not support the assignor.
     """
     everyone = not protocols or "all" in protocols

@@ -1,4 +1,4 @@
-"""Forecast one change of a live group under each protocol, and compare the costs."""
+"""Forecasts of one change of a live group under each protocol, with a comparison of the costs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from streaming.simulation.parse import parse_scenario, uuid_of
 from streaming.simulation.results import Simulation
 from streaming.simulation.scenario import Scenario
 
-#: A member id in a classic group: the instance id or the client id, and a UUID.
+#: The UUID at the end of a member id in a classic group, which follows the instance id or the client id.
 _UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
-#: ``group.consumer.session.timeout.ms``, which no record of a group has.
+#: Default of ``group.consumer.session.timeout.ms``, as the records of a group do not contain the setting.
 _BROKERS_SESSION_MS = 45_000
 
 
@@ -36,7 +36,7 @@ class Way(NamedTuple):
 
 
 class ChangeCost(NamedTuple):
-    """Cost of a change under one way to rebalance, ms; ``total_ms`` is the downtime of all partitions together."""
+    """Cost of a change under one way to rebalance, ms; ``total_ms`` is the downtime summed over all partitions."""
 
     way: Way
     simulation: Simulation
@@ -46,7 +46,7 @@ class ChangeCost(NamedTuple):
 
 
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
-    """Return the ways eager, cooperative, static and KIP-848, with the group's own assignor where possible."""
+    """Return the ways eager, cooperative, static and KIP-848, each with the group's own assignor if possible."""
     eager, server = _assignor("eager", own, assignor), _assignor("consumer", own, assignor)
     cooperative = Way("cooperative", "cooperative", "cooperative-sticky")
     like = cooperative if own == "cooperative" else Way("eager", "eager", eager)
@@ -59,12 +59,12 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 
 
 def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
-    """Return the way of this name; ``own``: the group's protocol, to which ``assignor`` belongs."""
+    """Return the way to rebalance with this name; ``own``: the group's protocol, to which ``assignor`` belongs."""
     return next(way for way in ways(own or name, assignor) if way.name == name)
 
 
 def _assignor(protocol: str, own: str, assignor: str | None) -> str:
-    """Return the group's assignor if ``protocol`` is the group's own, else the default of ``protocol``."""
+    """Return the group's assignor if the group uses ``protocol``, else the default assignor of ``protocol``."""
     family = FAMILIES[protocol]
     return assignor if assignor is not None and own == protocol and assignor in family.carries else family.default
 
@@ -77,9 +77,9 @@ def simulate_cost(
     rounds: bool = True,
     each: Callable[[int], None] = lambda _: None,
 ) -> ChangeCost:
-    """Simulate the scenario under one way to rebalance; without ``rounds`` large groups need little memory.
+    """Simulate the scenario under one way to rebalance, and return the cost; large groups need ``rounds`` False.
 
-    ``as_configured``: with the members' assignors, protocols and instance ids of the scenario, not those of the way.
+    ``as_configured``: use the members' assignors, protocols and instance ids in the scenario, not those of the way.
     """
     if not as_configured:
         scenario = _scenario_of_way(scenario, way)
@@ -113,9 +113,9 @@ def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
 
 
 def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
-    """Return a function for member ids in Kafka's format; ids of new members are deterministic.
+    """Return a function that generates member ids in Kafka's format; the ids of new members are deterministic.
 
-    If client ids distinguish the members, their order is the real one, whatever the UUIDs are.
+    If all members have different client ids, the generated ids sort as the real ids do, whatever the UUIDs are.
     """
     ids = scenario.member_ids
     prefixes = {name: _UUID.sub("", member_id) for name, member_id in ids.items()}
@@ -133,7 +133,7 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
 
 def cost_figures(cost: ChangeCost) -> dict[str, Any]:
-    """Return the figures of one way to rebalance, as JSON; times in ms."""
+    """Return the cost figures of one way to rebalance as a JSON object; times are in ms."""
     worst = None
     if cost.worst is not None:
         worst = {"topic": cost.worst[0], "partition": cost.worst[1], "ms": cost.worst_ms}
@@ -148,7 +148,7 @@ def cost_figures(cost: ChangeCost) -> dict[str, Any]:
 
 
 def cost_sentence(costs: Sequence[ChangeCost], own: str, what: str) -> str:
-    """Return a sentence about the cost for the group as configured, and under the cheapest way to rebalance."""
+    """Return a sentence about the change's cost in the group as configured, and under the cheapest way to rebalance."""
     mine = next(cost for cost in costs if cost.way.name == own)
     best = min(costs, key=lambda cost: cost.total_ms)
     sentence = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
@@ -158,7 +158,7 @@ def cost_sentence(costs: Sequence[ChangeCost], own: str, what: str) -> str:
 
 
 def format_seconds(ms: int) -> str:
-    """Return a text such as ``48 s``; below ten seconds with one decimal."""
+    """Return a duration as text such as ``48 s``, with one decimal below ten seconds."""
     return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{round(ms / 1000)} s"  # noqa: PLR2004
 
 
@@ -171,14 +171,14 @@ WAY_PHRASES = {
 }
 
 
-#: The most rows (one per member and round) that a forecast lists; beyond that rounds are only counted.
+#: The largest number of rows (one per member and round) that a forecast lists; more rounds are only counted.
 MAX_ROWS: Final = 100_000
-#: Estimate of the most rounds that an event causes, in all ways together, for that limit.
+#: Estimate for that limit: the largest number of rounds that an event causes, summed over all ways to rebalance.
 _ROUNDS: Final = 10
 
 
 class Forecast(NamedTuple):
-    """Forecast of a change under each way to rebalance; ``own``: the group's way. ``unsure``: its limitations."""
+    """Forecast of a change under each way to rebalance; ``own``: the group's way; ``unsure``: its limitations."""
 
     what: str
     own: str
@@ -191,7 +191,7 @@ class Forecast(NamedTuple):
 def forecast_change(
     change: RequestedChange, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Forecast:
-    """Simulate a change under every way to rebalance."""
+    """Simulate a change under every way to rebalance, and return the forecast."""
     start, plan = change.start, parse_scenario(change.document)
     few = len(plan.events) * _ROUNDS * max(len(plan.members), 1) <= MAX_ROWS
     costs = [simulate_cost(plan, way, rounds=rounds and few, each=each) for way in ways(start.protocol, start.assignor)]
@@ -225,7 +225,7 @@ def forecast_change(
 _UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
 
 
-#: Assumption about rounds that depend on chance in Kafka.
+#: Assumption about rounds whose timing depends on chance in Kafka.
 _RACED: Final = (
     "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "
     "something up has joined again"
@@ -233,7 +233,7 @@ _RACED: Final = (
 
 
 def forecast_document(group_id: str, forecast: Forecast) -> dict[str, Any]:
-    """Return the document of ``forecast --json``."""
+    """Return the JSON document that ``forecast --json`` prints."""
     return {
         "groupId": group_id,
         "change": forecast.what,

@@ -20,10 +20,11 @@ EVENT_TYPES = (
 
 
 class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
-    """A member, with the input that it has for the next rebalance.
+    """A member of a live group, with its part of the input of the next rebalance.
 
-    ``assignors``: in order of preference; empty if unknown, or if the group names its assignor. ``owned``: under
-    KIP-848 its target. Timeouts are None if unknown, or if the broker sets them. ``classic``: it uses that protocol.
+    ``assignors``: in order of preference; empty if unknown, or if the group has the name of its assignor. ``owned``:
+    owned partitions, under KIP-848 the member's target assignment. Timeouts are None if they are unknown or set by the
+    broker. ``classic``: True if the member uses the classic protocol.
     """
 
     member_id: str
@@ -41,8 +42,8 @@ class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
 class LiveGroup(NamedTuple):
     """The current state of a group.
 
-    ``number``: its generation or epoch, 0 where not known; ``members``: in the order of the JoinGroup response;
-    ``topics``: subscribed and requested topics; ``unknown``: lines of text about missing data.
+    ``number``: the group's generation or epoch, 0 if unknown. ``members``: in the order of the JoinGroup response.
+    ``topics``: subscribed and requested topics. ``unknown``: lines of text about missing data.
     """
 
     group_id: str
@@ -63,7 +64,7 @@ class LiveGroup(NamedTuple):
 
 
 class MembershipLog:
-    """One group's state, built from its events in order."""
+    """Builds the state of one group from the group's membership events, in order."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -73,7 +74,7 @@ class MembershipLog:
         self._empty = True
 
     def feed(self, event: events.Event) -> None:
-        """Apply the next event."""
+        """Apply the next membership event."""
         self._empty = False
         data: events.EventData = event.data
         match data:
@@ -94,7 +95,7 @@ class MembershipLog:
 
     def _join(self, data: events.MemberJoined) -> None:
         instance = data.group_instance_id
-        place = data.member_id  # a static member takes the place of its predecessor
+        place = data.member_id  # A static member takes the place of its predecessor.
         if instance is not None:
             predecessors = (name for name, member in self._joined.items() if member.group_instance_id == instance)
             place = next(predecessors, place)
@@ -102,9 +103,9 @@ class MembershipLog:
         self._joined = {data.member_id if member_id == place else member_id: joined[member_id] for member_id in joined}
 
     def group(self, latest: LatestAssignment | None, also: Collection[str] = ()) -> LiveGroup:
-        """Return the group; ``latest`` is its record of the latest assignments.
+        """Return the group's current state; ``latest`` is its record in the topic of latest assignments.
 
-        ``also``: topics to include besides subscribed ones, if they are known.
+        ``also``: topics to include in addition to subscribed topics, if their partition counts are known.
         """
         if self._view is not None:
             return self._with_topics(_observed_group(self._view), also)
@@ -170,7 +171,7 @@ class MembershipLog:
 
 
 def names_of(member: events.MemberJoined | events.ObservedMember | MemberDiff) -> MemberNames:
-    """Return the names of a member in a record."""
+    """Return the identity of a member from a record: its client id, host and instance id."""
     return MemberNames(
         client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
     )
@@ -192,7 +193,7 @@ def _observed_group(view: events.GroupObserved) -> LiveGroup:
                 generation=number if classic else member.member_epoch or 0,
                 session_timeout_ms=member.session_timeout_ms,
                 rebalance_timeout_ms=member.rebalance_timeout_ms,
-                # In a snapshot of a KIP-848 group only classic members have a session timeout of their own.
+                # In the snapshot of a KIP-848 group, only classic members have their own session timeout.
                 classic=classic or member.session_timeout_ms is not None,
             )
         )

@@ -1,8 +1,9 @@
-"""Migration plans for a live group: obstacles, steps, and the forecast cost of each step.
+"""Migration plans of a live group: obstacles, steps, and the forecast cost of each step.
 
-Cooperative: KIP-429, "Compatibility and Upgrade Path", two rolling bounces. Clients since 3.0 have done the
-first one by default (KIP-726). Static: KIP-345. KIP-848: "Consumer Rebalance Protocol" in the operations part of
-Kafka's documentation, a rolling restart if the assignor puts no data of its own into assignments.
+A migration to cooperative needs two rolling bounces (KIP-429, "Compatibility and Upgrade Path"); clients since 3.0 need
+only the second one, as their default list already has both assignors (KIP-726). Static membership: KIP-345. A migration
+to KIP-848 needs one rolling restart, if the assignor does not add its own data to assignments ("Consumer Rebalance
+Protocol" in the operations part of Kafka's documentation).
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ _GROUP_PROTOCOL: Final = (
     "Rolling restart with group.protocol=consumer; partition.assignment.strategy, session.timeout.ms and "
     "heartbeat.interval.ms go, the brokers decide them (Java clients of 4.0, librdkafka of 2.12, or newer)"
 )
-#: Kinds of episodes that may be a migration step, and the most of them in the document.
+#: Kinds of episodes that may be a migration step, and the largest number of such episodes in the document.
 _STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
 _MAX_PAST_STEPS: Final = 5
 
 #: ``{"state", "inTheWay", "steps", "unsure"}`` for one target of a migration.
 Path = dict[str, Any]
-#: A member with its name, why it is in the way, and the number of the step that removes the obstacle, or None.
+#: A member, its name, the reason why it is in the way, and the number of the step that removes the obstacle, or None.
 Obstacle = tuple[LiveMember, str, str, int | None]
 
 
 def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested targets, or all."""
+    """Return the requested migration targets; without any, return all targets."""
     for name in names:
         if name not in TARGETS:
             raise NoForecast(f"--to: {name!r} is none of {', '.join(TARGETS)}")
@@ -74,7 +75,7 @@ def plan_migration(
     happened: Sequence[tuple[Episode, ChangeCost | None]] = (),
     each: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Return the document of ``migrate --json``; ``happened``: past steps with their forecast costs.
+    """Return the JSON document that ``migrate --json`` prints; ``happened``: past steps with their forecast costs.
 
     Raises:
         NoForecast: the group has no members, or is of a kind that migrates differently.
@@ -126,7 +127,7 @@ def _path(
 
 
 class _Plan:
-    """Plan with one method for each target; each step is simulated from the result of the step before."""
+    """Builds a plan, with one method per target; each step is simulated from the result of the previous step."""
 
     def __init__(
         self, group: LiveGroup, restart: RollingRestart, times: Mapping[str, int], each: Callable[[int], None]
@@ -162,7 +163,7 @@ class _Plan:
         return cost
 
     def cooperative(self) -> Path:
-        """Return two rolling bounces: add ``cooperative-sticky`` to every list, then remove the other assignors."""
+        """Return the path of two rolling bounces: add ``cooperative-sticky`` to all lists, then remove the rest."""
         if self.start.protocol == "cooperative":
             return _path("done")
         if self.group.protocol == "consumer":
@@ -207,7 +208,7 @@ class _Plan:
         return _path("ready", obstacles, steps, unsure)
 
     def consumer(self) -> Path:
-        """Return one rolling bounce, with ``group.protocol=consumer``."""
+        """Return the path of one rolling bounce, which sets ``group.protocol=consumer``."""
         classic = [name for name in self.names if self.by_name[name].classic]
         if self.group.protocol == "consumer" and not classic:
             return _path("done")

@@ -1,4 +1,4 @@
-"""Parse and validate a scenario from YAML or JSON. Errors name the number of the event, and the field."""
+"""Parser and validation of scenarios in YAML or JSON; errors contain the number of the event and the field's name."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Held
 from streaming.simulation.scenario import InvalidScenario, Kind, Scenario, ScenarioEvent, plan_events
 
-#: Room for a hundred thousand events as JSON; YAML is parsed a hundred times more slowly.
+#: Largest sizes of a scenario, in characters: JSON has room for 100,000 events; YAML is parsed 100 times more slowly.
 MAX_JSON = 16 * 2**20
 MAX_YAML = 2**20
-#: A scenario needs five levels.
+#: Largest depth of nested values; a scenario needs five levels.
 MAX_DEPTH = 20
-#: No number of a scenario has more than ten digits.
+#: Largest number of digits of a number; valid numbers in a scenario have at most ten digits.
 _MAX_DIGITS = 40
-#: YAML 1.1's tags of plain values; dates count as text.
+#: Tags of YAML 1.1 for plain values; dates are read as text.
 _PLAIN = ("null", "bool", "int", "float")
 
-#: The most partitions of a scenario, as many as one cluster has: a forecast of more would need too much memory.
+#: The largest number of partitions of a scenario, which is that of a whole cluster; more would need too much memory.
 MAX_PARTITIONS = 200_000
-#: The most characters of an error that quotes the scenario.
+#: The largest number of characters that an error quotes from the scenario.
 _MAX_QUOTED = 200
 
 _Converted = TypeVar("_Converted")
@@ -79,7 +79,7 @@ def _entry(kind: Kind, subject: Any, *fields: tuple[str, Any], base: type[Struct
     return defstruct(kind, named, bases=(base,), kw_only=True, forbid_unknown_fields=True)
 
 
-#: Type of an event entry, by the event's kind.
+#: Type of an event entry, by the kind of the event.
 _ENTRIES: dict[Kind, type[Struct]] = {
     "join": _entry("join", str, base=_Config),
     "bounce": _entry("bounce", str, ("down_ms", _Whole), base=_Config),
@@ -93,7 +93,7 @@ _ENTRIES: dict[Kind, type[Struct]] = {
 
 
 def uuid_of(name: str) -> str:
-    """Return a Uuid in Kafka's format, derived from a name."""
+    """Return a Uuid in Kafka's format that is derived from a name."""
     return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
@@ -101,13 +101,13 @@ def load_scenario(text: str) -> Scenario:
     """Parse a scenario from YAML or JSON text.
 
     Raises:
-        InvalidScenario: the text is neither, or the scenario is impossible; the message names the event and field.
+        InvalidScenario: the text is neither YAML nor JSON, or an event is impossible; the message has event and field.
     """
     return parse_scenario(parse_document(text))
 
 
 def parse_scenario(value: Any) -> Scenario:
-    """Parse a scenario from a document."""
+    """Parse a scenario from a document of plain values."""
     document = _convert(value, _Document, "scenario")
     topics = {name: _topic(name, entry) for name, entry in document.topics.items()}
     if not topics:
@@ -116,12 +116,12 @@ def parse_scenario(value: Any) -> Scenario:
     members = _members(document.members or {}, topics)
     events = tuple(_event(number, event, topics) for number, event in enumerate(document.events, 1))
     scenario = Scenario(**{**structs.asdict(document), "topics": topics, "events": events, "members": members})
-    plan_events(scenario)  # refuses impossible events
+    plan_events(scenario)  # This call raises InvalidScenario for impossible events.
     return scenario
 
 
 def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
-    """Return the value converted to ``kind``; an error begins with ``where`` and names the field."""
+    """Return the value converted to ``kind``; the message of an error begins with ``where`` and names the field."""
     try:
         return convert(value, kind)
     except ValidationError as error:
@@ -247,7 +247,7 @@ def parse_document(text: str) -> Any:
     """Parse a YAML or JSON text into plain values.
 
     Raises:
-        InvalidScenario: the text is neither, or exceeds a limit.
+        InvalidScenario: the text is neither YAML nor JSON, or exceeds a limit.
     """
     if len(text) > MAX_JSON:
         raise InvalidScenario(f"scenario: longer than {MAX_JSON} characters, the limit")
@@ -255,7 +255,7 @@ def parse_document(text: str) -> Any:
         return _yaml(text)
     try:
         value = json.loads(text, object_pairs_hook=_mapping, parse_constant=_no_number, parse_int=_whole_number)
-    except json.JSONDecodeError:  # YAML may begin with a brace, too
+    except json.JSONDecodeError:  # YAML may also begin with a brace.
         return _yaml(text)
     except RecursionError as error:
         raise _too_deep() from error
@@ -315,7 +315,7 @@ class _Loader(yaml.SafeLoader):
             self.depth -= 1
 
 
-#: SafeLoader's resolvers by first character, without merge keys (``<<``), ``=`` and dates.
+#: SafeLoader's resolvers by first character, except those of merge keys (``<<``), ``=`` and dates.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _PLAIN]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -351,5 +351,5 @@ def _value(loader: _Loader, node: yaml.Node) -> Any:
         raise _refused(node, f"a number of {len(node.value)} characters; {_MAX_DIGITS} are the limit")
     try:
         return loader.construct_object(node)
-    except (ValueError, OverflowError) as error:  # 0b, 0x_: YAML's own pattern takes them for numbers
+    except (ValueError, OverflowError) as error:  # YAML's pattern also matches 0b and 0x_, which are not numbers.
         raise _refused(node, f"{node.value}: is no number; write text in quotes") from error

@@ -1,4 +1,4 @@
-"""Rebuild a past episode as a scenario from its diffs."""
+"""Rebuilds a past episode as a scenario, from the episode's diffs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from streaming.simulation.forecast import ChangeCost, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
-#: In place of an episode's number: the newest episode in which members joined or departed.
+#: Given in place of an episode's number, this means the newest episode in which members joined or departed.
 LAST: Final = "last"
 
 
 def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
-    """Return the episode of a group by its number, or for ``last`` the newest one with a membership change."""
+    """Return a group's episode with this number, or for ``last`` the newest episode with a membership change."""
     if which == LAST:
         candidates = [
             episode
@@ -51,7 +51,7 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
 def past_change(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> RequestedChange:
-    """Return the episode as a change; ``now``: the current group, for settings and topic ids, which diffs lack."""
+    """Return the episode as a change; ``now``: the current group, which has the settings and topic ids."""
     group = f"group {episode.group_id}, episode {episode.episode}"
     if not diffs:
         raise NoForecast(f"{group}: none of its rounds is in the diff topic any more")
@@ -78,9 +78,10 @@ def past_change(
 def forecast_past_episode(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> ChangeCost | None:
-    """Return the forecast cost of a past episode; None if it can't be forecast.
+    """Return the forecast cost of a past episode; None if the episode can't be forecast.
 
-    Arguments are those of :func:`past_change`. A change of assignors is not simulated, as members' lists are unknown.
+    Arguments are those of :func:`past_change`. Changes of assignors are not simulated, as the members' lists of
+    assignors are unknown.
     """
     if episode.kind == "assignor-change" or len(diffs) < episode.round_count:
         return None
@@ -153,9 +154,9 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
 
 
 def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int) -> list[dict[str, Any]]:
-    """Return joins, leaves, crashes and restarts as events, at the times of their rounds.
+    """Return the episode's joins, leaves, crashes and restarts as events, at the times of their rounds.
 
-    A member whose session expired crashed one session timeout earlier, even if a successor joined later.
+    A member whose session expired is assumed to have crashed one session timeout before that.
     """
     here = set(names)
     came: list[tuple[str, int]] = []
@@ -175,7 +176,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
     successors = {member.left: member.joined for member in episode.members.replaced}
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
-    # If the successor of a dynamic member joined early, the rebalance waited for the old member's session.
+    # If a dynamic member's successor joined early, the rebalance waited for the end of the old member's session.
     expired = {
         member_id
         for diff in diffs
@@ -195,7 +196,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
             if back is not None:
                 events.append({"at": back[1], "join": names_by_id[member_id]} | _instance(fullest[back[0]]))
         elif back is not None:
-            # A member that returned in the same round was away for less than the duration of a round.
+            # A member that left and returned in the same round was away for less than the duration of that round.
             events.append({"at": at, "bounce": names_by_id[member_id], "down_ms": max(back[1] - at, 1)})
         else:
             events.append({"at": at, "leave": names_by_id[member_id]})

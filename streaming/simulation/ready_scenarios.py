@@ -10,7 +10,7 @@ from streaming.simulation.changes import BEGIN_MS, Entry, Rollout
 from streaming.simulation.parse import MAX_PARTITIONS, parse_scenario
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
-#: The most members: a rolling restart of this many takes most of a minute to simulate under one protocol.
+#: The largest number of members; a rolling restart of so many takes most of a minute to simulate under one protocol.
 MAX_MEMBERS = 1000
 
 
@@ -27,7 +27,7 @@ class ReadyScenario(NamedTuple):
     events: Callable[[int, int], list[Entry]]
 
 
-#: When the change begins: the group is stable long before.
+#: Time at which the change begins (ms); the group becomes stable long before.
 _BEGIN = 60_000
 
 
@@ -43,7 +43,7 @@ def _rolling_restart(count: int, begin: int = _BEGIN, **config: Any) -> list[Ent
 
 
 def _repeated(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
-    """Return ``count`` entries, one every ``ms``."""
+    """Return ``count`` event entries, ``ms`` apart."""
     return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Results of a simulation: rounds, requests, moved partitions and time without a consumer."""
+"""Results of a simulation: rounds, requests, moved partitions, and partitions' times without a consumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, R
 
 
 class SimulatedRound(NamedTuple):
-    """One round: when members received its assignment, and each member's partitions before and after."""
+    """One round: the time at which members received the assignment, and each member's partitions before and after."""
 
     at: int
     number: int
@@ -22,18 +22,18 @@ class SimulatedRound(NamedTuple):
     after: Mapping[str, TopicPartitions]
 
 
-#: Marks a partition with an owner, in place of the time since when it has had none.
+#: Marks a partition with a consumer; other partitions have the time since which they are without a consumer.
 _OWNED = -1
 
 
 class SimulationResult:
-    """Collects a machine's outputs: rounds, requests, moves, and time without a consumer.
+    """Collects the results from a machine's outputs: rounds, requests, moves, and times without a consumer.
 
     A partition is without a consumer from its loss (or the first subscription) until the next consumer starts.
     """
 
     def __init__(self, topics: Mapping[str, Topic], *, rounds: bool = True) -> None:
-        #: Empty if rounds are only counted.
+        #: The simulated rounds; empty if rounds are only counted.
         self.rounds: list[SimulatedRound] = []
         self.round_count = 0
         self.rebalances = 0
@@ -44,7 +44,8 @@ class SimulationResult:
         #: Each member's partitions after the last round, and the last owner of each partition.
         self.held: Mapping[str, TopicPartitions] = {}
         self._last: dict[str, dict[int, str]] = {}
-        #: ``{topic: partition count}``; for topics ever subscribed to, ms without a consumer by partition.
+        #: ``{topic: partition count}``; and for topics that were ever subscribed to, the ms without a consumer by
+        #: partition.
         self.counts: dict[str, int] = {}
         self.unavailable_ms: dict[str, list[int]] = {}
         self.longest_gap_ms = 0
@@ -54,7 +55,7 @@ class SimulationResult:
         self.set_topics(topics, 0)
 
     def begin(self, subscribed: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
-        """Set the group's partitions at the start, without a round."""
+        """Set the members' partitions at the start, which are not counted as a round."""
         self.take(SubscribedTopics(subscribed), 0)
         self._consume(held, 0)
         self.held = held
@@ -62,7 +63,7 @@ class SimulationResult:
             self._set_last(share, name)
 
     def set_topics(self, topics: Mapping[str, Topic], at: int) -> None:
-        """Set changed topics."""
+        """Set the partition counts of topics that are new or changed."""
         for name, topic in topics.items():
             self.counts[name] = max(self.counts.get(name, 0), topic.partitions)
         self._subscribe(self._subscribed, at)
@@ -79,7 +80,7 @@ class SimulationResult:
                 self._subscribe(topics, at)
             case Announced():
                 self._record(output, at)
-            case Handover(before, after):  # nothing moves
+            case Handover(before, after):  # No partition moves.
                 held = dict(self.held)
                 share = held.pop(before, NOTHING)
                 self.held = {**held, after: share}
@@ -105,7 +106,7 @@ class SimulationResult:
             gained += minus(share, before).items()
             self._consumed[name] = share
         for topic, partitions in gained:
-            if topic not in self._since:  # assigned without a subscription, as ``sticky`` may
+            if topic not in self._since:  # ``sticky`` may assign a topic to a member without a subscription.
                 self._subscribe((topic,), at)
             since, total = self._since[topic], self.unavailable_ms[topic]
             for partition in partitions:
@@ -138,7 +139,7 @@ class SimulationResult:
 
 
 class Simulation(NamedTuple):
-    """Run under one protocol: its result, and when the group became stable (ms)."""
+    """Simulation under one protocol: the result, and the time at which the group became stable (ms)."""
 
     protocol: str
     assignor: str
@@ -147,17 +148,17 @@ class Simulation(NamedTuple):
 
     @property
     def unavailable_ms(self) -> int:
-        """Return the total time without a consumer of all partitions."""
+        """Return the time without a consumer, summed over all partitions, ms."""
         return sum(map(sum, self.result.unavailable_ms.values()))
 
 
 def simulations_document(simulations: Iterable[Simulation]) -> dict[str, Any]:
-    """Return the document of ``simulate --json``."""
+    """Return the JSON document that ``simulate --json`` prints."""
     return {"protocols": {simulation.protocol: simulation_document(simulation) for simulation in simulations}}
 
 
 def simulation_document(simulation: Simulation) -> dict[str, Any]:
-    """Return one protocol's part of the document; times in ms since the scenario's start."""
+    """Return the part of the document about one protocol; times are in ms since the scenario's start."""
     result = simulation.result
     number = "groupEpoch" if simulation.protocol == "consumer" else "generation"
     return {

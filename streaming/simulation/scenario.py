@@ -1,4 +1,4 @@
-"""Scenarios: types, the check that each event is possible, and conversion into the machines' events."""
+"""Scenarios: their types, the check that each event is possible, and their conversion into the machines' events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InvalidScenario(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioEvent:
-    """One event of a scenario, ``number`` counted from 1; times in ms since the scenario's start."""
+    """One event of a scenario; ``number`` counts from 1, times are in ms since the scenario's start."""
 
     number: int
     at: int
@@ -43,8 +43,8 @@ class ScenarioEvent:
 class Scenario:
     """A scenario: topics and members at the start, timeouts of all members, and events in order of time.
 
-    ``generation``: generation or epoch at the start. ``heartbeat_ms`` and ``processing_ms`` None: defaults of the
-    timing model.
+    ``generation``: generation or epoch at the start. If ``heartbeat_ms`` or ``processing_ms`` is None, the default of
+    the timing model applies.
     """
 
     topics: Mapping[str, Topic]
@@ -66,7 +66,7 @@ class Scenario:
 
 
 class PlannedEvent(NamedTuple):
-    """An event of the machines, and the scenario event behind it."""
+    """An event of the machines, and the scenario event that caused it."""
 
     event: vocabulary.MachineEvent
     because: ScenarioEvent
@@ -75,10 +75,10 @@ class PlannedEvent(NamedTuple):
 def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     """Return the machines' events in order of time; events of the same instant keep their order.
 
-    Equal events of several members at the same instant are combined into one.
+    Equal events of several members at the same instant are combined into one event.
 
     Raises:
-        InvalidScenario: time goes backwards, or a member can't do what the event says.
+        InvalidScenario: an event is earlier than the one before it, or impossible for its member at that time.
     """
     draft = _Draft(scenario)
     for event in scenario.events:
@@ -95,14 +95,14 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
 
 
 class _Draft:
-    """Planner with one method for each kind of event; tracks processes' configurations and times away."""
+    """Plans events, with one method per kind of event; tracks the configuration and downtime of each process."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.planned: list[PlannedEvent] = []
         self.topics: dict[str, Topic] = dict(scenario.topics)
         self.clients = {held.client.name: held.client for held in scenario.members}
-        #: ``up``, ``left`` or ``crashed``, and since when.
+        #: State of each process (``up``, ``left`` or ``crashed``), and the time since which it has that state.
         self.states = dict.fromkeys(self.clients, ("up", 0))
         self.returns: dict[str, tuple[int, ScenarioEvent, type[vocabulary.Start | vocabulary.Thaw]]] = {}
         self.now = 0
@@ -168,7 +168,7 @@ class _Draft:
         if down is None:
             kind = vocabulary.Crash if is_crash else vocabulary.Leave
             self._plan(kind(event.at, (event.member,)), event)
-        elif down[2] is vocabulary.Thaw:  # a frozen process can't say that it leaves
+        elif down[2] is vocabulary.Thaw:  # A frozen process can't send LeaveGroup.
             self._plan(vocabulary.Crash(event.at, (event.member,)), event)
 
     leave = crash
@@ -183,7 +183,7 @@ class _Draft:
         elif name not in self.returns:
             self._plan(vocabulary.Subscribe(event.at, (name,), client.topics), event)
         elif self.returns[name][2] is vocabulary.Thaw:
-            # A frozen process subscribes once it resumes.
+            # A frozen process changes its subscription when it resumes.
             self._plan(vocabulary.Subscribe(self.returns[name][0], (name,), client.topics), event)
 
     def partitions(self, event: ScenarioEvent) -> None:
@@ -203,7 +203,7 @@ class _Draft:
 
 
 def _configured(event: ScenarioEvent, client: vocabulary.Client) -> vocabulary.Client:
-    """Return the process's configuration after this event, which keeps the fields that the event does not set."""
+    """Return the configuration of a process after this event; fields that the event does not set stay the same."""
     return replace(
         client,
         topics=client.topics if event.topics is None else event.topics,

@@ -1,4 +1,4 @@
-"""Assignments of a live group after changes, under every assignor of every protocol."""
+"""What-if analysis: the assignments of a changed live group under every assignor of every protocol."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ProtocolAssignor(NamedTuple):
         return FAMILIES[self.protocol].assignors_of
 
 
-#: In the order of Kafka's documentation. ``cooperative-sticky`` under EAGER, as halfway through a migration, is left
-#: out, as it equals ``sticky`` then.
+#: Pairs in the order of Kafka's documentation. ``cooperative-sticky`` under EAGER, as halfway through a migration, is
+#: left out, as its assignments then equal those of ``sticky``.
 PAIRS: Final = (
     ProtocolAssignor("eager", "range"),
     ProtocolAssignor("eager", "roundrobin"),
@@ -48,15 +48,16 @@ PAIRS: Final = (
     ProtocolAssignor("consumer", "uniform"),
     ProtocolAssignor("consumer", "range"),
 )
-#: A cooperative group that is not stable after this many successive rebalances is given up.
+#: The largest number of successive rebalances after which a cooperative group must be stable.
 _MOST_ROUNDS: Final = 8
 
 
 class GroupChange(Struct, frozen=True, kw_only=True):
     """Requested changes to a group.
 
-    ``add``: client ids of new members, in a group of static members instance ids; ``remove``: members that go, by any
-    of their names; ``partitions``: new counts; ``subscribe``: every member's topics, None: as now.
+    ``add``: client ids of new members, or their instance ids in a group of static members. ``remove``: members that
+    depart, by any of their names. ``partitions``: new partition counts. ``subscribe``: topics of every member; None
+    leaves subscriptions unchanged.
     """
 
     add: tuple[str, ...] = ()
@@ -68,9 +69,10 @@ class GroupChange(Struct, frozen=True, kw_only=True):
 class Outlook(NamedTuple):
     """The group's assignment under one protocol and assignor.
 
-    ``own``: the group uses this now; ``assignment``: the final one by member id, empty if there is a ``problem``;
-    ``rounds``: a lower bound unless ``exact_rounds``; ``local``: partitions whose owner shares a rack with a replica,
-    and partitions for which both racks are known; ``inexact``: why the outcome may differ.
+    ``own``: True if the group uses this protocol and assignor now. ``assignment``: the final assignment by member id,
+    empty if there is a ``problem``. ``rounds``: number of rounds, a lower bound unless ``exact_rounds``. ``local``:
+    number of partitions whose owner is in the rack of a replica, and number of partitions for which both racks are
+    known. ``inexact``: reasons why Kafka's assignment may differ.
     """
 
     way: ProtocolAssignor
@@ -89,7 +91,7 @@ class Outlook(NamedTuple):
 
 
 class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
-    """A group before and after changes, with the ids of ``new`` members, and ``notes`` about assumptions."""
+    """A group before and after the changes, with the ids of ``new`` members, and ``notes`` about assumptions."""
 
     before: LiveGroup
     after: LiveGroup
@@ -103,7 +105,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def own(self) -> ProtocolAssignor | None:
-        """Return the group's protocol and assignor; None if it is not one of Kafka's assignors."""
+        """Return the group's protocol and assignor; None if the assignor is not one of Kafka's."""
         protocol, assignor = self.before.protocol, self.before.assignor or ""
         if protocol != "consumer":
             protocol = "cooperative" if assignor == "cooperative-sticky" else "eager"
@@ -112,7 +114,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
-    """Return the group before and after the changes, not yet assigned."""
+    """Return the group before and after the changes; partitions are not assigned yet."""
     if group.kind != "consumer":
         raise ImpossibleChange(
             f"group {group.group_id}: its kind is {group.kind}; what-if knows the assignors of consumers alone"
@@ -250,7 +252,7 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
     if way.protocol == "eager":
         return assignment, 1, True
     if way.protocol == "consumer":
-        # One target: a member gives up partitions with its next heartbeat, and only then the new owner gets them.
+        # There is one target: a member gives up partitions with its next heartbeat, and then the new owner gets them.
         changes = [diff(change.owned.get(member_id, {}), share) for member_id, share in assignment.items()]
         steps, is_gained = any(each.revoked for each in changes), any(each.assigned for each in changes)
         return assignment, 1 + steps + is_gained, not (steps or is_gained)
@@ -306,7 +308,8 @@ def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssi
     if member.member_id not in change.new:
         return False
     if way.assignor not in ("range", "roundrobin") or way.registry != "classic":
-        # The sticky assignors use the hash of whole member ids, the server's assignors use random ids.
+        # The order of members depends on their whole ids: the sticky assignors use the ids' hashes, the server random
+        # ids.
         return True
     if member.names.group_instance_id:
         return False

@@ -1,4 +1,4 @@
-"""Conversion of the options of `what-if` into a group change, and of the results into one JSON document."""
+"""Conversion of the options of ``what-if`` into a group change, and of the results into one JSON document."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from assignors.errors import BadInput
 from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook
 
-#: The most members that can be added.
+#: The largest number of members that can be added.
 _MOST_NEW = 10_000
 _MOST_PARTITIONS = 1_000_000
-#: The most characters of an option that an error quotes.
+#: The largest number of characters that an error quotes from an option.
 _SHOWN = 60
 
 
@@ -30,7 +30,7 @@ class WhatIfQuery(NamedTuple):
     assignor: str | None = None
 
     def chosen(self, outlooks: Sequence[Outlook]) -> Outlook | None:
-        """Return the outlook to show first; None if nothing is requested and the group's assignor is custom."""
+        """Return the outlook to show first; None if none is requested and the group's assignor is custom."""
         own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
             return own
@@ -60,7 +60,7 @@ def parse_query(
     protocol: str | None = None,
     assignor: str | None = None,
 ) -> WhatIfQuery:
-    """Parse options into a query."""
+    """Parse the command's options into a query."""
     return WhatIfQuery(
         GroupChange(
             add=tuple(_names(group, add)),
@@ -101,9 +101,9 @@ def _partitions(text: str) -> tuple[str, int]:
 
 
 def _number(text: str, most: int) -> int | None:
-    """Return a number from 1 to ``most`` written in ASCII digits, or None.
+    """Return the number in the text, if it is from 1 to ``most`` and in ASCII digits, else None.
 
-    The length is checked first: Python refuses to convert more than 4,300 digits.
+    The length is checked first, as Python refuses to convert more than 4,300 digits.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most))):
         return None
@@ -112,7 +112,7 @@ def _number(text: str, most: int) -> int | None:
 
 
 def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: Outlook | None) -> dict[str, Any]:
-    """Return the document of ``what-if --json``."""
+    """Return the JSON document that ``what-if --json`` prints."""
     before, after = change.before, change.after
     names = {**before.names, **{member: after.names[member] for member in change.new}}
     staying = {member.member_id for member in after.members}
