@@ -1,4 +1,4 @@
-"""What-if analysis: the assignments of a changed live group under every assignor of every protocol."""
+"""Assignments of a live group after changes, under every assignor of every protocol (what-if analysis)."""
 
 from __future__ import annotations
 
