@@ -159,7 +159,7 @@ def _assign_in_racks(
 
 
 class _RackCircle:
-    """Round-robin queue of the members below the floor; then those at the floor that may get one more."""
+    """Round-robin queue of the members below the floor, followed by members at the floor that may get one more."""
 
     def __init__(self, racks: Racks, quotas: _Quotas, sizes: list[int]) -> None:
         self._rack = racks.of_member

@@ -37,7 +37,10 @@ def _shares(partitions: Iterable[tuple[str, int]]) -> Partitions:
 
 
 class Report:
-    """Tracks the consumer's partitions, and writes one line per callback; ``whole``: an assignment has all (eager)."""
+    """Tracks the consumer's partitions, and writes one line per callback.
+
+    ``whole``: True if an assignment contains all of the consumer's partitions (eager), not only new ones.
+    """
 
     def __init__(self, name: str, stop: threading.Event, *, whole: bool) -> None:
         self._name, self._stop, self._whole = name, stop, whole

@@ -1,4 +1,4 @@
-"""Episodes built from rounds in logs, classified as the stream classifies them; facts need proof in the logs."""
+"""Episodes built from rounds in logs, with the stream's classification but without facts that logs do not prove."""
 
 from __future__ import annotations
 
