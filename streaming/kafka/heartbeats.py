@@ -1,6 +1,6 @@
-"""Heartbeats of the monitor's components: each writes its own, and what shows data tracks them.
+"""Heartbeats of the monitor's components: every component writes heartbeats, and programs that show data track them.
 
-A heartbeat that can't be written is logged as a warning and never stops its component.
+If a heartbeat can't be written, the component logs a warning and continues.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from streaming.kafka.topics import create_topics
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-#: A client that delivers nothing for so long may have lost its brokers, and is replaced.
+#: A client that delivers nothing for this long may have lost its brokers, and is replaced.
 _LATE_SECONDS: Final = 10.0
-#: Between two requests whether the topic exists.
+#: Seconds between two checks that the topic exists.
 _LOOK_SECONDS: Final = 2.0
-#: Between two attempts to create the topic, and the timeout of each.
+#: Seconds between two attempts to create the topic, and the timeout of an attempt.
 _MAKE_EVERY_SECONDS: Final = 30.0
 _MAKE_SECONDS: Final = 5.0
-#: Timeout of the last heartbeat.
+#: Timeout for the delivery of the last heartbeat (s).
 _LAST_SECONDS: Final = 2.0
 _WITHOUT: Final = "without heartbeats it is not noticed when this component stops"
 
 
 class HeartbeatWriter:
-    """Writes the heartbeats of one component; creates their topic when it is missing."""
+    """Writes the heartbeats of one component; creates the topic of heartbeats if it is missing."""
 
     def __init__(
         self, settings: Settings, part: PartName, part_id: str, *, by: Literal["offsets", "polling"] | None = None
@@ -77,8 +77,8 @@ class HeartbeatWriter:
     def write(self, *, up_to: float | None, positions: Mapping[int, int] | None = None) -> None:
         """Write a heartbeat if one is due, without waiting for its delivery.
 
-        ``up_to``: the component has processed all events before this time (seconds since the epoch); None: no more
-        than at the last heartbeat. ``positions``: the next offset of each partition that the component reads.
+        ``up_to``: the component has processed all events before this time (seconds since the epoch); None: not further
+        than in the last heartbeat. ``positions``: the next offset of each partition that the component reads.
         """
         now = time.monotonic()
         if now < self._next or not self._topic_exists(now):
@@ -87,7 +87,7 @@ class HeartbeatWriter:
         self._send("running", up_to, positions, now)
 
     def write_last(self, positions: Mapping[int, int] | None = None) -> None:
-        """Write the last heartbeat, of a component that ends in order; wait up to 2 s for its delivery."""
+        """Write the last heartbeat of a component that ends in order; wait up to 2 s for its delivery."""
         if self._exists:
             self._send("stopped", None, positions, time.monotonic())
             self._producer.flush(_LAST_SECONDS)
@@ -116,7 +116,7 @@ class HeartbeatWriter:
         return confluent_kafka.Producer(confluent_config(self._settings.kafka) | late)
 
     def _topic_exists(self, now: float) -> bool:
-        """Return whether the topic existed at the last answer, for which this never waits; create a missing one."""
+        """True if the topic existed at the last answer, without waiting for an answer; create a missing topic."""
         topics = self._watch.look(now)
         if topics is None:
             return self._exists
@@ -136,7 +136,7 @@ class HeartbeatWriter:
             self._log_trouble(None)
         elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
             self._log_denied()
-        # The component itself reports a cluster that does not answer.
+        # Other errors are not logged here: the component itself reports a cluster that does not answer.
 
     def _log_denied(self) -> None:
         self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
@@ -152,10 +152,10 @@ class HeartbeatWriter:
 
 
 class _Observation(NamedTuple):
-    """The tracker's state, replaced as a whole so that other threads see one state.
+    """The state of the heartbeat tracker; it is replaced as a whole, so that other threads see a consistent state.
 
-    ``contact``: since when the topic is read to its end (monotonic clock); None while it is not. ``silent_since``: when
-    the cluster last answered (s since the epoch), while it does not answer.
+    ``contact``: the time (monotonic clock) since which the topic is read to its end; None while it is not.
+    ``silent_since``: when the cluster last answered (s since the epoch); None while it answers.
     """
 
     last: Mapping[str, TrackedHeartbeat] = {}
@@ -165,16 +165,16 @@ class _Observation(NamedTuple):
 
 
 _BATCH: Final = 1000
-#: The longest that freshness is unknown, at a start and while reading fails.
+#: The longest time that freshness stays undetermined at the start, while the topic can't be read.
 _OPEN_SECONDS: Final = 15.0
-#: Records that arrive so soon after the cluster answers may have been written before.
+#: Records that arrive within this time (s) after the cluster answers again may be older.
 _SETTLE_SECONDS: Final = 3.0
-#: Components that are tracked: records of other programs can't fill the memory.
+#: The most components that are tracked, so that records of other programs can't fill the memory.
 MOST_COMPONENTS: Final = 1000
 
 
 class HeartbeatTracker(BackgroundReader):
-    """Tracks the last heartbeat of each component while its ``with`` block lasts."""
+    """Tracks the last heartbeat of each component during its ``with`` block."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(
@@ -187,7 +187,7 @@ class HeartbeatTracker(BackgroundReader):
         self._began = time.monotonic()
 
     def freshness(self, now: float) -> Freshness:
-        """Return the freshness at ``now`` (seconds of the monotonic clock); safe to call from any thread."""
+        """Return the data's freshness at ``now`` (seconds of the monotonic clock); any thread may call this."""
         view = self._view
         if view.unreadable:
             return Freshness()
@@ -197,7 +197,7 @@ class HeartbeatTracker(BackgroundReader):
         return freshness if view.silent_since is None else unreachable(freshness, int(view.silent_since * 1000))
 
     def mark_unreadable(self) -> None:
-        """Report freshness as unknown."""
+        """Record that freshness is unknown because the topic can't be read."""
         self._view = _Observation(unreadable=True)
 
     def read(self) -> None:
@@ -209,7 +209,7 @@ class HeartbeatTracker(BackgroundReader):
             while not self.stopping.is_set():
                 behind = not reader.at_end
                 messages = reader.poll(background_reader.POLL_SECONDS, _BATCH)
-                if reader.ids != ids:  # the topic was made again: components write new heartbeats
+                if reader.ids != ids:  # the topic was created again: components write new heartbeats
                     ids = reader.ids
                     self._view = self._view._replace(last={})
                 self._add(messages, behind=behind)
@@ -259,7 +259,7 @@ class HeartbeatTracker(BackgroundReader):
             self._view = self._view._replace(last=last)
 
 
-#: Heartbeats that may be missed before a component counts as gone.
+#: The number of missed heartbeats after which a component counts as stopped.
 _MISSED: Final = 2
 #: A component whose last heartbeat is this many intervals old is not waited for.
 _LONG_GONE: Final = 20
@@ -268,10 +268,10 @@ _CHECK_BATCH: Final = 500
 
 
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
-    """Return once it is certain that no collector with this id writes heartbeats.
+    """Return once it is certain that no collector with this id is running; raise OutsideFailure if one is.
 
-    The last heartbeat of a crashed collector is "running". Whether another one follows decides, so that no two clocks
-    are compared.
+    The last heartbeat of a crashed collector is "running". A collector counts as running only if another heartbeat
+    follows, so that no two clocks are compared.
     """
     key = f"collector/{settings.collector_id}"
     last, age = _last_heartbeat(settings, key)
@@ -289,7 +289,7 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
 
 
 def last_heartbeat(settings: Settings, key: str) -> ComponentHeartbeat | None:
-    """Return the newest heartbeat of a component; None: it never wrote one."""
+    """Return the newest heartbeat of a component; None if the component never wrote a heartbeat."""
     return _last_heartbeat(settings, key)[0]
 
 
@@ -306,7 +306,7 @@ def _last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | 
 def _newest_heartbeat(
     reader: TopicReader, key: str, order: RecordOrder, last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
 ) -> tuple[ComponentHeartbeat | None, float]:
-    """Return a component's newest heartbeat among the next records, or ``last``, and its age in s (broker's clock)."""
+    """Return a component's newest heartbeat in the next records, or ``last``, with its age in s (brokers' clocks)."""
     for message in reader.poll(_CHECK_POLL_SECONDS, _CHECK_BATCH):
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):

@@ -1,8 +1,8 @@
-"""Maven artifacts with their dependencies, in the user's cache, and the Java that runs them.
+"""Downloads Maven artifacts with their dependencies into the user's cache, and finds the Java that runs them.
 
-The Ivy inside pyspark downloads them, so only Java is needed. A finished set is one folder under ``jars/``, put in
-place by one rename. Ivy's own cache keeps each finished file, so that an interrupted download continues. Conflicting
-versions resolve to the newest, as in a Maven build.
+The Ivy inside pyspark downloads the artifacts, so only Java is needed. A finished set is one folder under ``jars/``,
+put in place by one rename. Ivy's own cache keeps each finished file, so that an interrupted download continues.
+Conflicting versions resolve to the newest, as in a Maven build.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from xml.sax.saxutils import quoteattr
 from assignors.errors import OutsideFailure
 from streaming.process.plain import printable
 
-#: A folder of jars for hosts without a repository: the jars themselves, or one subfolder for each set.
+#: The environment variable for a folder of jars, for hosts without a repository: the jars, or one subfolder per set.
 JARS_VARIABLE = "KAFKA_JARS"
-#: Replaces Maven Central, as in Spark.
+#: The environment variable for a repository in place of Maven Central, as in Spark.
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 
 Tell = Callable[[str], None]
 
 
 class DownloadFailed(OutsideFailure):
-    """The jars could not be downloaded."""
+    """The jars could not be downloaded from the repository."""
 
 
 class Coordinate(NamedTuple):
@@ -48,23 +48,23 @@ class Coordinate(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name of its jar."""
+        """The file name of the artifact's jar."""
         return f"{self.name}-{self.version}{f'-{self.classifier}' if self.classifier else ''}.jar"
 
 
 def kafka_coordinates(version: str) -> list[str]:
-    """Return the artifacts of an embedded broker."""
+    """Return the Maven coordinates of the artifacts that an embedded broker needs."""
     # Every Kafka since 2.x logs through slf4j 1.7; slf4j-simple binds it without a configuration file.
     return [f"org.apache.kafka:kafka_2.13:{version}", "org.slf4j:slf4j-simple:1.7.36"]
 
 
 def spark_connector(version: str) -> str:
-    """Return the artifact of Spark's Kafka source and sink for this PySpark version."""
+    """Return the Maven coordinates of Spark's Kafka source and sink for this PySpark version."""
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 
 
 def say(message: str) -> None:
-    """Write progress to standard error: one line that is overwritten on a terminal, plain lines elsewhere."""
+    """Write a progress message to standard error: one overwritten line on a terminal, else plain lines."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r\033[K{printable(message)[:width]}")
@@ -76,18 +76,18 @@ def say(message: str) -> None:
 
 
 def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell | None = say) -> list[Path]:
-    """Return the jars of these artifacts and, with ``transitive``, of their run-time dependencies, sorted by name.
+    """Return the jars of these artifacts, sorted by name; with ``transitive`` also the jars of their dependencies.
 
-    Several processes may call it at once: one downloads, the others wait.
+    Several processes may call this function at once: one process downloads, and the others wait.
 
     Args:
         coordinates: ``group:artifact:version[:classifier]``.
-        transitive: with their dependencies.
+        transitive: also return run-time dependencies.
         progress: called with progress messages; an empty message ends a phase.
 
     Raises:
-        OutsideFailure: KAFKA_JARS is set and its folder does not have them.
-        DownloadFailed: the repository does not answer or does not have them.
+        OutsideFailure: KAFKA_JARS is set, and its folder does not have the jars.
+        DownloadFailed: the repository does not answer, or does not have the artifacts.
     """
     artifacts = [Coordinate(*text.split(":")) for text in coordinates]
     if folder := os.environ.get(JARS_VARIABLE):
@@ -99,7 +99,7 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell
 
 
 def made_once(path: Path, make: Callable[[], None]) -> None:
-    """Call ``make`` if ``path`` does not exist; of several processes one makes it and the others wait."""
+    """Call ``make`` if ``path`` does not exist; of several processes one makes the path, and the others wait."""
     if not path.exists():
         with locked(path.with_name(f".{path.name}.lock")):
             if not path.exists():
@@ -164,7 +164,7 @@ def _module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
 
 
 def _ivy() -> Path:
-    spec = find_spec("pyspark")  # without an import of it
+    spec = find_spec("pyspark")  # does not import pyspark
     for folder in spec.submodule_search_locations or () if spec else ():
         for jar in sorted(Path(folder).glob("jars/ivy-*.jar")):
             return jar
@@ -201,17 +201,17 @@ def _run_ivy(work: Path, names: str, progress: Tell) -> None:
         )
 
 
-#: Kafka 4 and Spark 4 both need it.
+#: The oldest Java version that Kafka 4 and Spark 4 support.
 MINIMUM_VERSION = 17
 
 
 class NoJava(OutsideFailure):
-    """No Java 17 or newer: install one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME."""
+    """Java 17 or newer is missing: install it (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME."""
 
 
 @cache
 def java() -> tuple[Path, int]:
-    """Return the ``java`` to run, of JAVA_HOME before PATH, and its major version."""
+    """Return the path of ``java``, from JAVA_HOME if set and else from PATH, and its major version."""
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if path is None:
@@ -228,7 +228,7 @@ def java() -> tuple[Path, int]:
     return Path(path), major
 
 
-#: Overrides where downloads are kept.
+#: The environment variable for the folder in which downloads are kept.
 CACHE_VARIABLE = "REBALANCE_MONITOR_CACHE"
 
 
@@ -237,10 +237,10 @@ class CacheUnusable(OutsideFailure):
 
 
 def cache_dir(*parts: str) -> Path:
-    """Return the cache folder, or a folder in it; it is created when missing.
+    """Return the cache folder, or the folder ``parts`` in it; create the folder if it is missing.
 
-    ``$REBALANCE_MONITOR_CACHE``, else in the platform's folder of caches (``$XDG_CACHE_HOME`` or ``~/.cache``;
-    ``~/Library/Caches`` on macOS).
+    The cache folder is ``$REBALANCE_MONITOR_CACHE``, else a folder in the platform's caches (``$XDG_CACHE_HOME`` or
+    ``~/.cache``; ``~/Library/Caches`` on macOS).
     """
     if override := os.environ.get(CACHE_VARIABLE):
         root = Path(override).expanduser()
@@ -258,7 +258,7 @@ def cache_dir(*parts: str) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock on the file ``path``, which the kernel releases when the process ends."""
+    """Hold a lock on the file ``path`` during the ``with`` block; the kernel releases it if the process ends."""
     try:
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

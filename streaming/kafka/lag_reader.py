@@ -1,4 +1,4 @@
-"""Lag of groups over the last day, from the events ``group.progress`` of the membership topic."""
+"""Reads the lag of groups over the last day from the ``group.progress`` events of the membership topic."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from streaming.records.events import GroupProgress
 from streaming.settings.config import Settings
 
 _DAY_MS: Final = 86_400_000
-#: Samples a group: one a minute at rest, one a second in flux.
+#: The most samples that are kept per group: one per minute at rest, one per second while it rebalances.
 _MOST_SAMPLES: Final = 3_000
-#: The newest sample of each group at rest is in the events of twice the time between two, and a little more.
+#: Added to twice the sampling interval: the newest sample of each group at rest is not older than the sum.
 _MORE_MS: Final = 30_000
 _BATCH: Final = 500
 _TIMEOUT_SECONDS: Final = 10.0
@@ -31,11 +31,11 @@ _samples: Final = msgspec.json.Decoder(GroupProgress)
 
 
 class GroupLag(Struct, frozen=True, rename="camel"):
-    """A group's lag in records; None: the group has committed no offset.
+    """A group's lag in records, with its samples; ``lag`` is None if the group has committed no offset.
 
     Attributes:
-        timestamp: of the newest sample (ms); 0: there is none.
-        partitions: lag of each partition in the newest sample.
+        timestamp: the time of the newest sample (ms); 0 if there is no sample.
+        partitions: the lag of each partition in the newest sample.
         samples: ``(timestamp, lag of all partitions)``, oldest first.
     """
 
@@ -45,7 +45,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
     samples: tuple[tuple[int, int | None], ...] = ()
 
     def add(self, sample: GroupProgress) -> GroupLag:
-        """Return the lag with one more sample, unless it is older than the last one."""
+        """Return the lag with one more sample; a sample that is not newer than the last one changes nothing."""
         if sample.timestamp <= self.timestamp:
             return self
         partitions = {
@@ -58,13 +58,13 @@ class GroupLag(Struct, frozen=True, rename="camel"):
         return GroupLag(sample.timestamp, lag, partitions, samples)
 
     def until(self, at_ms: int) -> GroupLag:
-        """Return the samples up to a moment, without partitions: those of earlier samples are not kept."""
+        """Return the lag as of ``at_ms``, without partitions, because only the newest sample's partitions are kept."""
         samples = tuple(sample for sample in self.samples if sample[0] <= at_ms)
         return GroupLag(*samples[-1], samples=samples) if samples else GroupLag()
 
 
 class LagReader(BackgroundReader):
-    """Keeps the lag of every group: ``with LagReader(settings) as reader: reader.groups``."""
+    """Keeps the lag of every group over the last day: ``with LagReader(settings) as reader: reader.groups``."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.topics.membership, "lags")
@@ -73,7 +73,7 @@ class LagReader(BackgroundReader):
         self.groups: dict[str, GroupLag] = {}
 
     def read(self) -> None:
-        """Read the events of the last day, then each new one, until :attr:`stopping` is set."""
+        """Read the events of the last day, then each new event, until :attr:`stopping` is set."""
         since = time.time_ns() // 1_000_000 - _DAY_MS
         with TopicReader(
             *(self._settings.kafka, [self.topic]),
@@ -90,11 +90,11 @@ class LagReader(BackgroundReader):
                 self.log_trouble(None)
 
     def mark_unreadable(self) -> None:
-        """Keep the lags: each has its time."""
+        """Keep the lags, because every lag has the time of its sample."""
 
 
 def read_lags(settings: Settings, now_ms: int, until: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
-    """Return the lag of each group by its newest sample; raises as :class:`TopicReader`."""
+    """Return the lag of each group in its newest sample; raises as :class:`TopicReader`."""
     groups: dict[str, GroupLag] = {}
     positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MORE_MS)
     topics = [settings.topics.membership]
@@ -119,7 +119,7 @@ def _add(groups: dict[str, GroupLag], messages: list[Message]) -> dict[str, Grou
 
 
 def _offsets_at(settings: Settings, timestamp: int) -> dict[Place, int]:
-    """Return the first offset of each partition written at a time (ms) or later, where there is one."""
+    """Return each partition's first offset written at ``timestamp`` (ms) or later, without partitions lacking one."""
     topic = settings.topics.membership
     consumer = confluent_kafka.Consumer(reader_config(settings.kafka, "rebalance-monitor-reader"))
     try:

@@ -1,6 +1,6 @@
-"""Metadata of topics: their ids, partitions, leaders, and the offsets at which partitions begin and end.
+"""Requests metadata of topics: their ids, partitions and leaders, and the first and end offsets of partitions.
 
-A topic that was deleted and made again has another id.
+A topic that was deleted and created again has another id.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from confluent_kafka.admin import OffsetSpec
 from streaming.kafka.clients import ClusterUnavailable, answer_of, confluent_config
 from streaming.settings.connection import KafkaSettings
 
-#: Seconds between two requests.
+#: Seconds between two requests for the description of topics.
 LOOK_SECONDS: Final = 0.25
-#: Seconds that brokers have for an answer; without one the cluster counts as away.
+#: Timeout of a request (s); without an answer the cluster counts as unavailable.
 _ANSWER_SECONDS: Final = 5.0
 
 
 class Identity(NamedTuple):
-    """A topic's id, as Kafka prints it, and how many partitions it has."""
+    """A topic's id as Kafka prints it, and its number of partitions."""
 
     topic_id: str
     partitions: int
 
 
 class Contact:
-    """Reports once when the cluster stops answering, and when it answers again."""
+    """Reports once when the cluster stops answering, and once when it answers again."""
 
     def __init__(self) -> None:
         self._away = False
 
     def news(self, trouble: str | None) -> str | None:
-        """Return a log line if the last answer is a change, else None; ``trouble``: why there was no answer."""
+        """Return a log line if the cluster stopped or resumed answering, else None; ``trouble``: why it is silent."""
         if self._away == (trouble is not None):
             return None
         self._away = trouble is not None
@@ -46,11 +46,11 @@ class Contact:
 
 
 class IdentityWatch:
-    """Requests the description of topics every ``every`` seconds, without waiting for an answer.
+    """Requests the description of topics every ``every`` seconds, without waiting for the answers.
 
     Attributes:
-        trouble: why the last request has no answer; None when it has one.
-        leaderless: partitions without a leader, as of the last answer.
+        trouble: why the last request had no answer; None if it had an answer.
+        leaderless: the partitions without a leader in the last answer.
     """
 
     def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, every: float = LOOK_SECONDS) -> None:
@@ -61,12 +61,12 @@ class IdentityWatch:
         self._next = float("-inf")
         self._requests: dict[str, Future[Any]] = {}
         self._settings = settings
-        self._admin = kafka_admin.AdminClient(confluent_config(settings))  # held: answers come only while it lives
+        self._admin = kafka_admin.AdminClient(confluent_config(settings))  # kept: a deleted client receives no answers
 
     def look(self, now: float) -> Mapping[str, Identity | None] | None:
         """Return an answer that arrived since the last call, or None; send the next request when it is due.
 
-        A topic that does not exist maps to None; one that this user may not describe is left out.
+        A topic that does not exist maps to None. A topic that this user may not describe is left out.
         """
         answer = self._answer()
         if self._requests and now > self._next + 2 * _ANSWER_SECONDS:
@@ -78,7 +78,7 @@ class IdentityWatch:
         return answer
 
     def _renew(self, trouble: str) -> None:
-        """Use a new client: one that lost its brokers may never answer again."""
+        """Use a new client, because a client that lost its brokers may never answer again."""
         self.trouble, self._requests = trouble, {}
         self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
 
@@ -112,7 +112,7 @@ class IdentityWatch:
 
 
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
-    """Return the id and partition count of each topic; blocks."""
+    """Return the id and partition count of each topic (None: the topic does not exist); blocks."""
     watch = IdentityWatch(settings, topics)
     by = time.monotonic() + 2 * _ANSWER_SECONDS
     while (identities := watch.look(time.monotonic())) is None:
@@ -129,7 +129,7 @@ _OFFSETS_SECONDS: Final = 10.0
 #: A topic that was just created, or whose leader moves, has no leader for a moment.
 _PATIENCE_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
-#: Errors of these moments. (``KafkaError.retriable`` knows transactions only.)
+#: The temporary errors of such a partition. (``KafkaError.retriable`` covers only transactions.)
 _PASSING: Final = frozenset(
     {
         "FENCED_LEADER_EPOCH",
@@ -141,16 +141,16 @@ _PASSING: Final = frozenset(
     }
 )
 
-#: A topic and a partition of it.
+#: A topic and the number of a partition.
 Place = tuple[str, int]
 
 
 def bounds(
     settings: KafkaSettings, places: Iterable[Place], *, patience: float = _PATIENCE_SECONDS
 ) -> dict[Place, tuple[int, int]]:
-    """Return ``{(topic, partition): (earliest offset, next offset)}``; records of open transactions are beyond the end.
+    """Return ``{(topic, partition): (earliest offset, next offset)}``, without records of open transactions.
 
-    ``patience``: seconds for partitions without a leader to get one.
+    ``patience``: seconds to wait for partitions without a leader.
     """
     places = list(places)
     by = time.monotonic() + patience
@@ -171,9 +171,9 @@ def bounds(
 def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
     if not places:
         return {}
-    admin = kafka_admin.AdminClient(confluent_config(settings))  # held: answers come only while it lives
-    # The first request of a client that has not met a broker yet waits for three seconds one time in five
-    # (12 of 60, librdkafka 2.16); after metadata it never did (0 of 120).
+    admin = kafka_admin.AdminClient(confluent_config(settings))  # kept: a deleted client receives no answers
+    # The first request of a client without a connection to a broker waits for three seconds one time in five
+    # (12 of 60, librdkafka 2.16); after a metadata request it never waited (0 of 120).
     admin.list_topics(places[0][0], timeout=_OFFSETS_SECONDS)
     answers = admin.list_offsets(
         {TopicPartition(*place): spec for place in places},
@@ -182,18 +182,18 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
     )
     offsets = {(place.topic, place.partition): answer_of(answer).offset for place, answer in answers.items()}
     if min(offsets.values()) < 0:
-        # Without an error, a leader that is about to move answers OFFSET_INVALID (-1001).
+        # A leader that is about to move returns OFFSET_INVALID (-1001) without an error.
         raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "no offset is available now"))
     return offsets
 
 
 class OffsetRequest:
-    """One ListOffsets request at a time for many partitions, a request to each of their leaders; never waits.
+    """Sends one ListOffsets request at a time for many partitions, to each of their leaders; never waits.
 
-    ``committed``: records of open transactions are beyond the end.
+    ``committed``: end offsets do not include records of open transactions.
 
     Attributes:
-        refused: topics that this user may not describe, by the last answer.
+        refused: the topics that this user may not describe, according to the last answer.
     """
 
     def __init__(self, settings: KafkaSettings, *, committed: bool = False) -> None:
@@ -205,18 +205,18 @@ class OffsetRequest:
         self.refused: frozenset[str] = frozenset()
 
     def meet(self, topic: str) -> None:
-        """Wait for metadata: the first request of a client that met no broker yet may wait for three seconds."""
+        """Wait for metadata, because a first request without a broker connection may wait for three seconds."""
         self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
         with suppress(KafkaException):
             self._admin.list_topics(topic, timeout=_OFFSETS_SECONDS)
 
     @property
     def is_pending(self) -> bool:
-        """True if there is a request whose answer was not taken."""
+        """True if an answer to the last request was not taken yet."""
         return bool(self._pending)
 
     def send(self, places: Iterable[Place], now: float, *, earliest: bool = False) -> None:
-        """Request the end offsets, or with ``earliest`` the begins; ``now``: seconds, on any clock."""
+        """Request the end offsets, or with ``earliest`` the first offsets; ``now``: seconds on any clock."""
         if self._admin is None:
             self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
         spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
@@ -228,7 +228,7 @@ class OffsetRequest:
         )
 
     def take(self, now: float) -> dict[Place, int] | None:
-        """Return the offsets that leaders answered; None while some may still answer."""
+        """Return the offsets that leaders returned; None while answers are outstanding and not timed out."""
         if not all(future.done() for future in self._pending.values()):
             if now <= self._sent_at + 2 * _ANSWER_SECONDS:
                 return None
@@ -240,11 +240,11 @@ class OffsetRequest:
         for partition, future in pending.items():
             try:
                 offset = answer_of(future).offset
-            except KafkaException as error:  # without a leader now, or deleted
+            except KafkaException as error:  # the partition has no leader now, or was deleted
                 if error.args[0].name() == "TOPIC_AUTHORIZATION_FAILED":
                     refused.add(partition.topic)
                 continue
-            if offset >= 0:  # a leader that is about to move answers OFFSET_INVALID
+            if offset >= 0:  # a leader that is about to move returns OFFSET_INVALID
                 offsets[partition.topic, partition.partition] = offset
         if not offsets:  # a client that lost its brokers may never answer again (see Stall)
             self._admin = None
@@ -253,7 +253,7 @@ class OffsetRequest:
 
 
 def known_ends(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, int]:
-    """Return the end offsets of partitions whose leader answers; blocks."""
+    """Return the end offsets of the partitions whose leader answers; blocks."""
     request, places = OffsetRequest(settings), list(places)
     if not places:
         return {}
@@ -264,16 +264,16 @@ def known_ends(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, 
     return ends
 
 
-#: Seconds between two requests.
+#: Seconds between two requests for end offsets.
 _EVERY_SECONDS: Final = 1.0
 #: Age in seconds up to which an answer counts as current.
 _CURRENT_SECONDS: Final = 5.0
 
 
 class EndOffsets:
-    """The end offset of each partition as of the last answer; never waits for one.
+    """The end offset of each partition as of the last answer; never waits for an answer.
 
-    ``Consumer.get_watermark_offsets(cached=True)`` would give the same without a request, but it waits for
+    ``Consumer.get_watermark_offsets(cached=True)`` would return the same without a request, but it waits for
     librdkafka's lock while it holds Python's interpreter lock: the whole process stops while librdkafka
     holds it.
     """
@@ -286,7 +286,7 @@ class EndOffsets:
         self._answered: dict[Place, float] = {}
 
     def look(self, now: float) -> Mapping[Place, int]:
-        """Return the known end offsets; send the next request when it is due."""
+        """Return the end offsets as of the last answer; send the next request when it is due."""
         if self.places and not self._request.is_pending and now >= self._requested_at + _EVERY_SECONDS:
             self._requested_at = now
             self._request.send(self.places, now)
@@ -296,7 +296,7 @@ class EndOffsets:
         return self._ends
 
     def are_current(self, now: float) -> bool:
-        """True if the leader of every partition has answered within the last seconds."""
+        """True if the leader of every partition has answered within the last ``_CURRENT_SECONDS``."""
         oldest = min((self._answered.get(place, float("-inf")) for place in self.places), default=now)
         return now - oldest <= _CURRENT_SECONDS
 
@@ -306,12 +306,12 @@ STALL_SECONDS: Final = 5.0
 
 
 class Stall:
-    """Detects a client that has stopped reading, and partitions that lost records.
+    """Detects a client that has stopped reading, and partitions that have lost records.
 
-    librdkafka drops every broker that a metadata answer does not name. A client that asked a broker in its start
-    or shutdown may have no broker left, and never reads again (librdkafka issue 5301). Another client reads on.
-    A partition that ends before a reader's position has lost records: with its leader's disk, or to a leader that
-    had not copied them all. What is written to it now has offsets that were read before.
+    librdkafka drops every broker that a metadata answer does not contain. A client that sent its request to a broker
+    during its start or shutdown may have no broker left, and never reads again (librdkafka issue 5301). A new client
+    can read. A partition that ends before a reader's position has lost records, with its leader's disk or because the
+    new leader had not copied all of them. New records in the partition then have offsets that were already read.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -320,9 +320,10 @@ class Stall:
         self._last_look: float | None = None
 
     def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
-        """Return the bounds of partitions that stalled for ``STALL_SECONDS``, before their end or behind it.
+        """Return the bounds of partitions whose position has not moved for ``STALL_SECONDS`` and is not their end.
 
-        A partition with more records counts only while no partition is read: a client reads one after the other.
+        A partition with unread records counts only while no partition is read: a client reads one partition after the
+        other.
         """
         if self._last_look is not None and now - self._last_look < STALL_SECONDS:
             return {}
@@ -331,7 +332,7 @@ class Stall:
         idle = len(stalled) == len(positions)
         return {
             place: (low, high)
-            # Without patience: the reader calls again soon, and reads other partitions meanwhile.
+            # patience=0: the reader calls this function again soon, and reads other partitions until then.
             for place, (low, high) in bounds(self._settings, stalled, patience=0).items()
             if high < positions[place] or (idle and high > positions[place])
         }

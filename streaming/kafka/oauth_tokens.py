@@ -1,6 +1,6 @@
-"""Tokens of OAUTHBEARER: of the client credentials grant (RFC 6749, 4.4) for kafka-python, and AWS's for both clients.
+"""OAUTHBEARER tokens: by the client credentials grant (RFC 6749, 4.4) for kafka-python, and AWS's for both clients.
 
-librdkafka itself requests tokens of the grant, and the Java clients all tokens.
+librdkafka itself requests tokens by the grant; the Java clients request all tokens themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMEOUT_SECONDS: Final = 5.0
 
 
 class ClientCredentials(AbstractTokenProvider):
-    """Requests a token for each new connection."""
+    """Requests a token by the client credentials grant for each new connection."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         super().__init__()
@@ -43,13 +43,13 @@ class ClientCredentials(AbstractTokenProvider):
             return str(json.load(answer)["access_token"])
 
     def extensions(self) -> dict[str, str]:
-        """Return the extensions that go to the broker with the token (RFC 7628, 3.1)."""
+        """Return the SASL extensions that are sent to the broker with the token (RFC 7628, 3.1)."""
         pairs = (self._settings.sasl_oauthbearer_extensions or "").split(",")
         return dict(pair.split("=", 1) for pair in pairs if pair)
 
 
 def aws_token(region: str) -> tuple[str, float]:
-    """Return a token for Amazon MSK, and when it expires, in seconds since the epoch."""
+    """Return a token for Amazon MSK, and the time of its expiry in seconds since the epoch."""
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
         from botocore.exceptions import BotoCoreError
@@ -66,12 +66,12 @@ def aws_token(region: str) -> tuple[str, float]:
 
 
 class AwsToken(AbstractTokenProvider):
-    """Signs a token for each new connection."""
+    """Signs an AWS token for each new connection."""
 
     def __init__(self, region: str) -> None:
         super().__init__()
         self._region = region
 
     def token(self) -> str:
-        """Return a new token."""
+        """Return a new AWS token."""
         return aws_token(self._region)[0]

@@ -1,7 +1,7 @@
-"""Sends membership events, and dead letters, to the partitions that Kafka's murmur2 computes from their keys.
+"""Sends membership events and dead letters to the partitions that Kafka's murmur2 partitioner computes from their keys.
 
-The partition is computed here, as librdkafka's default partitioner is another one (CRC32). With idempotence and
-``acks=all`` a record is in the log once, in order, or an error is raised.
+The partition is computed here, because librdkafka's default partitioner uses CRC32. With idempotence and
+``acks=all`` each record is in the log once and in order, or an error is raised.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from streaming.settings.config import Settings
 
 _METADATA_SECONDS = 30.0
 _DENIED = "TOPIC_AUTHORIZATION_FAILED"
-#: To look at when a broker refuses a record's time: by default, one that is more than an hour ahead of its own.
+#: Advice when a broker refuses a record's timestamp: by default, a timestamp more than an hour ahead of the broker's
+#: clock.
 CLOCK = "is this host's clock right, and the brokers'?"
-#: What is said of the record, or of the batch that it is in.
+#: The errors for a refused timestamp, of the record or of its batch.
 _TIME_REFUSED = ("INVALID_RECORD", "INVALID_TIMESTAMP")
 
 
 class NotDelivered(OutsideFailure):
-    """The cluster did not take a record."""
+    """The cluster did not accept a record."""
 
 
 class EventProducer:
-    """Sends membership events; a context manager that flushes at the end.
+    """Sends membership events; as a context manager it flushes at the end.
 
     Args:
         extra: further librdkafka properties, such as ``transactional.id``.
-        component: named in the message where an ACL is missing.
+        component: the component's name in the message about a missing ACL.
     """
 
     def __init__(
@@ -54,25 +55,25 @@ class EventProducer:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 5,
-                # Snapshots of a group repeat one another: 467 kB of 1,000 members are 66 kB.
+                # Snapshots are repetitive: a snapshot of 1,000 members with 467 kB takes 66 kB compressed.
                 "compression.type": "zstd",
                 # Uncompressed snapshots of groups with thousands of members exceed the default of 1 MB.
                 "message.max.bytes": codec.LONGEST_RECORD_BYTES,
-                # An error, rather than silence, when the cluster takes nothing for a minute.
+                # Raise an error if the cluster accepts no records for a minute.
                 "delivery.timeout.ms": 60_000,
             }
             | (extra or {})
         )
 
     def prepare(self) -> None:
-        """Request the membership topic's partition count, which the first event would have to wait for."""
+        """Request the membership topic's partition count, so that the first event need not wait for it."""
         self._partitions(self._settings.topics.membership)
 
     def send(self, event: Event, topic: str | None = None) -> None:
-        """Send one event to the membership topic; returns before it is delivered.
+        """Send one event to the membership topic, or to ``topic``; return before it is delivered.
 
         Raises:
-            NotDelivered: a record sent earlier was not taken.
+            NotDelivered: the cluster did not accept a record that was sent earlier.
         """
         key, value, headers = codec.encode_event(event)
         self.send_record(topic or self._settings.topics.membership, key, value, headers)
@@ -80,7 +81,7 @@ class EventProducer:
     def send_record(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()
     ) -> None:
-        """Send one record as it is, to the partition of its key (without a key: any)."""
+        """Send one record unchanged to the partition of its key; a record without a key goes to any partition."""
         self._raise_failure()
         placed = {} if key is None else {"partition": partition_for_key(key, self._partitions(topic))}
         while True:
@@ -88,7 +89,7 @@ class EventProducer:
                 self.client.produce(
                     topic, key=key, value=value, headers=list(headers), on_delivery=self._delivered, **placed
                 )
-            except BufferError:  # the local queue is full: wait until some of it is delivered
+            except BufferError:  # the local queue is full: wait until some records are delivered
                 self.client.poll(0.1)
                 self._raise_failure()
             else:
@@ -96,10 +97,10 @@ class EventProducer:
                 return
 
     def flush(self, timeout: float = 30.0) -> None:
-        """Return once everything sent is in the log.
+        """Return once all sent records are in the log.
 
         Raises:
-            NotDelivered: a record was not taken, or ``timeout`` seconds passed first.
+            NotDelivered: the cluster did not accept a record, or ``timeout`` seconds passed first.
         """
         left = self.client.flush(timeout)
         self._raise_failure()
@@ -114,7 +115,7 @@ class EventProducer:
             self.flush()
 
     def _partitions(self, topic: str) -> int:
-        """Return the topic's partition count, which is requested again every half minute: topics grow."""
+        """Return the topic's partition count; request it again every half minute, because topics may grow."""
         count, requested_at = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if count and now - requested_at < _METADATA_SECONDS:

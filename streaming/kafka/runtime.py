@@ -1,8 +1,8 @@
-"""Jars, formatted storage and class archive of an embedded broker, prepared once for each Kafka and Java version.
+"""Prepares an embedded broker's jars, formatted storage and class archive, once per Kafka and Java version.
 
-Formatting the storage takes a JVM start, and half of a broker's start is loading classes. So the formatted folder is
+Formatting the storage needs a JVM start, and loading classes takes half of a broker's start. So the formatted folder is
 copied for each new broker, with a new cluster id, and the classes are in an AppCDS archive that a first broker writes.
-With both a broker answers after 1.2 s in place of 3.
+With both a broker answers after 1.2 s instead of 3 s.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Runtime:
 
     @property
     def storage(self) -> Path:
-        """The formatted storage to copy."""
+        """The formatted storage, which is copied for each new broker."""
         return self.home / "storage"
 
     def command(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
@@ -63,14 +63,14 @@ class Runtime:
 
 
 def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> Runtime:
-    """Return the runtime of a Kafka version, which is prepared by the first call.
+    """Return the runtime of a Kafka version; the first call prepares it.
 
     Raises:
         OutsideFailure: Kafka's storage tool failed; the message has its last line.
     """
     path, major = java()
     jars = tuple(fetch(kafka_coordinates(version), progress=progress))
-    # The archive is valid for this very Java and class path only.
+    # The archive is valid only for exactly this Java and this class path.
     stamp = path.resolve().stat().st_mtime_ns
     key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
@@ -79,8 +79,8 @@ def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> R
 
 
 def write_storage(runtime: Runtime, folder: Path) -> None:
-    """Write a formatted, empty storage with a new cluster id."""
-    make_private(folder)  # SCRAM credentials are in the metadata log
+    """Write a formatted, empty storage folder with a new cluster id."""
+    make_private(folder)  # the metadata log contains SCRAM credentials
     for file in runtime.storage.iterdir():
         text = file.read_bytes()
         if file.name == "meta.properties":
@@ -89,7 +89,7 @@ def write_storage(runtime: Runtime, folder: Path) -> None:
 
 
 def new_uuid() -> str:
-    """Return a random id as Kafka prints it: 22 characters of url-safe base64 that do not start with ``-``."""
+    """Return a random id as Kafka prints it: 22 characters of url-safe base64, not starting with ``-``."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -97,14 +97,14 @@ def new_uuid() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that are free on 127.0.0.1 now."""
+    """Return ``count`` ports that are free on 127.0.0.1 now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [server.getsockname()[1] for server in sockets]
 
 
 def is_open(port: int) -> bool:
-    """Return True if a process listens on this port of 127.0.0.1."""
+    """True if a process listens on this port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -123,7 +123,7 @@ def server_properties(
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(storage),
-        # One broker: no second replica to wait for, and few partitions of the internal topics to open.
+        # With one broker there are no other replicas; few partitions of internal topics make the start fast.
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "8",
         "transaction.state.log.replication.factor": "1",
@@ -131,7 +131,7 @@ def server_properties(
         "transaction.state.log.num.partitions": "2",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        # A topic that a broker creates for a client's request would have one partition.
+        # A topic that the broker creates automatically would have one partition.
         "auto.create.topics.enable": "false",
         # Short timeouts for demos and tests, and a first member that starts at once.
         "group.initial.rebalance.delay.ms": "0",
@@ -146,7 +146,7 @@ def server_properties(
 
 
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:
-    """Write a Java properties file that only this user can read: it may have passwords."""
+    """Write a Java properties file that only this user can read, because it may contain passwords."""
     lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in properties.items())
     with open_private(file, "w") as text:
         text.write("\n".join(lines) + "\n")
@@ -172,7 +172,7 @@ def _make(jars: tuple[Path, ...], home: Path, progress: Tell) -> None:
 
 
 def _archive_classes(runtime: Runtime, config: Path, port: int) -> None:
-    """Run a broker until its port is open, so that its JVM archives the classes it loaded; a failure is ignored."""
+    """Run a broker until its port is open, so that its JVM archives the loaded classes; ignore a failure."""
     keep = runtime.home / "storage.kept"
     shutil.copytree(runtime.storage, keep)
     archive = runtime.home / "classes.jsa"

@@ -1,8 +1,8 @@
-"""Security properties of each client, changed credential files, and the reasons of a refused connection.
+"""The clients' security properties, the detection of changed credential files, and the causes of refused connections.
 
 librdkafka's error codes don't distinguish a wrong password from an unknown mechanism, nor an untrusted certificate
-from the wrong kind of listener. Its texts do (``rdkafka_transport.c``, ``rdkafka_ssl.c``, ``rdkafka_sasl.c``). No
-secret is in any of them, and none is put into ours.
+from the wrong kind of listener. Its error texts do (``rdkafka_transport.c``, ``rdkafka_ssl.c``, ``rdkafka_sasl.c``).
+None of librdkafka's texts contains a secret, and neither do this module's messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _JAVA: str = "org.apache.kafka.common.security"
 
 
 def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the properties of librdkafka (confluent-kafka)."""
+    """Return the security properties for librdkafka (confluent-kafka)."""
     if settings.security_protocol == "PLAINTEXT":
         return {}
     properties: dict[str, Any] = {"security.protocol": settings.security_protocol}
@@ -44,7 +44,7 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the properties of kafka-python."""
+    """Return the connection and security properties for kafka-python."""
     properties: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers.split(","),
         "security_protocol": settings.security_protocol,
@@ -69,7 +69,7 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def java(settings: KafkaSettings) -> dict[str, str]:
-    """Return the properties of the Java clients, Spark's among them; certificates are in them as text (KIP-651)."""
+    """Return the security properties for the Java clients, including Spark's; certificates are inline PEM (KIP-651)."""
     if settings.security_protocol == "PLAINTEXT":
         return {}
     properties: dict[str, str] = {"security.protocol": settings.security_protocol}
@@ -110,21 +110,21 @@ def java(settings: KafkaSettings) -> dict[str, str]:
 
 
 def java_options(settings: KafkaSettings) -> str:
-    """Return the options of a JVM with Java clients; mostly empty."""
+    """Return the JVM options that Java clients need for these settings; an empty string for most settings."""
     url = settings.sasl_oauthbearer_token_endpoint_url
-    # Since Kafka 4.0 a client uses only endpoints that this names (CVE-2025-27817); before, it has no effect.
+    # Since Kafka 4.0 a client uses only token endpoints in this list (CVE-2025-27817); older clients ignore it.
     return "" if url is None else f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"
 
 
 def java_packages(settings: KafkaSettings) -> tuple[str, ...]:
-    """Return the coordinates of further jars that the Java clients need."""
+    """Return the Maven coordinates of additional jars that the Java clients need for these settings."""
     return ("software.amazon.msk:aws-msk-iam-auth:2.3.5",) if settings.sasl_mechanism == "AWS_MSK_IAM" else ()
 
 
 def _aws(region: str) -> dict[str, Any]:
     from streaming.kafka.oauth_tokens import aws_token
 
-    aws_token(region)  # librdkafka would wait ten seconds for a token, and not report why there is none
+    aws_token(region)  # raises the cause of a missing token, which librdkafka would not report for ten seconds
     return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: aws_token(region)}
 
 
@@ -147,7 +147,7 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _krb5(settings: KafkaSettings) -> str:
-    """Return the JAAS line of Java's Kerberos module: with the keytab, or the ticket cache without one."""
+    """Return the JAAS line of Java's Kerberos module, with the keytab or, without a keytab, the ticket cache."""
     keytab, principal = settings.sasl_kerberos_keytab_file, {"principal": str(settings.sasl_kerberos_principal)}
     options = {"useTicketCache": "true"}
     if keytab is not None:
@@ -156,7 +156,7 @@ def _krb5(settings: KafkaSettings) -> str:
 
 
 def _oidc(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the properties with which librdkafka itself requests tokens, and new ones before they expire."""
+    """Return the properties with which librdkafka itself requests tokens and renews them before they expire."""
     return {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -174,7 +174,7 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
-    """Return the properties of the Java clients' own handler, by its name in Kafka 3.9 (Spark 4.0) and in 4.x."""
+    """Return the properties of the Java clients' token handler, by its name in Kafka 3.9 (Spark 4.0) and 4.x."""
     extensions = (settings.sasl_oauthbearer_extensions or "").split(",")
     options = {
         "clientId": settings.sasl_oauthbearer_client_id or "",
@@ -196,7 +196,7 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
 
 
 def _tls(settings: KafkaSettings, names: Sequence[str]) -> dict[str, str]:
-    """Return the configured ones of CA file, certificate file, key file and key password under a client's names."""
+    """Return the configured CA file, certificate file, key file and key password under a client's property names."""
     password = settings.ssl_key_password
     files = (settings.ssl_ca_file, settings.ssl_certificate_file, settings.ssl_key_file)
     values = (*files, None if password is None else password.get_secret_value())
@@ -214,14 +214,14 @@ def _jaas(module: str, options: dict[str, str]) -> str:
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the files.
+#: Seconds between two checks of the credential files.
 LOOK_SECONDS: Final = 2.0
 
 
 class Renewal:
-    """Detects changed credential files: clients read theirs once, when they are made, and have to be replaced.
+    """Detects changed credential files: clients read these files only when they are created, and must be replaced.
 
-    Only tokens of OAUTHBEARER are renewed by the clients themselves.
+    The clients themselves renew only tokens of OAUTHBEARER.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -231,7 +231,7 @@ class Renewal:
         self._next = float("-inf")
 
     def renewed(self, now: float) -> bool:
-        """Return True once for each change of the files that clients can use.
+        """Return True once for each change of the credential files that clients can use.
 
         A change that can't be used is logged once: a certificate may be replaced a moment before its key.
         """
@@ -257,30 +257,30 @@ class Renewal:
         return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files}
 
 
-#: Details that librdkafka adds for its own developers.
+#: Details in librdkafka's texts that are only useful to its developers.
 _AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 _BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
 
 
 _TOKENLESS = "failed to acquire sasl oauthbearer"
-#: Error codes of an endpoint after which a later request may succeed.
+#: Error codes of a token endpoint after which a later request may succeed.
 _PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
 
 
 def plain(text: str) -> str:
-    """Return librdkafka's text without the state of its connection."""
+    """Return librdkafka's error text without the state of its connection."""
     return _AGE.sub("", text)
 
 
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
-    """Return the error behind librdkafka's text; None if it is temporary."""
+    """Return the error behind librdkafka's error text; None if the error is temporary."""
     if _TOKENLESS in text.lower():
         return _no_token(text, settings)
     match = _BROKER.search(text)
     text = plain(text)
     for words, template in _REASONS:
         if all(word in text.lower() for word in words):
-            tail = text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]  # the broker's own words
+            tail = text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]  # the broker's own message
             fields = {"tail": tail, "protocol": settings.security_protocol, "mechanism": settings.sasl_mechanism}
             reason = template.format(**fields) if isinstance(template, str) else template(text.lower(), tail, settings)
             return OutsideFailure(f"broker {match[1] if match else settings.bootstrap_servers}: {reason}")
@@ -288,7 +288,7 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 
 
 def silent(text: str, settings: KafkaSettings) -> str:
-    """Name the address that does not answer."""
+    """Return a text that names the address that does not answer: the token endpoint or the bootstrap servers."""
     if _TOKENLESS in text.lower():
         return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
     return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
@@ -349,7 +349,7 @@ _NOT_ENCRYPTED: Final = (
 _HANGS_UP: Final = f"hangs up on the first request; {_IS}, the listener probably wants SSL or SASL_SSL"
 _MECHANISM: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
 
-#: Words of librdkafka's text, and the reason. The first that matches decides; the most specific come first.
+#: Words in librdkafka's text, and the cause to report. The first match decides; the most specific ones come first.
 _REASONS: Final[tuple[tuple[tuple[str, ...], str | Callable[..., str]], ...]] = (
     (("ssl", "verify failed"), _certificate),
     (("ssl", "certificate"), _certificate),

@@ -1,4 +1,4 @@
-"""Handle each record of some topics until it is done, with committed offsets, so that nothing is lost over restarts."""
+"""Handles every record of some topics once it is published, with committed offsets, so that restarts lose nothing."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ _log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.5
 _TIMEOUT_SECONDS: Final = 10.0
 _Answer = TypeVar("_Answer")
-#: Errors that no later attempt mends.
+#: Errors that a later attempt can't resolve.
 _DENIED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_AUTHENTICATION"})
-#: The group has rebalanced without this member: it joins again at the next poll, and gets its partitions anew.
+#: Errors after which the member has lost its place in the group: it rejoins at the next poll, and gets partitions
+#: again.
 _NO_MEMBER: Final = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST"})
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the process ends
-    """The process is to end before a record is handled; the record is handled again at the next start."""
+    """The process must end before a record is handled; the record is handled again at the next start."""
 
 
 class TopicFollower:
-    """A consumer of topics; at its first start it begins at their ends.
+    """A consumer of topics that starts at their ends when its group has no committed offsets.
 
     Args:
-        settings: the cluster.
-        group_id: the consumer group that keeps the offsets.
-        topics: the topics.
-        stop: set to end.
+        settings: the settings of the cluster.
+        group_id: the consumer group that commits the offsets.
+        topics: the topics to consume.
+        stop: the event that is set when the process must end.
     """
 
     def __init__(self, settings: KafkaSettings, group_id: str, topics: Sequence[str], stop: threading.Event) -> None:
@@ -50,11 +51,11 @@ class TopicFollower:
     def follow(
         self, handle: Callable[[Message], None], restore: Callable[[TopicPartition], None] = lambda _: None
     ) -> None:
-        """Call ``handle`` with each record, and commit its offset, until the process is to end.
+        """Call ``handle`` with each record and then commit its offset, until ``stop`` is set.
 
         Args:
-            handle: handles a record; it waits with :meth:`wait`.
-            restore: is called for each assigned partition with a committed offset, before its first record.
+            handle: handles a record; it may wait with :meth:`wait`.
+            restore: called for each assigned partition that has a committed offset, before its first record.
         """
         from confluent_kafka import Consumer
 
@@ -97,7 +98,7 @@ class TopicFollower:
         first = [TopicPartition(place.topic, place.partition, end_offset(place)) for place in kept if place.offset < 0]
         for place in restored:
             restore(place)
-        if first:  # so that nothing is skipped if this process ends before its first commit
+        if first:  # commit the end offsets, so that no record is skipped if this process ends before its first commit
             self._commit(offsets=first)
         consumer.assign([*restored, *first])
 
@@ -115,8 +116,8 @@ class TopicFollower:
         """Repeat a request until the cluster answers it.
 
         Raises:
-            Stopped: the process is to end.
-            KafkaException: an error that no later attempt mends.
+            Stopped: ``stop`` was set.
+            KafkaException: an error that a later attempt can't resolve.
         """
         from confluent_kafka import KafkaException
 
@@ -131,10 +132,10 @@ class TopicFollower:
                 raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Wait while a record is handled; the paused consumer stays in its group meanwhile.
+        """Wait for ``seconds`` while a record is handled; the paused consumer stays in its group.
 
         Raises:
-            Stopped: the process is to end.
+            Stopped: ``stop`` was set.
         """
         self._consumer.pause(self._consumer.assignment())
         by = time.monotonic() + seconds

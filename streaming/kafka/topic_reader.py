@@ -1,6 +1,6 @@
-"""Reads topics to their end, or follows them, without a consumer group.
+"""Reads topics to their ends, or follows them, without a consumer group.
 
-Unlike a plain consumer, the reader detects that a topic was deleted or created again, that it got more partitions, and
+Unlike a plain consumer, the reader detects that a topic was deleted, was created again or got more partitions, and
 since when the cluster does not answer.
 """
 
@@ -23,27 +23,27 @@ from streaming.settings.connection import KafkaSettings
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the topics.
+#: Seconds between two checks of the topics' metadata.
 LOOK_SECONDS: Final = 2.0
-#: Errors of a user who may not read.
+#: Errors of a user who may not read a topic.
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
-#: Events that say that no broker answers.
+#: Error events that report that no broker answers.
 _AWAY: Final = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT"})
 
 
 class TopicUnreadable(OutsideFailure):
-    """The topic can't be read."""
+    """The topic does not exist, or can't be read."""
 
 
 class TopicReader(Closing):
     """Reads all partitions of some topics, each in order; commits no offsets.
 
     Args:
-        from_beginning: start at the earliest records; otherwise at the ends.
-        positions: ``{(topic, partition): next offset}``; it wins over ``from_beginning``.
-        ids: ``{topic: id}`` of the topics that ``positions`` are from; another topic is read from its beginning.
-        wait: wait for topics that do not exist yet; otherwise that is an error.
-        follow: wait for a deleted topic, and read one that was made again from its beginning; otherwise both are
+        from_beginning: start at the earliest records; otherwise start at the ends of the partitions.
+        positions: ``{(topic, partition): next offset}``, which has priority over ``from_beginning``.
+        ids: ``{topic: id}`` for ``positions``; a topic that now has another id is read from its beginning.
+        wait: wait for topics that do not exist yet; otherwise a missing topic is an error.
+        follow: wait for a deleted topic, and read a recreated topic from its beginning; otherwise both are
             errors.
         properties: further properties of librdkafka.
 
@@ -53,8 +53,8 @@ class TopicReader(Closing):
             ten seconds, as long as :meth:`poll` is called.
 
     Raises:
-        TopicUnreadable: there is no such topic.
-        NotAllowed: this user may not read it.
+        TopicUnreadable: a topic does not exist.
+        NotAllowed: this user may not read a topic.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class TopicReader(Closing):
             raise
 
     def _connect(self) -> confluent_kafka.Consumer:
-        group_id = "rebalance-monitor-reader"  # required by the client, never joined: we assign
+        group_id = "rebalance-monitor-reader"  # the client requires an id, but this reader joins no group
         return confluent_kafka.Consumer(reader_config(self._kafka, group_id) | self._properties)
 
     def _start(
@@ -119,13 +119,13 @@ class TopicReader(Closing):
     def _add_partitions(
         self, identities: Mapping[str, Identity | None], starts: Mapping[Place, int], *, from_beginning: bool = True
     ) -> None:
-        """Read new partitions too, from their offset in ``starts``."""
+        """Start to read the partitions that are not read yet, from their offsets in ``starts``."""
         there = {topic: identity for topic, identity in identities.items() if identity is not None}
         places = [(topic, number) for topic, identity in there.items() for number in range(identity.partitions)]
         new = [place for place in places if place not in self._positions]
         for place, (low, high) in bounds(self._kafka, new).items():
             start = starts.get(place, low if from_beginning else high)
-            if start > high:  # the offset is of another topic of this name
+            if start > high:  # the offset belongs to an earlier topic with this name
                 _warn_cut(place, high, start)
                 start = low
             self._positions[place], self._ends[place] = start, high
@@ -140,17 +140,17 @@ class TopicReader(Closing):
 
     @property
     def positions(self) -> dict[Place, int]:
-        """``{(topic, partition): next offset}``, with which, and :attr:`ids`, a later reader continues."""
+        """``{(topic, partition): next offset}``, from which, with :attr:`ids`, a later reader continues."""
         return dict(self._positions)
 
     @property
     def ids(self) -> dict[str, str]:
-        """``{topic: id}`` of the topics that exist; when one is made again, it changes with the positions."""
+        """``{topic: id}`` of the topics that exist; if a topic is created again, its id changes with its positions."""
         return {topic: identity.topic_id for topic, identity in self._identities.items()}
 
     @property
     def leaderless(self) -> frozenset[Place]:
-        """Partitions that can't be read now, as they have no leader."""
+        """The partitions that can't be read now because they have no leader."""
         return self._watch.leaderless
 
     @property
@@ -160,7 +160,7 @@ class TopicReader(Closing):
 
     @property
     def lag(self) -> int:
-        """Unread records up to the ends of the log, as of the last answer; never waits for one."""
+        """The number of unread records up to the partitions' ends as of the last answer; never waits for an answer."""
         if self._end_offsets.places != self._positions.keys():
             self._end_offsets = EndOffsets(self._kafka, self._positions)
         ends = self._end_offsets.look(time.monotonic())
@@ -169,7 +169,7 @@ class TopicReader(Closing):
         )
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
-        """Return up to ``most`` records, or none after ``timeout`` seconds: only the first is waited for."""
+        """Return up to ``most`` records; wait up to ``timeout`` seconds for the first record only."""
         self._look()
         first = self._consumer.poll(timeout)
         if first is None:
@@ -184,7 +184,7 @@ class TopicReader(Closing):
             return False
         place = (message.topic() or "", message.partition() or 0)
         offset = message.offset() or 0
-        if offset < self._positions.get(place, offset + 1):  # of a recreated topic, which the next look detects
+        if offset < self._positions.get(place, offset + 1):  # the topic was recreated, which the next check detects
             return False
         self._set_position(place, offset + 1)
         return True
@@ -202,7 +202,7 @@ class TopicReader(Closing):
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
         elif name in _AWAY and self.silent_since is None:
             self.silent_since = self._contact
-        # librdkafka connects again by itself; the next look detects a topic that is gone.
+        # librdkafka connects again by itself, and the next check detects a deleted topic.
 
     def _set_position(self, place: Place, offset: int) -> None:
         self._positions[place] = offset
@@ -241,13 +241,13 @@ class TopicReader(Closing):
             self._add_partitions(identities, {})
             self._replace_stalled_client()
         except ClusterUnavailable as error:
-            log.warning("%s", error)  # the next look tries again
+            log.warning("%s", error)  # the next check tries again
 
     def _remove_topics(self, topics: Iterable[str]) -> None:
         """Stop reading these topics, with a new client for the others.
 
-        librdkafka keeps the leader epoch of a partition by its name. A broker's restart has raised it, and a topic
-        made again, which starts at 0, would never be fetched.
+        librdkafka keeps the leader epoch of a partition under the topic's name. If a broker's restart has raised the
+        epoch, a topic that is created again, whose epoch starts at 0, would never be fetched.
         """
         for topic in topics:
             del self._identities[topic]
@@ -262,7 +262,7 @@ class TopicReader(Closing):
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
 
     def _replace_stalled_client(self) -> None:
-        """Replace a client that reads nothing; read partitions that lost records from their beginning."""
+        """Replace a client that reads no records; read partitions that lost records from their beginning again."""
         stalled = self._stall.look(self._positions, time.monotonic())
         for place, (low, high) in stalled.items():
             if high < self._positions[place]:
@@ -289,17 +289,17 @@ def _warn_recreated(topic: str) -> None:
 
 
 class RecordOrder:
-    """Decides which record of each key is the newest, of records that arrive in any order across partitions.
+    """Decides which record of each key is the newest, for records that arrive in any order across partitions.
 
-    A partition has the records of a key in order. After the topic got more partitions, the older records of a key stay
-    in another one, from which compaction never removes them: between partitions, the time of writing decides.
+    A partition contains the records of a key in order. After the topic got more partitions, the older records of a key
+    stay in another partition, where compaction never removes them. Between partitions, the records' timestamps decide.
     """
 
     def __init__(self) -> None:
         self._newest: dict[bytes | None, tuple[int, int]] = {}
 
     def accept(self, message: Message) -> bool:
-        """Take the next record; return False if a newer one of its key came before."""
+        """Take the next record; return False if a newer record of its key came before, else True."""
         key, partition, written_ms = message.key(), message.partition() or 0, message.timestamp()[1]
         last_partition, newest_ms = self._newest.get(key, (partition, written_ms))
         if last_partition != partition and written_ms < newest_ms:
@@ -309,7 +309,7 @@ class RecordOrder:
 
 
 def read_to_end(settings: KafkaSettings, topic: str, *, until: Callable[[], bool] = lambda: False) -> Iterator[Message]:
-    """Yield every record that is in a topic now, each partition in order, until ``until()`` is true."""
+    """Yield every record that is in a topic now, each partition in order, until ``until()`` returns true."""
     with TopicReader(settings, [topic]) as reader:
         while not (reader.at_end or until()):
             yield from reader.poll(0.1, 1000)

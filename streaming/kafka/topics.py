@@ -1,4 +1,4 @@
-"""The monitor's topics: their list, the creation of missing ones and the check of existing ones."""
+"""The monitor's topics: lists them, creates missing topics, and checks existing topics."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from streaming.settings.connection import KafkaSettings
 _POLL_SECONDS = 0.05
 _TICKS_MS = 3_600_000
 _DAY_MS = 86_400_000
-#: Every episode and incident has its own key, so compaction alone would keep all of them.
+#: Every episode and incident has its own key, so compaction alone would keep all episodes and incidents.
 _COMPACT_DELETE = "compact,delete"
-#: Records that are compacted away are not read at a start. Managed clusters allow no shorter time.
+#: Compaction works on closed segments, so that a start reads few old records. Managed clusters allow no shorter time.
 _SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorTopic:
-    """One of the monitor's topics: its required cleanup policy, and its configuration, None while it does not exist."""
+    """One of the monitor's topics: its required cleanup policy, and its configuration (None: it does not exist)."""
 
     name: str
     holds: str
@@ -50,7 +50,7 @@ class MonitorTopic:
 
     @property
     def problem(self) -> str | None:
-        """The topic's problem and how to fix it; None: no problem."""
+        """The topic's problem and how to fix it; None if the topic has no problem."""
         required = self.wanted_cleanup_policy
         if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(required.split(",")):
             return None
@@ -63,7 +63,7 @@ class MonitorTopic:
 
 
 def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
-    """Return all topics but the ticks."""
+    """Return all of the monitor's topics except the topic of ticks."""
     return [
         MonitorTopic(settings.membership, "membership-change events", "delete"),
         MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
@@ -78,18 +78,18 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
 def describe_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_SECONDS
 ) -> list[MonitorTopic]:
-    """Return the four topics that records are in, or those of these names, as the cluster has them."""
+    """Return the topics named in ``only`` (None: the four topics that records are in), as the cluster has them."""
     check_reachable(settings.kafka, timeout=timeout)
     return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, timeout)
 
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
-    """Return the longest record that the topic, and producers, accept, by topic."""
+    """Return the longest record (bytes) that both the topic and producers accept, by topic."""
     return {state.name: min(state.max_message_bytes or MAX_RECORD_BYTES, LONGEST_RECORD_BYTES) for state in states}
 
 
 def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partitions: dict[str, int]) -> Sinks:
-    """Return where outputs go, by the settings; ``partitions``: partition counts by topic."""
+    """Return the sinks of the stream's outputs by the settings; ``partitions``: partition counts by topic."""
     topics, stream = settings.topics, settings.stream
     return Sinks(
         *topics.names,
@@ -108,11 +108,11 @@ def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partiti
 def ensure_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = 30.0
 ) -> list[MonitorTopic]:
-    """Create the four topics that records are in, or those of these names, if missing; return all once they exist.
+    """Create missing topics among ``only`` (None: the four topics that records are in); return all once they exist.
 
     Raises:
         BadInput: a topic exists with another cleanup policy; the message has the command that corrects it.
-        OutsideFailure: the cluster refuses, or takes longer than ``timeout`` seconds.
+        OutsideFailure: the cluster refuses the request, or takes longer than ``timeout`` seconds.
     """
     check_reachable(settings.kafka, timeout=min(timeout, REACH_SECONDS))
     by = time.monotonic() + timeout
@@ -123,7 +123,7 @@ def ensure_topics(
             raise BadInput(state.problem)
     if missing := [state.name for state in states if not state.exists]:
         create_topics(settings, missing, timeout)
-        # To a user who may not describe it, a topic looks as if it did not exist.
+        # A topic that this user may not describe looks as if it did not exist.
         for name in sorted(set(missing) - identify(settings.kafka, missing).keys()):
             raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "or to see that it exists"))
     while not all(state.exists for state in states):
@@ -182,7 +182,7 @@ def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
 def _new(name: str, settings: TopicSettings) -> NewTopic:
     config, partitions = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}, 1
     if name == settings.signs:
-        # The brokers' clock, in place of each component's.
+        # Timestamps come from the brokers' clocks instead of each component's clock.
         time_type = {"message.timestamp.type": "LogAppendTime"}
         config = {"cleanup.policy": "compact", "segment.ms": str(_SIGNS_SEGMENT_MS), **time_type}
     elif name != settings.ticks:
@@ -195,7 +195,7 @@ def _new(name: str, settings: TopicSettings) -> NewTopic:
 
 
 def create_topics(settings: Settings, names: Iterable[str], timeout: float) -> None:
-    """Create topics with the configuration they need, unless they exist."""
+    """Create the topics that do not exist, with the configuration that the monitor needs."""
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     new = [_new(name, settings.topics) for name in names]
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)

@@ -1,4 +1,4 @@
-"""Archives: of the JVM's classes, for a faster start, and of Python code, for a cluster's executors."""
+"""Archives of the JVM's classes, for a faster start, and of Python code, for a cluster's executors."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from streaming.kafka.jars import CacheUnusable, Tell, cache_dir, java, made_once
 #: The folder in which executors unpack the Python archive, below their working directory.
 FOLDER: Final = "rebalance-monitor"
 _OURS: Final = ("assignors", "streaming")
-#: Distributions that workers import; which of them pandas needs depends on its release.
+#: Distributions that workers import; the release of pandas decides which of these it needs.
 _OTHERS: Final = (
     *("msgspec", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata"),
     *("typing-extensions", "rebalance-kernel"),
 )
-#: Of no use to a worker, and half of the whole.
+#: Files that workers don't need; they make up half of the total size.
 _LEFT_OUT_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
 _LEFT_OUT_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".a"})
 
-#: Class archives that are kept, of environments that are used in turn.
+#: The number of class archives that are kept, for environments that are used alternately.
 KEPT_CLASSES: Final = 3
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _MAKE_SECONDS: Final = 600.0
 _QUERY_SECONDS: Final = 120.0
-#: What spark-submit runs, from a file of its own: beside this module `operator.py` would hide Python's.
+#: The script that spark-submit runs from a separate folder: in this folder `operator.py` would hide Python's module.
 _SCRIPT: Final = "from streaming.spark.archives import load_classes\nload_classes()\n"
 
 
 class ArchiveNotWritten(OutsideFailure):
-    """An archive can't be written."""
+    """An archive of classes or of Python code can't be written."""
 
 
 def python() -> str:
@@ -49,7 +49,7 @@ def python() -> str:
 
 
 def require_python(option: str, file: Path, *, exists: bool) -> None:
-    """Check the Python archive's name and, with ``exists``, that it is there."""
+    """Check the file name of the Python archive and, with ``exists``, that the file exists."""
     if not file.name.endswith(".tar.gz"):
         raise BadInput(f"{option} {file}: the name must end in .tar.gz, by which Spark unpacks it")
     if strange := set(" ,#%") & set(str(file.absolute())):
@@ -59,15 +59,15 @@ def require_python(option: str, file: Path, *, exists: bool) -> None:
 
 
 def write_python(file: Path) -> int:
-    """Write the Python archive, whole or not at all, and return how many files it has.
+    """Write the Python archive atomically, and return its number of files.
 
-    Some of what workers import is compiled: the executors' Python must be of this process's minor version and platform.
+    Some imported modules are compiled: the executors' Python must have this process's minor version and platform.
     """
     require_python("--output", file, exists=False)
     part = file.with_name(f".{file.name}.part")
     contents = sorted(_python_files())
     try:
-        # Mostly compiled code: more effort hardly makes it smaller.
+        # The archive is mostly compiled code, which a higher compression level hardly makes smaller.
         with tarfile.open(part, "w:gz", compresslevel=1) as archive:
             for name, path in contents:
                 archive.add(path, name, recursive=False)
@@ -96,7 +96,7 @@ def _python_files() -> Iterator[tuple[str, Path]]:
 
 
 def classes() -> Path:
-    """Return the path of the AppCDS archive for this Java and PySpark, whether it is there or not."""
+    """Return the path of the AppCDS archive for this Java and PySpark; the file may not exist."""
     path, major = java()
     files = [*sorted((_spark_home() / "jars").glob("*.jar")), path.resolve()]
     stamps = "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
@@ -104,18 +104,18 @@ def classes() -> Path:
 
 
 def java_options() -> str:
-    """Return the options with which Spark's JVM uses the class archive; none while there is no archive."""
+    """Return the JVM options with which Spark uses the class archive; an empty string if there is no archive."""
     try:
         archive = classes()
-    except CacheUnusable:  # a read-only image
+    except CacheUnusable:  # such as in a read-only image
         return ""
-    if not archive.is_file() or " " in str(archive):  # Spark splits its options at spaces
+    if not archive.is_file() or " " in str(archive):  # Spark splits the JVM options at spaces
         return ""
     return f"-XX:SharedArchiveFile={archive} {_QUIET}"
 
 
 def make_classes(progress: Tell | None = say) -> Path:
-    """Make the class archive if there is none, and return its path."""
+    """Create the class archive if it does not exist, and return its path."""
     archive, report = classes(), progress or (lambda _: None)
 
     def make() -> None:
@@ -159,7 +159,7 @@ def _spark_home() -> Path:
 
 
 def load_classes() -> None:
-    """Run two batches of the job's query over made-up records in spark-submit's JVM, which then has its classes."""
+    """Run two batches of the job's query on made-up records, so that spark-submit's JVM loads its classes."""
     from pyspark.sql import functions as f
 
     from streaming.monitor.outputs import Sinks

@@ -1,12 +1,12 @@
-"""The checkpoint's metadata (``rebalance-monitor.json``), its lock, and the files that Spark keeps in it.
+"""The checkpoint's metadata (``rebalance-monitor.json``), its lock, and the files that Spark writes in it.
 
 Spark does not validate checkpoints. With offsets of another topic, or of a topic that was deleted and created
-again, it skips records in silence; with another number of buckets it looks for groups where they are not. The
-metadata names the cluster, the topic (by its id), the number of buckets and the partition counts that the
+again, Spark skips records without an error; with another number of buckets it does not find the groups' state. The
+metadata contains the cluster's id, the topic's id, the number of buckets and the partition counts that the
 checkpoint belongs to.
 
-A checkpoint in a folder is locked before anything in it is changed. One behind a URL (``s3a://…``) has no lock, and
-Spark reads and writes its metadata.
+A checkpoint in a folder is locked before any of its files is changed. A checkpoint behind a URL (``s3a://…``) has no
+lock, and Spark reads and writes its metadata.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: What to do about lost records: stop, continue with the remaining ones, or restart with a new checkpoint.
+#: The reaction to lost records: stop, continue with the remaining records, or restart with a new checkpoint.
 OnDataLoss = Literal["stop", "continue", "restart"]
 NAME: Final = "rebalance-monitor.json"
-#: Buckets of a new checkpoint, unless configured; and the most, as each has a row in every tick.
+#: The default number of buckets of a new checkpoint, and the most: each bucket has a row for every tick.
 BUCKETS: Final = 16
 MOST_BUCKETS: Final = 2**20
 _LOCK: Final = ".lock"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-#: Its value: Java's ``int``.
+#: The type of the number of shuffle partitions: Java's ``int``.
 _Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
-#: Spark's numbers of batches and tasks: Java's ``long`` at most.
+#: A number of a batch or task in file names, at most Java's ``long``.
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
-#: The layout around the blobs.
+#: The version of the layout around the blobs.
 _VERSION: Final = 1
 
 
@@ -58,11 +58,12 @@ class TopicGone(OutsideFailure):
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """Metadata of a checkpoint.
+    """The metadata of a checkpoint.
 
-    ``buckets`` is 0 in a job that leaves the number to the checkpoint; ``version`` is that of the layout, ``state``
-    that of the blobs; ``partitions`` of the membership topic are read; ``outputs`` has the partitions by output topic
-    when the checkpoint was created: a key's records stay in their partition when the topic gets more.
+    ``buckets`` is 0 in a job that takes the number from the checkpoint. ``version`` is the version of the layout, and
+    ``state`` the version of the blobs. ``partitions`` is how many of the membership topic's partitions are read.
+    ``outputs`` has the partition count of each output topic
+    when the checkpoint was created: a key's records stay in their partition when the topic gets more partitions.
     """
 
     cluster_id: str
@@ -76,7 +77,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LocalCheckpoint:
-    """A checkpoint in a folder, which :meth:`lock` locks for this process."""
+    """A checkpoint in a folder; :meth:`lock` locks it for this process."""
 
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint = checkpoint
@@ -84,7 +85,7 @@ class LocalCheckpoint:
         self._lock: IO[str] | None = None
 
     def lock(self) -> None:
-        """Lock the folder; it is created when missing."""
+        """Lock the checkpoint's folder for this process; create the folder if it is missing."""
         try:
             settle(self._path)
             self._path.mkdir(parents=True, exist_ok=True)
@@ -101,13 +102,13 @@ class LocalCheckpoint:
             _log.warning(text, self._checkpoint, error.strerror)
 
     def unlock(self) -> None:
-        """Release the lock, so that another process can use the checkpoint; without a lock do nothing."""
+        """Release the lock so that another process can use the checkpoint; do nothing if it is not locked."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def check(self) -> None:
-        """Check that the folder is still the one that is locked."""
+        """Raise an error if the locked folder was removed or replaced."""
         if self._lock is None:
             return
         try:
@@ -120,7 +121,7 @@ class LocalCheckpoint:
             raise damaged(self._checkpoint, "it was removed or replaced while in use")
 
     def read(self) -> Metadata | None:
-        """Return the metadata; None for an empty or missing folder."""
+        """Return the checkpoint's metadata; None if the folder is empty or missing."""
         file = self._path / NAME
         try:
             return msgspec.json.decode(file.read_bytes(), type=Metadata)
@@ -137,7 +138,7 @@ class LocalCheckpoint:
             raise damaged(self._checkpoint, f"{file} is damaged") from error
 
     def write(self, metadata: Metadata) -> None:
-        """Write the metadata, whole or not at all."""
+        """Write the checkpoint's metadata atomically."""
         part = self._path / f".{NAME}.part"
         try:
             part.write_bytes(msgspec.json.encode(metadata))
@@ -146,7 +147,7 @@ class LocalCheckpoint:
             raise unusable(self._checkpoint, error) from error
 
     def replace(self) -> None:
-        """Rename the folder, and lock a new one in its place."""
+        """Rename the checkpoint's folder, and lock a new folder in its place."""
         try:
             renamed = rename_with_timestamp(self._path)
         except OSError as error:
@@ -157,7 +158,7 @@ class LocalCheckpoint:
 
 
 class RemoteCheckpoint:
-    """A checkpoint behind a URL: Spark reads and writes the metadata, like its other files."""
+    """A checkpoint behind a URL, whose metadata Spark reads and writes like its own files."""
 
     def __init__(self, checkpoint: str, spark: SparkSession) -> None:
         self._checkpoint = checkpoint
@@ -165,7 +166,7 @@ class RemoteCheckpoint:
         self._location = f"{checkpoint.rstrip('/')}/{NAME}"
 
     def read(self) -> Metadata | None:
-        """Return the metadata; None for a new checkpoint."""
+        """Return the checkpoint's metadata; None if the checkpoint is new."""
         from pyspark.errors import AnalysisException
 
         try:
@@ -179,17 +180,17 @@ class RemoteCheckpoint:
             raise damaged(self._checkpoint, f"{self._location} is damaged or can't be read") from error
 
     def write(self, metadata: Metadata) -> None:
-        """Write the metadata."""
+        """Write the checkpoint's metadata."""
         from pyspark.sql import functions as f
 
         text = f.lit(msgspec.json.encode(metadata).decode()).alias("value")
         self._spark.range(1, numPartitions=1).select(text).write.mode("overwrite").text(self._location)
 
     def check(self) -> None:
-        """Do nothing: Spark itself detects another job that writes its logs."""
+        """Do nothing, because Spark itself detects another job that writes to the checkpoint."""
 
     def replace(self) -> None:
-        """Refuse: an object store has no rename."""
+        """Raise BadInput, because an object store has no rename."""
         raise BadInput(
             f"--checkpoint {self._checkpoint}: can't be set aside behind a URL; name another folder, which reads "
             "the topic from its beginning"
@@ -201,7 +202,7 @@ Checkpoint = LocalCheckpoint | RemoteCheckpoint
 
 @contextmanager
 def locked(checkpoint: str) -> Iterator[LocalCheckpoint]:
-    """Lock a checkpoint in a folder for this process."""
+    """Lock a checkpoint in a folder for this process during the ``with`` block."""
     folder = LocalCheckpoint(checkpoint)
     folder.lock()
     try:
@@ -211,24 +212,24 @@ def locked(checkpoint: str) -> Iterator[LocalCheckpoint]:
 
 
 def is_remote(checkpoint: str) -> bool:
-    """Return True for a checkpoint behind a URL."""
+    """True if the checkpoint is behind a URL."""
     return "://" in checkpoint
 
 
 def require_unused(checkpoint: str) -> None:
-    """Raise an error if another process has locked a checkpoint; one behind a URL is not checked."""
+    """Raise an error if another process has locked a checkpoint; a checkpoint behind a URL is not checked."""
     if not is_remote(checkpoint) and Path(checkpoint).is_dir():
         with locked(checkpoint):
             return
 
 
 def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: OnDataLoss) -> Metadata:
-    """Make the checkpoint this job's, or refuse, and return its metadata. The caller has locked it."""
+    """Take the checkpoint for this job and return its metadata, or raise an error; the caller holds the lock."""
     stored = store.read()
     if stored is None:
         metadata = structs.replace(wanted, buckets=wanted.buckets or BUCKETS)
     else:
-        # Records stay in the partitions that a topic had before it got more; a topic created again may have fewer.
+        # Records stay in the partitions that a topic had before it grew; a topic that was created again may have fewer.
         outputs = {name: min(stored.outputs.get(name, count), count) for name, count in wanted.outputs.items()}
         metadata = structs.replace(wanted, buckets=wanted.buckets or stored.buckets, outputs=outputs)
         if stored.topic_id == wanted.topic_id:
@@ -269,7 +270,7 @@ def _compare(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
 
 
 def recreated_message(checkpoint: str, topic: str) -> str:
-    """Return the message that names the choice after the membership topic was created again."""
+    """Return the message with the user's options after the membership topic was created again."""
     return (
         f"topic {topic} was deleted and created again since --checkpoint {checkpoint} was written. Choose: "
         "--on-data-loss restart sets the checkpoint aside and reads the new topic from its beginning, without the "
@@ -279,7 +280,7 @@ def recreated_message(checkpoint: str, topic: str) -> str:
 
 
 def staged(folder: Path) -> Path:
-    """Return the folder in which a new checkpoint is made; it is complete when it has its metadata."""
+    """Return the folder in which a new checkpoint is prepared; it is complete once it contains the metadata file."""
     return folder.with_name(f".{folder.name}.resizing")
 
 
@@ -290,14 +291,14 @@ def settle(folder: Path) -> None:
 
 
 def switch(folder: Path) -> Path:
-    """Replace a checkpoint by its staged one, and return the new place of the old one."""
+    """Replace a checkpoint by its staged version, and return the old checkpoint's new path."""
     renamed = rename_with_timestamp(folder)
     settle(folder)
     return renamed
 
 
 def rename_with_timestamp(folder: Path) -> Path:
-    """Rename a checkpoint, and return its new place."""
+    """Append a timestamp to a checkpoint's folder name, and return its new path."""
     name = f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}"
     names = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))
     return folder.rename(next(place for place in map(folder.with_name, names) if not place.exists()))
@@ -305,10 +306,10 @@ def rename_with_timestamp(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsFile:
-    """A batch's file in ``offsets``.
+    """The file of one batch in the checkpoint's folder ``offsets``.
 
-    ``metadata``: Spark's, with its properties under ``conf``. ``sources``: the end of the batch in each source, a line
-    of JSON each, ``-`` for none. ``shuffle_partitions``: tasks of the stateful stage.
+    ``metadata``: Spark's metadata, with its properties under ``conf``. ``sources``: the batch's end in each source, one
+    line of JSON per source, or ``-`` without an end. ``shuffle_partitions``: the number of tasks of the stateful stage.
     """
 
     version: bytes
@@ -318,7 +319,7 @@ class OffsetsFile:
 
     @classmethod
     def read(cls, checkpoint: Path, batch: int) -> OffsetsFile:
-        """Read the file of a batch."""
+        """Read the offsets file of a batch."""
         file = checkpoint / "offsets" / str(batch)
         try:
             version, line, *sources = file.read_bytes().splitlines()
@@ -330,12 +331,12 @@ class OffsetsFile:
 
     @classmethod
     def newest(cls, checkpoint: Path) -> OffsetsFile | None:
-        """Read the newest batch's file; None before the first batch."""
+        """Read the offsets file of the newest batch; return None before the first batch."""
         batch = last_batch(checkpoint / "offsets")
         return None if batch is None else cls.read(checkpoint, batch)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Return where the batch ends, by partition of a topic."""
+        """Return the offsets at which the batch ends, by partition of a topic."""
         for line in self.sources:
             ends = {} if line == b"-" else msgspec.json.decode(line, type=dict[str, dict[int, int]])
             if topic in ends:
@@ -344,12 +345,12 @@ class OffsetsFile:
 
 
 def last_batch(folder: Path) -> int | None:
-    """Return the newest batch in ``offsets`` or ``commits``; None without one."""
+    """Return the number of the newest batch in the folder ``offsets`` or ``commits``; None without a batch."""
     names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
     return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=None)
 
 
 def state_bytes(checkpoint: Path) -> int:
-    """Return about how many bytes the state has on disk: of each task its largest file."""
+    """Return the approximate size of the state on disk (bytes): the sum of each task's largest file."""
     tasks = [path for path in (checkpoint / "state" / "0").glob("*/") if _NUMBER.fullmatch(path.name) and path.is_dir()]
     return sum(max((file.stat().st_size for file in task.iterdir() if file.is_file()), default=0) for task in tasks)

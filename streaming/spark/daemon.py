@@ -1,6 +1,6 @@
-"""The process that Spark forks its Python workers from (Spark's setting ``spark.python.daemon.module``).
+"""The process from which Spark forks its Python workers (Spark's setting ``spark.python.daemon.module``).
 
-It runs PySpark's own daemon after imports and two settings, whose savings are in ``docs/design/stream.md``.
+It runs PySpark's own daemon after some imports and two settings; ``docs/design/stream.md`` has the time they save.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import gc
 import sys
 from typing import Final
 
-#: This module's name, for the setting.
+#: This module's name, for Spark's setting.
 MODULE: Final = "streaming.spark.daemon"
 
 
 def main() -> None:
-    """Run PySpark's daemon."""
+    """Import the workers' modules, and run PySpark's daemon."""
     import pandas  # type: ignore[import-untyped] # noqa: F401, ICN001 - the frames' library
     import pyspark.testing.utils
     import pyspark.worker  # noqa: F401 - the workers' main
@@ -23,14 +23,14 @@ def main() -> None:
     import streaming.spark.operator  # noqa: F401 - the job's own
 
     leave_out_jars()
-    # A worker collects garbage after each task, and a batch makes no cycles.
+    # A worker collects garbage after each task, and a batch creates no reference cycles.
     gc.freeze()
     gc.disable()
     daemon.manager()
 
 
 def leave_out_jars() -> None:
-    """Remove jars from the import path: Spark puts its core jar there, which has no Python modules.
+    """Remove jars from the import path, to which Spark adds its core jar although it has no Python modules.
 
     Before 3.13, CPython reads the directory of each archive on the path again whenever import caches are
     invalidated, as PySpark does in every new worker.

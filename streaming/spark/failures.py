@@ -1,4 +1,4 @@
-"""Turn Spark's errors into one line: what happened and what to do, without stack traces."""
+"""Turns Spark's errors into one line without stack traces: what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import re
 from assignors.errors import OutsideFailure
 from streaming.kafka.producer import CLOCK
 
-#: Our own errors in the stack trace of a Python worker.
+#: This project's own errors in the stack trace of a Python worker.
 _OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
-#: Kafka's retriable errors, as a failed query's text names them.
+#: Kafka's retriable errors, as they appear in the error text of a failed query.
 _UNAVAILABLE = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable)Exception"
     r"|java\.util\.concurrent\.TimeoutException"
 )
 #: Errors of brokers whose clock differs from this host's.
 _TIME_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
-#: Missing offsets (``kafka-error-conditions.json`` of Spark's connector).
+#: Errors about missing offsets (``kafka-error-conditions.json`` of Spark's connector).
 _RECORDS_LOST = re.compile(
     r"KAFKA_DATA_LOSS|Some data may have been lost|START_OFFSET_GREATER_THAN_END_OFFSET|OffsetOutOfRangeException"
 )
-#: A file below a folder, as Spark's text names it, perhaps in quotes or before punctuation.
+#: The path of a file below a folder in Spark's error text, possibly in quotes or before punctuation.
 _FILE = r"(?:/[\w.=-]+)+"
 #: Errors of the operating system for a disk that can't be written; the JVM uses the same words.
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
-#: Spark's own guard: the offset log has a batch that this job did not write.
+#: Spark's error about an offset log with a batch that this job did not write.
 _TWO_JOBS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
 _STATE = re.compile(r"CANNOT_LOAD_STATE_STORE|STATE_STORE|STDS_FAILED")
 _DAMAGED = re.compile(
@@ -35,7 +35,7 @@ _DAMAGED = re.compile(
     r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
     r"Invalid.*version|NumberFormatException|ChecksumException"
 )
-#: Stack frames of Spark's readers of these files, for errors that name no file.
+#: Stack frames of Spark's readers of checkpoint files, for errors that name no file.
 _READERS = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\.[\w.$]*"
     r"(?:MetadataLog|StreamMetadata|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
@@ -53,12 +53,12 @@ RESTORE = (
 
 
 def in_use(checkpoint: str) -> OutsideFailure:
-    """Return the error about another job with the same checkpoint."""
+    """Return the error that another process uses the checkpoint."""
     return OutsideFailure(f"--checkpoint {checkpoint}: another process works with it; stop that one first")
 
 
 def damaged(checkpoint: str, what: str) -> OutsideFailure:
-    """Return the error that names the damage and what to do."""
+    """Return the error that the checkpoint is damaged, with the damage (``what``) and the user's options."""
     return OutsideFailure(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
 
 
@@ -68,28 +68,28 @@ _ADVICE = {errno.ENOSPC: _MAKE_ROOM, errno.EDQUOT: _MAKE_ROOM, errno.EACCES: _HA
 
 
 def refused(checkpoint: str, file: str, number: int) -> OutsideFailure:
-    """Return the error behind an ``errno`` of the operating system."""
+    """Return the error for an ``errno`` that the operating system reported for a file of the checkpoint."""
     advice = _ADVICE.get(number, "put that right and start again")
     return OutsideFailure(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
 
 
 def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
-    """Return the error behind one that Python has raised."""
+    """Return the error for an OSError that Python raised for a file of the checkpoint."""
     return refused(checkpoint, str(error.filename or checkpoint), error.errno or 0)
 
 
 def cluster_unavailable(text: str) -> bool:
-    """Return True if the brokers did not answer: the only failure that waiting cures."""
+    """True if the error text says that brokers did not answer, which is the only failure to wait out."""
     return _UNAVAILABLE.search(text) is not None
 
 
 def records_lost(text: str) -> bool:
-    """Return True if records are gone that the query had to read."""
+    """True if the error text says that records were lost which the query had to read."""
     return _RECORDS_LOST.search(text) is not None
 
 
 def reason(error: Exception) -> str:
-    """Return the line of an error that a person can act on: our own error in a worker, else the last cause."""
+    """Return the most useful line of an error: this project's own error in a worker, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [match[1] for line in lines if (match := _OURS.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
@@ -98,7 +98,7 @@ def reason(error: Exception) -> str:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that PySpark raises when a call into the JVM fails; a JVM that is gone raises others."""
+    """Return the classes of the errors that PySpark raises when a call into a running JVM fails."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # py4j has no types
     from pyspark.errors import PySparkException
 
@@ -106,14 +106,14 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 
 def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFailure | None:
-    """Return the error to report if a failure is about the checkpoint's files, which Spark has at ``location``."""
+    """Return the error to report if a failure is about the checkpoint's files in ``location``; None otherwise."""
     text = str(error)
     if _TWO_JOBS.search(text):
-        # A folder is locked, so no other job wrote it.
+        # A checkpoint in a folder is locked, so no other job wrote to it.
         mixed = damaged(checkpoint, "its offsets and commits are not of the same batches")
         return in_use(checkpoint) if "://" in checkpoint else mixed
     below = re.escape(location) + _FILE
-    # In an error about a checksum other files come first.
+    # In an error about a checksum, the paths of other files come first.
     match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
     file = None if match is None else match[0]
     for number in _REFUSALS:

@@ -1,8 +1,8 @@
-"""Starts, watches and stops the query.
+"""Starts, watches and stops the Spark query.
 
-A signal handler only sets a flag. :func:`run` checks it five times a second, stops the query between two calls into the
-JVM, and ends. The next start commits the running batch or runs it again, with the same ids.
-:mod:`streaming.spark.supervisor` decides what to do when.
+A signal handler only sets a flag. :func:`run` checks the flag five times per second, stops the query between two calls
+into the JVM, and ends. The next start commits the running batch or runs it again, with the same ids.
+:mod:`streaming.spark.supervisor` decides what the job does next.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
-#: A topic that one broker's answer lacks counts as deleted when it is still missing so much later.
+#: A topic that is missing in a broker's answer counts as deleted if it is still missing this much later (s).
 _CONFIRM_SECONDS: Final = 2.0
 _RESTARTS: Final = (Action.CONFIRM_TOPICS, Action.CHANGE_LIMIT, Action.READ_ALL_PARTITIONS, Action.RENEW_SECRETS)
 
@@ -93,7 +93,7 @@ def run(
 
 
 class _StreamJob:
-    """The job in one Spark session: its query, which restarts with other numbers."""
+    """The job in one Spark session; it restarts its query when the settings of the query change."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class _StreamJob:
         self._reports = BucketReports(spark)
 
     def run_query(self) -> bool:
-        """Run the query to its end; return True if it must be started again."""
+        """Run the query until it ends; return True if the query must be started again."""
         options = self._setup.options
         try:
             return self._follow(self._start())
@@ -160,7 +160,7 @@ class _StreamJob:
                 self._add_batches(progress)
                 return self._between_queries(action)
         self._add_batches(progress)
-        # --available-now has read the old partitions to their end.
+        # With --available-now the query has read the old partitions to their ends.
         return self._supervisor.growth.is_pending and self._between_queries(Action.READ_ALL_PARTITIONS)
 
     def _add_batches(self, reader: ProgressReader) -> None:
@@ -172,7 +172,7 @@ class _StreamJob:
             self._on_batch(report)
 
     def _between_queries(self, action: Action) -> bool:
-        """Do an action that needs a stopped query; return True if the query must be started again."""
+        """Perform an action that needs a stopped query; return True if the query must be started again."""
         if self._stop.is_set():
             return False
         if action is Action.CONFIRM_TOPICS:
@@ -193,7 +193,7 @@ class _StreamJob:
         return not self._stop.is_set()
 
     def _look(self) -> Action:
-        """Update the supervisor, write ticks and heartbeats, and return the next action."""
+        """Update the supervisor, write ticks and heartbeats, and return the supervisor's next action."""
         if self._renewal.renewed(time.monotonic()):
             return Action.RENEW_SECRETS
         self._store.check()

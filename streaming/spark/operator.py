@@ -1,8 +1,8 @@
-"""The stateful function of the query: one bucket of groups, its records of one batch and its state.
+"""The stateful function of the query, which applies the records of one batch to the state of one bucket of groups.
 
-Runs in Spark's Python workers. Pandas frames become records in the log's order, ``process`` and ``expire`` apply
-them, and their output becomes one frame, because a frame costs a millisecond whatever is in it. No clock is read: a
-batch has one time, which Spark keeps in its offset log, so a batch that runs again has the same time.
+The function runs in Spark's Python workers. It turns pandas frames into records in the log's order, ``process`` and
+``expire`` apply the records, and their output becomes one frame, because each frame costs a millisecond. No clock is
+read: a batch has one time, which Spark keeps in its offset log, so a batch that runs again has the same time.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
-#: Where Spark gives tasks the number of their batch (``MicroBatchExecution.BATCH_ID_KEY``).
+#: The local property with the number of a task's batch (``MicroBatchExecution.BATCH_ID_KEY``).
 _BATCH: Final = "streaming.sql.batchId"
 #: Input columns behind the bucket (:mod:`streaming.spark.query` makes them): the fields of a record, then the time
 #: in ms at which the record was appended to its topic. A tick has partition −1 and no other field.
 INPUT = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source", "ce_time", "other_headers", "appended")
-#: Output columns: the headers of our codec as columns of their values, any other headers as they are.
+#: Output columns: the values of the codec's headers as columns, and any other headers unchanged.
 OUTPUT = {
     "topic": "string",
     "key": "binary",
@@ -61,10 +61,10 @@ _headers = msgspec.json.Decoder(list[_Header])
 
 
 class BucketRows(NamedTuple):
-    """A bucket's records of one batch.
+    """The records of one bucket in one batch.
 
-    ``records``: in Kafka's order for each group. ``oldest``: when the first was appended to its topic, ms; None: no
-    records.
+    ``records`` are in Kafka's order for each group. ``oldest``: when the oldest record was appended to its topic (ms);
+    None: no records.
     """
 
     records: list[Record]
@@ -72,7 +72,8 @@ class BucketRows(NamedTuple):
     bytes: int
 
 
-#: ``(batch, bucket, report)``. A deque may grow on one thread (PySpark's, in the driver) while another empties it.
+#: Entries ``(batch, bucket, report)``. A deque may grow in one thread (PySpark's, in the driver) while another empties
+#: it.
 _Lines = deque[tuple[int, int, BucketReport]]
 
 
@@ -87,7 +88,7 @@ class _Append(AccumulatorParam[_Lines]):
 
 
 class BucketReports:
-    """The buckets' reports of each batch in the driver, received through a Spark accumulator.
+    """The buckets' reports of each batch, which the driver receives through a Spark accumulator.
 
     Spark's ``observe`` would add operators to the plan, which are planned, compiled and run in every batch.
     """
@@ -97,9 +98,9 @@ class BucketReports:
         self._batches: defaultdict[int, dict[int, BucketReport]] = defaultdict(dict)
 
     def of_batch(self, batch: int) -> Mapping[int, BucketReport]:
-        """Return the report of every bucket in an ended batch, and delete it and older ones.
+        """Return the report of every bucket in an ended batch; delete the reports of this batch and of older batches.
 
-        Of a task that ran twice, the last report counts.
+        If a task ran twice, its last report counts.
         """
         lines = self.accumulator.value
         while lines:
@@ -111,7 +112,7 @@ class BucketReports:
 
 
 def _send(accumulator: Accumulator[_Lines], bucket: int, report: BucketReport) -> None:
-    """Send a bucket's report to the driver, under the batch of the running task."""
+    """Send a bucket's report to the driver, under the batch number of the running task."""
     context = TaskContext.get()
     batch = context.getLocalProperty(_BATCH) if context is not None else None
     if batch is not None:
@@ -119,14 +120,14 @@ def _send(accumulator: Accumulator[_Lines], bucket: int, report: BucketReport) -
 
 
 def operator(sinks: Sinks, reports: Accumulator[_Lines]) -> Callable[..., Iterator[pd.DataFrame]]:
-    """Return the function for ``applyInPandasWithState``."""
+    """Return the stateful function for ``applyInPandasWithState``."""
     return partial(_bucket_batch, sinks, reports)
 
 
 def step(
     blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks
 ) -> tuple[list[Write], bytes | None, BucketReport]:
-    """Apply one batch, of the time ``now_ms``, to a bucket; return outputs, its state if changed, and its report."""
+    """Apply one batch, at the time ``now_ms``, to a bucket; return outputs, its state if changed, and its report."""
     bucket = Bucket(blob)
     writes = process(bucket, rows.records, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)
@@ -143,7 +144,7 @@ def _bucket_batch(
 ) -> Iterator[pd.DataFrame]:
     rows = read(frames)
     blob = bytes(state.get[0]) if state.exists else None
-    # The time is not a column: Spark would compile code with it as a literal for every batch.
+    # The batch's time is not a column, because Spark would compile code with this literal for every batch.
     writes, changed, report = step(blob, rows, state.getCurrentProcessingTimeMs(), sinks)
     if changed is not None:
         state.update((changed,))
@@ -153,7 +154,7 @@ def _bucket_batch(
 
 
 def read(frames: Iterable[pd.DataFrame]) -> BucketRows:
-    """Return a bucket's records from frames of the bucket's number and :data:`INPUT`."""
+    """Return a bucket's records from pandas frames with the bucket's number and the columns :data:`INPUT`."""
     rows = [
         row
         for part in frames
@@ -167,7 +168,7 @@ def read(frames: Iterable[pd.DataFrame]) -> BucketRows:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    """Return the record of a row, whose headers are JSON if they are not those of our codec."""
+    """Return the record of an input row; headers that the codec did not write are in one JSON column."""
     if row[8] is None:
         return Record._make(row[:9])
     partition, offset, key, value = row[:4]
@@ -176,7 +177,7 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def frame(writes: Iterable[Write]) -> pd.DataFrame:
-    """Return the output frame, from columns of objects: pandas has no null for numbers, and is slow by row."""
+    """Return the output frame, from columns of objects because pandas has no null for numbers and is slow by row."""
     import pandas as pd
 
     columns = zip(*map(row, writes), strict=True)
@@ -184,7 +185,7 @@ def frame(writes: Iterable[Write]) -> pd.DataFrame:
 
 
 def row(write: Write) -> tuple[Any, ...]:
-    """Return one row of :data:`OUTPUT`."""
+    """Return the output row of a record, with the columns :data:`OUTPUT`."""
     topic, key, value, headers, partition = write
     if len(headers) == len(codec.HEADER_NAMES):
         (first, _), (second, kind), (third, ce_id), (fourth, source), (fifth, time), (sixth, _) = headers

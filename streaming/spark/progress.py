@@ -1,4 +1,4 @@
-"""Reports of the batches: from Spark and from the buckets, as a log line and as Prometheus metrics."""
+"""Reports of batches, from Spark's progress and the buckets' reports, as log lines and Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NAME: Final = "rebalance_monitor_stream"
-#: Spark's name of a part of a batch → ours.
+#: Spark's name of a phase of a batch → the name in the metrics.
 _PHASES: Final = {
     "latestOffset": "latest_offsets",
     "walCommit": "offset_log",
@@ -27,25 +27,25 @@ _PHASES: Final = {
 
 
 class BucketReport(NamedTuple):
-    """Report of a bucket for one batch."""
+    """The report of one bucket for one batch."""
 
-    #: When its first timer is due, ms; 0 without one.
+    #: When the bucket's first timer is due (ms); 0 without a timer.
     due: int
     diffs: int = 0
     dead_letters: int = 0
-    #: When its oldest record was appended to its topic, ms; None without records.
+    #: When the bucket's oldest record was appended to its topic (ms); None without records.
     oldest: int | None = None
-    #: Of its events' values.
+    #: The size of the values of the bucket's events.
     bytes: int = 0
-    #: Records that were passed over, as their type no longer exists.
+    #: The number of records that were skipped because their type no longer exists.
     retired: int = 0
 
 
 class BatchReport(NamedTuple):
-    """One batch, or a trigger without new records (``number`` None). None: Spark left the figure out."""
+    """The report of one batch, or of a trigger without new records (``number`` None)."""
 
     number: int | None = None
-    #: When it began, seconds since the epoch, and how long it took, planning and commit included.
+    #: When the batch began (seconds since the epoch), and how long it took, including planning and commit.
     at: float | None = None
     seconds: float | None = None
     phases: Mapping[str, float] = {}
@@ -54,28 +54,28 @@ class BatchReport(NamedTuple):
     diffs: int = 0
     dead_letters: int = 0
     retired: int = 0
-    #: Unread events in the partition that is furthest behind.
+    #: Unread events in the partition that is furthest behind; None if Spark left the figure out.
     lag: int | None = None
-    #: From the oldest event of the batch to the batch's end.
+    #: Seconds from the oldest event of the batch to the batch's end.
     lag_seconds: float | None = None
-    #: In the state store, and the memory it uses.
+    #: The number of buckets in the state store, and the memory (bytes) that the store uses.
     buckets: int | None = None
     state_bytes: int | None = None
 
 
-#: A batch's progress in Spark's JSON form; of a trigger without new records only its ``timestamp``.
+#: A batch's progress in Spark's JSON form; for a trigger without new records only its ``timestamp``.
 QueryProgress = dict[str, Any]
 
 
 class ProgressReader:
-    """Reads a query's progress, which Spark keeps for its last hundred batches."""
+    """Reads a query's progress, which Spark keeps for the last hundred batches."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         self._last: StreamingQueryProgress | None = None
 
     def read(self) -> list[QueryProgress]:
-        """Return the progress since the last call, oldest first."""
+        """Return the query's progress since the last call, oldest first."""
         last = self._query.lastProgress
         if last is None or last == self._last:
             return []
@@ -86,7 +86,7 @@ class ProgressReader:
             new = recent[recent.index(before) + 1 :] if before in recent else recent
             self._last = recent[-1]
         decoded = [json.loads(progress.json) for progress in new]
-        # A trigger without new records has the number of the next batch (``ProgressReporter.updateIdleness``).
+        # A trigger without new records reports the number of the next batch (``ProgressReporter.updateIdleness``).
         return [
             progress if "addBatch" in progress["durationMs"] else {"timestamp": progress["timestamp"]}
             for progress in decoded
@@ -94,10 +94,10 @@ class ProgressReader:
 
 
 def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = ()) -> BatchReport:
-    """Return the report of a batch, from Spark's progress and its buckets' reports."""
+    """Return the report of a batch, from Spark's progress and the buckets' reports."""
     durations = progress.get("durationMs", {})
     duration_ms = durations.get("triggerExecution")
-    # The other source is the ticks.
+    # The source of ticks is left out.
     kafka = [
         source for source in progress.get("sources", ()) if not source["description"].endswith("rebalance.ticks]]")
     ]
@@ -127,7 +127,7 @@ def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = 
 
 
 def log_batch(report: BatchReport) -> None:
-    """Log one line for a batch that read events, with its figures as fields of a JSON log line."""
+    """Log one line for a batch that read events; a JSON log line has the report's figures as fields."""
     if report.number is None or not report.events:
         return
     fields = report._asdict()
@@ -139,7 +139,7 @@ def log_batch(report: BatchReport) -> None:
     log.info("batch %d: %d events, %d diffs in %.2f s, %s behind", *values, extra=fields)
 
 
-#: Field of a report → name and text of its counter.
+#: Field of a report → the name and text of its counter.
 _COUNTERS: Final = {
     "events": ("input_records", "Membership events read."),
     "bytes": ("input_bytes", "Bytes of the values of membership events read."),
@@ -147,7 +147,7 @@ _COUNTERS: Final = {
     "dead_letters": ("dead_letters", "Records sent to the dead-letter topic."),
     "retired": ("retired_records", "Records passed over because their type no longer exists."),
 }
-#: Field of a report → name and text of its gauge.
+#: Field of a report → the name and text of its gauge.
 _GAUGES: Final = {
     "lag_seconds": ("lag_seconds", "From the oldest event of the last batch to the end of the batch."),
     "buckets": ("state_rows", "Buckets of groups in the state store."),
@@ -157,7 +157,7 @@ _GAUGES: Final = {
 
 
 class BatchMetrics:
-    """The driver's metrics, one batch at a time."""
+    """The driver's Prometheus metrics, updated after each batch."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Gauge, Summary
@@ -180,12 +180,12 @@ class BatchMetrics:
         )
 
     def set_lag(self, records: int | None) -> None:
-        """Set how many events are unread; None leaves it as it is."""
+        """Set the number of unread events; None leaves the metric unchanged."""
         if records is not None:
             self._lag.set(records)
 
     def add(self, report: BatchReport) -> None:
-        """Add a batch; a figure that Spark left out stays as it was."""
+        """Add a batch to the metrics; a figure that Spark left out leaves its metric unchanged."""
         if report.seconds is not None:
             self._batches.observe(report.seconds)
         for phase, seconds in report.phases.items():

@@ -1,11 +1,11 @@
-"""The query: Kafka source + ticks → slim columns → stateful operator by bucket → Kafka sink.
+"""Builds the Spark query: Kafka source and ticks → few columns → stateful operator per bucket → Kafka sink.
 
-A tick becomes one row for each bucket, so that every bucket checks its session timeouts and reports the next one.
-The driver writes a tick when one is due (:class:`streaming.spark.supervisor.Timers`). Spark's own timers would run
+A tick becomes one row for each bucket, so that every bucket checks its session timeouts and reports its next timer.
+The driver writes a tick when a timer is due (:class:`streaming.spark.supervisor.Timers`). Spark's own timers would run
 empty batches without pause.
 
-An array of structs is slow to transfer to Python. Nearly all records have exactly the six headers that our codec
-writes: these are plain columns, and any other set is one string, for dead letters.
+An array of structs is slow to transfer to Python. Nearly all records have exactly the six headers that the codec
+writes. These headers become plain columns; any other headers become one string, for dead letters.
 """
 
 from __future__ import annotations
@@ -33,40 +33,41 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
     from streaming.spark.start import StreamOptions
 
-#: The source's consumers.
+#: Properties of the Kafka source's consumers.
 CONSUME = {
     "fetch.max.wait.ms": "5",
-    # The collector publishes in transactions: records of an aborted one must not be read.
+    # The collector publishes in transactions: records of an aborted transaction must not be read.
     "isolation.level": "read_committed",
-    # Otherwise a broker could create a deleted topic again, with its defaults.
+    # Otherwise a broker could create a deleted topic again, with the broker's defaults.
     "allow.auto.create.topics": "false",
     # How long a request for offsets waits for a broker that has died ("waiting for a node assignment", 60 s by
     # default); Spark then repeats it with a new client, which finds the new leader.
     "request.timeout.ms": "5000",
     "default.api.timeout.ms": "5000",
 }
-#: The sink's producer. No setting keeps it from creating topics: the supervisor stops the query if one is gone.
+#: Properties of the sink's producer. It may create missing topics, so the supervisor stops the query if a topic is
+#: missing.
 PRODUCE = {
     "linger.ms": "0",
     "compression.type": "zstd",
-    # A broker that hangs keeps its connections: 30 s by default.
+    # A request to a broker that hangs ends after this time instead of the default of 30 s.
     "request.timeout.ms": "8000",
-    # Longer records than their topic takes never reach the sink: the producer's own limit must not be lower.
+    # Records that are too long for their topic never reach the sink; the producer's limit must not be lower.
     "max.request.size": str(LONGEST_RECORD_BYTES),
-    # A few diffs of a large group fill the default of 16 KiB: a backlog would need too many requests.
+    # A few diffs of a large group fill the default of 16 KiB, so a backlog would need too many requests.
     "batch.size": str(256 * 1024),
 }
 
 
 def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    """Return the membership topic as a stream; ``options``: of Spark's Kafka source."""
+    """Return the membership topic as a stream; ``options`` are those of Spark's Kafka source."""
     return spark.readStream.format("kafka").options(includeHeaders="true", **options).load()
 
 
 def ticks(records: DataFrame, buckets: int) -> DataFrame:
     """Return one row for each tick and bucket: ``bucket``, ``partition`` −1, ``offset``, ``appended`` −1.
 
-    Numbers are never null: pandas would make them floats.
+    Number columns are never null, because pandas would convert null numbers to floats.
     """
     return records.select(
         f.explode(_array(bucket_numbers(buckets))).alias("bucket"),
@@ -77,10 +78,10 @@ def ticks(records: DataFrame, buckets: int) -> DataFrame:
 
 
 def slim(records: DataFrame, buckets: int) -> DataFrame:
-    """Return ``bucket`` and the operator's :data:`~streaming.spark.operator.INPUT`.
+    """Return the records as ``bucket`` and the operator's columns :data:`~streaming.spark.operator.INPUT`.
 
-    ``headers`` null counts as none. The CRC-32 of a group's key decides its bucket: it is the same in every version
-    of Spark and Python. A record without a key becomes a dead letter, in a bucket by its partition.
+    If ``headers`` is null, the record has no headers. The CRC-32 of a group's key decides its bucket; it is the same in
+    every version of Spark and Python. A record without a key becomes a dead letter; its partition decides its bucket.
     """
     place = f.pmod(f.coalesce(f.crc32("key"), "partition"), f.lit(buckets)).cast("int")
     headers = f.col("headers")
@@ -95,7 +96,7 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
         "offset",
         "key",
         "value",
-        # For unusual headers these columns have any value: the operator takes `other_headers`.
+        # For other headers these columns are meaningless: the operator uses `other_headers`.
         *(f.get(headers, f.lit(number))["value"].alias(codec.HEADER_NAMES[number]) for number in range(1, 5)),
         f.when(usual, None).otherwise(f.coalesce(f.to_json(headers), f.lit("[]"))).alias("other_headers"),
         f.unix_millis("timestamp").alias("appended"),
@@ -103,12 +104,12 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
 
 
 def _array(values: Sequence[int] | Sequence[str]) -> Column:
-    """Return an array as one literal: Spark would fold an expression of many literals again in every batch."""
+    """Return an array as one literal, because Spark would evaluate an expression of many literals in every batch."""
     return f.lit(np.array(values, dtype="int32" if isinstance(values[0], int) else None))
 
 
 def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]) -> DataFrame:
-    """Return rows for the sink: topic, key, value, headers, partition. Buckets report to ``reports``."""
+    """Return the rows for the sink: topic, key, value, headers, partition; buckets report to ``reports``."""
     rows = (
         slim(records, buckets)
         .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
@@ -130,19 +131,19 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, r
 def sources(
     spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, limit: int | None
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the membership topic, in the partitions that ``sinks`` counts, and the ticks.
+    """Return the membership topic, with as many partitions as ``sinks`` has for it, and the topic of ticks.
 
-    ``limit``: the most events in one batch; None for no limit.
+    ``limit``: the most events in one batch; None: no limit.
     """
     kafka = spark_options(settings.kafka, CONSUME)
-    # Named one by one: the supervisor decides when new partitions are read.
+    # Partitions are assigned one by one, because the supervisor decides when new partitions are read.
     assigned = {sinks.membership: list(range(sinks.partitions[sinks.membership]))}
     membership = {**kafka, "assign": json.dumps(assigned), "startingOffsets": "earliest"}
-    if options.on_data_loss == "continue":  # a start with "restart" reads all again
+    if options.on_data_loss == "continue":  # a start with "restart" reads all records again
         membership["failOnDataLoss"] = "false"
     if limit is not None:
         membership["maxOffsetsPerTrigger"] = str(limit)
-    # Old ticks have no use, and are soon deleted.
+    # Old ticks are not needed, and are deleted soon.
     ticks = {**kafka, "subscribe": settings.topics.ticks, "startingOffsets": "latest", "failOnDataLoss": "false"}
     return source(spark, membership), source(spark, ticks)
 

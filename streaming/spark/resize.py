@@ -1,9 +1,9 @@
-"""Changes the numbers of buckets and shuffle partitions of a stopped checkpoint.
+"""Changes the number of buckets and the number of shuffle partitions of a stopped job's checkpoint.
 
-Both are frozen in a checkpoint, as they decide a group's place in the state. So a new checkpoint is made beside the
-old one. Spark itself writes its state, by a query of one batch whose rows are the new buckets' blobs. That batch then
-gets the old checkpoint's offsets and query id. Two renames replace the old checkpoint; if only one is done, the next
-command that opens the checkpoint does the other.
+Both numbers are fixed in a checkpoint, because they decide a group's place in the state. So a new checkpoint is created
+beside the old checkpoint. Spark itself writes the new state, in a query of one batch whose rows are the new buckets'
+blobs. That batch then gets the old checkpoint's offsets and query id. Two renames replace the old checkpoint; if only
+one is done, the next command that opens the checkpoint does the other.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from streaming.spark.state import blobs, regroup
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Bytes of state a bucket on disk: more make each batch that changes it slow; the aim of a new number.
+#: State on disk per bucket (bytes): the most, beyond which batches that change the bucket get slow, and the target.
 _MOST_BYTES: Final = 100_000
 _AIM_BYTES: Final = 30_000
 
 
 class Layout(NamedTuple):
-    """Numbers that a checkpoint freezes; ``shuffle_partitions`` None: no batch has begun."""
+    """The numbers that a checkpoint fixes; ``shuffle_partitions`` is None if no batch has begun."""
 
     buckets: int
     shuffle_partitions: int | None
 
 
 class Resized(NamedTuple):
-    """Result of a resize: bytes of the largest bucket before and after, and where the old checkpoint is now.
+    """The result of a resize: the sizes (bytes) of the largest bucket before and after, and the old checkpoint's path.
 
-    ``old_checkpoint`` is None after a dry run, and if there was nothing to change.
+    ``old_checkpoint`` is None after a dry run, and if nothing had to be changed.
     """
 
     before: Layout
@@ -56,7 +56,7 @@ class Resized(NamedTuple):
     old_checkpoint: Path | None
 
     def lines(self) -> Iterator[str]:
-        """Yield the result as lines for people."""
+        """Yield the result as lines of text."""
         yield f"buckets: {_change(self.before.buckets, self.after.buckets)}"
         yield f"shuffle partitions: {_change(self.before.shuffle_partitions, self.after.shuffle_partitions)}"
         yield f"groups: {self.groups}; largest bucket, bytes: {_change(*self.largest)}"
@@ -64,7 +64,7 @@ class Resized(NamedTuple):
             yield f"done; the old checkpoint is {self.old_checkpoint}, to be deleted when the job runs well"
 
     def as_json(self) -> Mapping[str, Any]:
-        """Return the result for programs."""
+        """Return the result as a JSON object."""
         before, after = ({"buckets": number, "shufflePartitions": tasks} for number, tasks in self[:2])
         return {
             "before": before,
@@ -81,7 +81,7 @@ def _change(before: int | None, after: int | None) -> str:
 
 
 def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
-    """Give a stopped checkpoint another layout; None keeps what it has."""
+    """Change a stopped checkpoint's numbers of buckets and shuffle partitions; None leaves a number unchanged."""
     if checkpoints.is_remote(checkpoint):
         raise BadInput(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
     folder = Path(checkpoint)
@@ -102,13 +102,13 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
 
 
 def layout(folder: Path, metadata: Metadata) -> Layout:
-    """Return the layout of a checkpoint."""
+    """Return a checkpoint's numbers of buckets and shuffle partitions."""
     newest = OffsetsFile.newest(folder)
     return Layout(metadata.buckets, None if newest is None else newest.shuffle_partitions)
 
 
 def outgrown(folder: Path) -> str | None:
-    """Return the advice about a checkpoint whose buckets are too large; None if they are not."""
+    """Return advice if the checkpoint's buckets are too large; None if they are not."""
     metadata = LocalCheckpoint(str(folder)).read() if (folder / checkpoints.NAME).exists() else None
     try:
         total = checkpoints.state_bytes(folder)
@@ -172,20 +172,20 @@ def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) 
 
 
 def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
-    """Keep a bucket's only row as its state."""
+    """Store a bucket's only row as the bucket's state."""
     for part in parts:
         state.update((bytes(part.iloc[0, 1]),))
     return iter(())
 
 
 def _carry_over(folder: Path, staged: Path, done: int, after: Layout) -> None:
-    """Make the staged checkpoint's only batch the last one that the old checkpoint committed."""
+    """Turn the staged checkpoint's only batch into the old checkpoint's last committed batch."""
     batch = OffsetsFile.read(folder, done)
     batch.metadata["conf"][checkpoints.SHUFFLE_PARTITIONS] = str(after.shuffle_partitions)
     lines = [batch.version, msgspec.json.encode(batch.metadata), *batch.sources]
     (staged / "offsets" / "0").write_bytes(b"\n".join(lines))
     shutil.copy(folder / "metadata", staged / "metadata")
-    for checksum in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's, of the files before they were rewritten
+    for checksum in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's checksums of the files before the rewrite
         (staged / checksum).unlink(missing_ok=True)
     shutil.rmtree(staged / "sources")
     if (folder / "sources").exists():

@@ -1,6 +1,6 @@
-"""The Spark session: its JVM, its settings, and its end with this process.
+"""The Spark session: it starts the JVM with its settings, and ends the JVM with this process.
 
-The JVM ignores Ctrl-C, and ends when its standard input closes.
+The JVM ignores Ctrl-C, and ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-#: The release in ``uv.lock``, whose connector is known to resolve, and the oldest supported one.
+#: The PySpark release in ``uv.lock``, whose connector is known to resolve, and the oldest supported release.
 LOCKED: Final = "4.2.0"
 LEAST: Final = (4, 1)
-#: Jars of the connector that PySpark has already: a second copy would only cost time at the start.
+#: Jars of the connector that PySpark already has: a second copy would only slow down the start.
 _SHIPPED = ("hadoop-client-", "scala-library-", "slf4j-api-", "lz4-java-", "snappy-java-", "scala-parallel-", "jsr305-")
-#: Most bytes and rows of a frame. Without a limit in bytes, records of large groups fill the JVM's memory; fewer
-#: rows make more frames.
+#: The most bytes and rows of a pandas frame. Without a limit in bytes, records of large groups fill the JVM's memory;
+#: fewer rows would make more frames.
 _FRAME_BYTES: Final = 16 << 20
 _FRAME_ROWS: Final = 1024
-#: How the files of a checkpoint in a folder are written. Without Hadoop's native library, Spark's default manager
-#: forks ``chmod`` and ``ls`` for every file. Hadoop's checksums are one more file and fork each; the state has its
-#: own.
+#: Settings for writing a checkpoint in a folder. Without Hadoop's native library, Spark's default file manager
+#: forks ``chmod`` and ``ls`` for every file. Each of Hadoop's checksums is one more file and fork; the state has
+#: checksums of its own.
 _LOCAL_FILES: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -47,22 +47,23 @@ _LOCAL_FILES: Final = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 _LOOK_SECONDS: Final = 0.2
-#: Batches that a checkpoint keeps, in files of up to the whole state each. A restart reads the last two.
+#: The number of batches that a checkpoint keeps, each up to the size of the state. A restart reads the last two.
 _KEPT_BATCHES: Final = 10
 
 
 class StartStopped(OutsideFailure):
-    """The program was to stop before Spark had started."""
+    """The process must end, although Spark has not started yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Options of the Spark session.
+    """The options of the Spark session.
 
-    ``master``: by default two cores, and four attempts for a task whose Python worker died. ``log_file``: of the JVM
-    and the Python workers; None for a temporary one. ``shuffle_partitions`` is frozen in the checkpoint by its first
-    batch. ``local_checkpoint``: behind a URL Spark chooses how to write its files. ``java_options`` are the executors'
-    too. ``archive``: the Python archive for executors. ``packages``: coordinates of further jars. ``conf`` overrides
+    ``master``: by default two cores, and four attempts for a task whose Python worker died. ``log_file``: the log of
+    the JVM and the Python workers; None: a temporary file. ``shuffle_partitions`` is fixed in the checkpoint by its
+    first batch. ``local_checkpoint``: True for a checkpoint in a folder; behind a URL Spark chooses how to write the
+    files. ``java_options`` also apply to the executors.
+    ``archive``: the Python archive for executors. ``packages``: coordinates of further jars. ``conf`` overrides
     this module's Spark properties.
     """
 
@@ -79,10 +80,10 @@ class SessionOptions:
 
 
 def installed_pyspark() -> str:
-    """Return the version of the installed PySpark."""
+    """Return the version of the installed PySpark; raise OutsideFailure if it is too old."""
     try:
         installed = version("pyspark")
-    except PackageNotFoundError:  # out of Spark's own folder, by spark-submit
+    except PackageNotFoundError:  # spark-submit uses the PySpark in Spark's own folder
         from pyspark import __version__
 
         installed = str(__version__)
@@ -93,7 +94,7 @@ def installed_pyspark() -> str:
 
 
 def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
-    """Return the jars of Spark's Kafka connector for the installed PySpark, and of further packages."""
+    """Return the jars of Spark's Kafka connector for the installed PySpark, and the jars of further packages."""
     installed = installed_pyspark()
     try:
         return fetch([spark_connector(installed), *packages])
@@ -107,17 +108,17 @@ def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
 
 
 def connector_jars(jars: Iterable[Path]) -> list[Path]:
-    """Return the connector's jars that PySpark does not have itself."""
+    """Return the jars of the connector that PySpark does not have already."""
     return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
 
 
 def jvm_path(path: str) -> str:
-    """Return a folder as an absolute path, for the JVM; a URL as it is."""
+    """Return the absolute path of a folder, for the JVM; return a URL unchanged."""
     return path if "://" in path else str(Path(path).absolute())
 
 
 def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
-    """Return Spark's properties, with a reason beside each that is not about its log or its address."""
+    """Return Spark's properties; comments give the reason for each one that is not about its log or address."""
     local = options.master.startswith("local")
     # VFORK: Hadoop forks a `chmod` for some files, which takes 1.0 ms this way and 1.6 by the JDK's helper.
     java_options = (
@@ -132,14 +133,14 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.master": options.master,
         "spark.app.name": "kafka-rebalance-monitor",
         "spark.jars": ",".join(str(jar) for jar in connector_jars(jars)),
-        # Spark prints options where it explains a plan: what holds a secret reads "(redacted)".
+        # Spark prints options when it explains a plan; options with secrets are printed as "(redacted)".
         "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore|ssl[.]key",
-        # The cause of Spark's errors, such as the file that can't be read, is in their stack trace.
+        # The stack trace of Spark's errors contains the cause, such as the file that can't be read.
         "spark.sql.pyspark.jvmStacktrace.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",
-        # A cluster's executors must reach the driver; on one machine nothing listens beyond loopback.
+        # A cluster's executors must reach the driver; with a local master, Spark listens only on loopback.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options.rstrip(),
         **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
@@ -150,16 +151,16 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.sql.execution.arrow.maxBytesPerBatch": str(_FRAME_BYTES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(_FRAME_ROWS),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
-        # Timers run on the ticks of the plan; without this an idle query would run empty batches without pause.
+        # Timers use ticks; with Spark's default an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": str(_KEPT_BATCHES),
         # How often Spark deletes old files of the state. At its default of a minute, 240 batches' changes would
         # stay, each up to the whole state.
         "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
         "spark.sql.streaming.stopTimeout": "30s",
-        # `inspect-state` and `resize` collect the whole state: the heap is their limit, not Spark's gigabyte.
+        # `inspect-state` and `resize` collect the whole state, which may be larger than Spark's default of 1 GB.
         "spark.driver.maxResultSize": "0",
-        # Adaptive execution is off for stateful queries anyway.
+        # Spark never uses adaptive execution for stateful queries.
         "spark.sql.adaptive.enabled": "false",
         **(_LOCAL_FILES if options.local_checkpoint else {}),
         **dict(options.conf),
@@ -168,7 +169,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
 
 @contextmanager
 def session(options: SessionOptions, stop: threading.Event | None = None) -> Iterator[SparkSession]:
-    """Yield a Spark session in a JVM that ends with this process; under spark-submit in that one's JVM.
+    """Yield a Spark session in a JVM that ends with this process; under spark-submit, in spark-submit's JVM.
 
     Once ``stop`` is set, a start raises StartStopped: the process must then end, as a JVM may still be starting.
     """
@@ -182,7 +183,7 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
         log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
         log_file = log_file.absolute()
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        # PySpark logs every error once more, with its stack trace, to the console; our message names the cause.
+        # PySpark logs every error again to the console, with its stack trace; this project's message names the cause.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         _set_environment(options)
         log4j = _log4j(Path(home), "info" if options.verbose else "warn")
@@ -199,7 +200,7 @@ def _set_environment(options: SessionOptions) -> None:
     if options.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", archives.python() if options.archive else sys.executable)
-    # The workers import this package from wherever the command was started.
+    # The workers must find this package, whatever their working directory is.
     paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     absolute = [str(Path(path).absolute()) for path in paths if path]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
@@ -207,7 +208,7 @@ def _set_environment(options: SessionOptions) -> None:
 
 @contextmanager
 def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
-    """Stop the context at the end; report a JVM that is gone."""
+    """Stop the Spark context at the end of the ``with`` block; raise OutsideFailure if the JVM has ended."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped] # py4j has no types
 
     try:
@@ -225,20 +226,20 @@ def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
 
 
 def _is_alive(context: SparkContext) -> bool:
-    """Return True if the JVM answers: one that ended and one that refused a call may raise the same error."""
+    """True if the JVM answers: a JVM that ended and a JVM that refused a call may raise the same error."""
     from py4j.protocol import Py4JError
 
     try:
         _ = context.version  # a call into the JVM
-    except (Py4JError, ConnectionError, AttributeError):  # a context that was stopped has none
+    except (Py4JError, ConnectionError, AttributeError):  # AttributeError: the context was stopped
         return False
     return True
 
 
 def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkContext:
-    """Return the context that ``start`` makes on a thread of its own.
+    """Return the Spark context that ``start`` creates in a separate thread.
 
-    On the main thread PySpark would install a handler of Ctrl-C that cancels all jobs and raises.
+    In the main thread PySpark would install a handler for Ctrl-C that cancels all jobs and raises.
     """
     made: Future[SparkContext] = Future()
 
@@ -259,15 +260,15 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
     from pyspark import SparkConf, SparkContext
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Connects to spark-submit's JVM. A SparkConf then has spark-submit's properties, which win over ours.
+        # Connects to spark-submit's JVM. A SparkConf then has spark-submit's properties, which override this module's.
         SparkContext.getSystemProperty("spark.master")
         conf = SparkConf()
         for name, value in properties.items():
             conf.setIfMissing(name, value)
         return SparkContext(conf=conf)
     # SparkContext's constructor takes a gateway, and only launch_gateway's `popen_kwargs` choose the JVM's output:
-    # without them its warnings and stack traces go to our standard error. In a session of its own, the JVM outlives
-    # a SIGTERM or SIGHUP for the whole process group, and the query can be stopped in order.
+    # without them its warnings and stack traces go to this process's standard error. In its own process session the JVM
+    # survives a SIGTERM or SIGHUP for the whole process group, and the query can be stopped in order.
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
@@ -278,7 +279,7 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
 
 
 def _log4j(folder: Path, level: str) -> Path:
-    """Write log4j's configuration: the console is the log file; warnings that nobody can act on are off."""
+    """Write log4j's configuration: the JVM logs to its standard error, without warnings that nobody can act on."""
     path = folder / "log4j2.properties"
     path.write_text(
         f"""rootLogger.level = {level}

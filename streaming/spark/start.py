@@ -1,4 +1,4 @@
-"""The job's options, and its preparation before the query starts: rights, topics, checkpoint, lost records."""
+"""The job's options, and its preparation before the query starts: permissions, topics, checkpoint, lost records."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from streaming.spark.topics import TickTopic
 
 log = logging.getLogger(__name__)
 
-#: Spark's units of an interval, by their first letters, in seconds.
+#: The first letters of Spark's interval units → the unit in seconds.
 _UNITS: Final = {"us": 1e-6, "micro": 1e-6, "ms": 1e-3, "milli": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INTERVAL: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})[a-z]*")
 _LOOK_SECONDS: Final = 0.2
-#: Every broker describes a new topic after so long.
+#: After this long (s) every broker describes a new topic.
 _KNOWN_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Options of the job.
+    """The options of the job.
 
-    ``checkpoint`` is a folder or URL. ``trigger_interval`` is a Spark interval (``2 seconds``), None: batches follow
-    each other at once. ``buckets`` None: as in the checkpoint.
+    ``checkpoint`` is a folder or URL. ``trigger_interval`` is a Spark interval (``2 seconds``); None: batches follow
+    each other at once. ``buckets`` None: the number in the checkpoint.
     """
 
     checkpoint: str
@@ -67,19 +67,19 @@ class StreamOptions:
 
     @property
     def pause_seconds(self) -> float:
-        """Return the longest time that an event waits for the next batch to begin, by ``trigger_interval``."""
+        """The longest time (s) that an event waits for the next batch to begin, by ``trigger_interval``."""
         parts = _INTERVAL.findall((self.trigger_interval or "").lower())
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
     @property
     def location(self) -> str:
-        """Return the checkpoint as an absolute path or URL, for the JVM."""
+        """The checkpoint as an absolute path or URL, for the JVM."""
         return jvm_path(self.checkpoint)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Result of :func:`prepare`, with the metadata of a new checkpoint, and of :func:`claim`, with the checkpoint's."""
+    """The result of :func:`prepare` (``metadata``: for a new checkpoint) and of :func:`claim` (the checkpoint's)."""
 
     settings: Settings
     options: StreamOptions
@@ -90,7 +90,7 @@ class Prepared:
 
 
 def prepare(settings: Settings, options: StreamOptions) -> Prepared:
-    """Check rights and topics; the checkpoint is not touched."""
+    """Check permissions and topics, and return the prepared job; the checkpoint is not touched."""
     log.info("PySpark %s", installed_pyspark())
     cluster = require(settings, "stream")
     states = ensure_topics(settings, written(settings))
@@ -106,7 +106,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
 
 
 def claim(setup: Prepared, store: Checkpoint) -> Prepared:
-    """Make the checkpoint this job's; the caller has locked it."""
+    """Take the checkpoint for this job or raise an error; the caller has locked the checkpoint."""
     options, wanted = setup.options, setup.metadata
     metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
     lost = lost_records(setup.settings, options.checkpoint, metadata)
@@ -119,13 +119,13 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
         again = structs.replace(wanted, buckets=metadata.buckets)
         metadata = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
     repeated = repeated_records(setup.settings, options.checkpoint, metadata.topic)
-    if repeated and options.on_data_loss == "stop":  # otherwise the topic may be another one
+    if repeated and options.on_data_loss == "stop":  # otherwise the topic may have been created again
         log.warning(
             "--checkpoint %s: is older than the last heartbeat of the stream. %d records are read again: the same "
             "diffs come out, with the same ids",
             *(options.checkpoint, repeated),
         )
-    # A key's records stay in their partition when a topic gets more.
+    # A key's records stay in their partition when a topic gets more partitions.
     sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | metadata.outputs)
     grown = [name for name, count in metadata.outputs.items() if setup.topics[name].partitions > count]
     if grown:
@@ -137,16 +137,16 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
 
 
 class Span(NamedTuple):
-    """Offsets of a partition that a start reads at least; ``end`` is that of a batch that runs again."""
+    """The offsets of a partition that a start certainly reads; ``end`` is the end of the batch that runs again."""
 
     begin: int
     end: int
 
 
 def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
-    """Return which of the records that a start reads are gone from the topic; an empty text if none are.
+    """Return a text about records that a start must read but that the topic no longer has; empty without a loss.
 
-    With a checkpoint behind a URL, Spark itself detects them while it runs.
+    With a checkpoint behind a URL, Spark itself detects lost records while it runs.
     """
     if is_remote(location):
         return ""
@@ -156,9 +156,9 @@ def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
 
 
 def repeated_records(settings: Settings, location: str, topic: str) -> int:
-    """Return how many records the stream had read, by its last heartbeat, behind the checkpoint's offsets.
+    """Return how many records after the checkpoint's offsets the stream had read, by its last heartbeat.
 
-    There are some if the checkpoint was replaced by an older copy.
+    The number is above 0 if the checkpoint was replaced by an older copy.
     """
     if is_remote(location):
         return 0
@@ -172,7 +172,7 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
 
 
 def spans(location: str, topic: str) -> dict[int, Span]:
-    """Return the offsets that a start reads at least, by partition; none before the first batch is done."""
+    """Return the offsets that a start certainly reads, by partition; empty before the first batch is committed."""
     folder = Path(location)
     done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
     if done is None or begun is None:
@@ -181,12 +181,12 @@ def spans(location: str, topic: str) -> dict[int, Span]:
         begins, ends = (OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun))
     except msgspec.MsgspecError as error:
         raise failures.damaged(location, f"{folder / 'offsets'} is damaged") from error
-    # After a loss, Spark's batch ends before it begins.
+    # After a loss of records, the end of Spark's batch may be before its beginning.
     return {number: Span(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
 
 
 def missing_spans(read: Mapping[int, Span], ends: Mapping[int, tuple[int, int]]) -> Iterator[str]:
-    """Yield a phrase for each partition that lost records; ``ends``: earliest and next offset by partition."""
+    """Yield a phrase for each partition that lost records; ``ends``: the earliest and next offset by partition."""
     for number, (begin, end) in sorted(read.items()):
         low, high = ends[number]
         if begin < low:
@@ -196,7 +196,7 @@ def missing_spans(read: Mapping[int, Span], ends: Mapping[int, tuple[int, int]])
 
 
 def lost_message(topic: str, what: str) -> str:
-    """Return the message that names the choice after records were lost."""
+    """Return the message with the user's options after records were lost."""
     return (
         f"topic {topic} has lost records, by its retention or with a broker's disk: {what}. Choose: --on-data-loss "
         "continue reads what is there, and what is lost is never read; --on-data-loss restart sets the checkpoint "

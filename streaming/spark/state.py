@@ -1,6 +1,6 @@
-"""The state of a checkpoint: buckets of groups, each one blob, and ``inspect-state``.
+"""Reads the state of a checkpoint, which is one blob per bucket of groups, also for ``inspect-state``.
 
-Spark reads its own state as a table (``spark.read.format("statestore")``) with a row a bucket.
+Spark reads its own state as a table (``spark.read.format("statestore")``) with one row per bucket.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _MASK: Final = 0xFFFFFFFF
 #: Spark's seed for hash partitioning.
 _SEED: Final = 42
-#: More buckets are spread evenly enough by chance, and the query's plan would grow with the list.
+#: A larger number of buckets is spread evenly enough by chance, and the query's plan would grow with the list.
 _CHOSEN_UP_TO: Final = 256
 
 
 class InspectedGroup(NamedTuple):
-    """One group of a checkpoint: its bucket, id, bytes and state."""
+    """One group in a checkpoint: its bucket, its id, its size in bytes and its state."""
 
     bucket: int
     group_id: str
@@ -39,13 +39,13 @@ class InspectedGroup(NamedTuple):
     tracked: TrackedGroup
 
     def as_json(self) -> bytes:
-        """Return one JSON object; timers in milliseconds since the epoch."""
+        """Return the group as one JSON object, with timers in milliseconds since the epoch."""
         place = {"groupId": self.group_id, "bucket": self.bucket, "bytes": self.size}
         return msgspec.json.encode(place | _fields(self.tracked))
 
 
 def groups(blob: bytes) -> dict[str, Mapping[str, Any]]:
-    """Return the state of each group of a bucket, as plain dicts, by group id.
+    """Return the state of each group in a bucket, as plain dicts, by group id.
 
     ``blob``: ``value.groupState.blob`` of a row of ``spark.read.format("statestore").load(checkpoint)``.
     """
@@ -54,7 +54,7 @@ def groups(blob: bytes) -> dict[str, Mapping[str, Any]]:
 
 
 def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedGroup]:
-    """Yield the groups of a checkpoint's last batch, by bucket and id; only ``group_id`` when given."""
+    """Yield the groups in a checkpoint's last batch, by bucket and id; only the group ``group_id`` if given."""
     if not is_remote(checkpoint):
         folder = Path(checkpoint)
         try:
@@ -73,9 +73,9 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedG
 
 
 def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
-    """Return the blob of each bucket after the checkpoint's last batch."""
+    """Return the blob of each bucket after the checkpoint's last batch, by bucket number."""
     location = jvm_path(checkpoint)
-    # This creates the StateStoreCoordinator: without it 4.2.0's reader fails ("Cannot find endpoint").
+    # This creates the StateStoreCoordinator, without which the reader of Spark 4.2.0 fails ("Cannot find endpoint").
     _ = spark.streams.active
     try:
         rows = (
@@ -93,11 +93,11 @@ def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
 
 
 def bucket_numbers(buckets: int) -> list[int]:
-    """Return the numbers of the buckets, chosen so that Spark spreads them evenly over its tasks.
+    """Return the numbers of the buckets, chosen so that Spark spreads the buckets evenly over its tasks.
 
-    A bucket goes to the task ``pmod(murmur3(number), tasks)``. Of the numbers 0 to 15 two tasks get 7 and 9, and a
-    batch takes as long as its longest task. Numbers whose hashes leave every remainder once are spread evenly over any
-    number of tasks that divides ``buckets``.
+    A bucket goes to the task ``pmod(murmur3(number), tasks)``. With the numbers 0 to 15 two tasks get 7 and 9 buckets,
+    and a batch takes as long as its longest task. Numbers whose hashes modulo ``buckets`` are all different are spread
+    evenly over any number of tasks that divides ``buckets``.
     """
     if buckets > _CHOSEN_UP_TO:
         return list(range(buckets))
@@ -110,7 +110,7 @@ def bucket_numbers(buckets: int) -> list[int]:
 
 
 def regroup(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
-    """Return the same groups in so many buckets: the blob of each number that has groups.
+    """Distribute the same groups over ``buckets`` buckets; return the blob of each bucket that has groups.
 
     The CRC-32 of a group's key decides its bucket, as in the query (:func:`streaming.spark.query.slim`).
     """
@@ -124,10 +124,10 @@ def regroup(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
 
 
 def murmur3(number: int) -> int:
-    """Return Spark's hash of an ``int`` (``Murmur3_x86_32.hashInt``), signed."""
+    """Return Spark's signed hash of an ``int`` (``Murmur3_x86_32.hashInt``)."""
     word = _rotate(number * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
     mixed = (_rotate(_SEED ^ word, 13) * 5 + 0xE6546B64) & _MASK
-    mixed ^= 4  # bytes of an int
+    mixed ^= 4  # the length of an int in bytes
     mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _MASK
     mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _MASK
     mixed ^= mixed >> 16
@@ -145,7 +145,7 @@ def _fields(tracked: TrackedGroup) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    """Return a value in which structs, which the blob has as arrays, are dicts with camelCase names of fields."""
+    """Return a value with its structs, which are arrays in the blob, as dicts with camelCase field names."""
     if isinstance(value, msgspec.Struct):
         return {
             re.sub(r"_(\w)", lambda match: match[1].upper(), name): _named(field)

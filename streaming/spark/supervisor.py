@@ -1,4 +1,4 @@
-"""Decides what the job does next: pure, from the ended batches, the cluster's topics and the time."""
+"""Decides what the job does next, as a pure function of the ended batches, the cluster's topics and the time."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from streaming.spark.start import StreamOptions
     from streaming.spark.topics import Ends
 
-#: A transaction that is open for so long is reported. The collector's take milliseconds.
+#: A transaction that is open for this long is reported. The collector's transactions take milliseconds.
 OPEN_SECONDS: Final = 10.0
-#: A little longer than this project's producers rely on the partition count that they know.
+#: A little longer than the time for which this project's producers keep a partition count.
 SETTLE_SECONDS: Final = 35.0
-#: Most bytes of a batch, and the aim after a larger one: a JVM of 1 GB sorts some 400 MB in memory.
+#: The most bytes of a batch, and the target after a larger batch: a JVM with 1 GB sorts some 400 MB in memory.
 _MOST_BYTES: Final = 256 << 20
 _WANTED_BYTES: Final = 192 << 20
-#: Ticks are at least this far apart: a batch needs time to answer.
+#: Ticks are at least this far apart, because a batch needs time to process a tick.
 _APART_SECONDS: Final = 0.5
 
 
 class Action(Enum):
-    """Next step of the job; all but the first two restart the query."""
+    """The next step of the job; all actions but the first two restart the query."""
 
     CONTINUE = auto()
     TICK = auto()  # a timer is due
-    CHANGE_LIMIT = auto()  # of events a batch
+    CHANGE_LIMIT = auto()  # the limit of events per batch
     READ_ALL_PARTITIONS = auto()
     RENEW_SECRETS = auto()
     CONFIRM_TOPICS = auto()  # a topic is missing: describe the topics again
 
 
 class BatchLimit:
-    """Most events of a batch, fixed at a query's start: lowered after too many bytes, doubled after full small ones."""
+    """The most events in a batch, fixed while a query runs: lowered after too many bytes, doubled after small ones."""
 
     def __init__(self, most: int | None) -> None:
         self.value = most
@@ -47,22 +47,22 @@ class BatchLimit:
         self._next = most
 
     def add_batch(self, events: int, size: int) -> None:
-        """Adapt the limit to a batch's number of events and the bytes of their values."""
+        """Adapt the next limit to a batch's number of events and the size (bytes) of their values."""
         if self.value is None or self._most is None or not 0 < events <= self.value:
-            return  # a larger batch was planned before the limit fell
+            return  # a batch above the limit was planned before the limit was lowered
         if size > _MOST_BYTES:
             self._next = max(1, events * _WANTED_BYTES // size)
         elif events > self.value // 2 and 2 * size <= _MOST_BYTES:
             self._next = min(self._most, self.value * 2)
 
     def has_changed(self) -> bool:
-        """Return True if the query must restart with another limit, which ``value`` then is."""
+        """Return True if the query must restart with another limit; ``value`` is then the new limit."""
         previous, self.value = self.value, self._next
         return previous != self.value
 
 
 class Timers:
-    """The next timer of every bucket. None is known before the first tick, which is due at once."""
+    """The next timer of every bucket; before the first tick no timer is known, so the first tick is due at once."""
 
     def __init__(self) -> None:
         self._due: dict[int, int] = {}
@@ -70,11 +70,11 @@ class Timers:
         self._first = True
 
     def update(self, due: Mapping[int, int]) -> None:
-        """Set when buckets' next timers are due, ms since the epoch, 0 for none."""
+        """Set when the next timers of some buckets are due, in ms since the epoch (0: no timer)."""
         self._due.update(due)
 
     def is_due(self, now: float) -> bool:
-        """Return True if a tick is due at ``now``, seconds since the epoch; the tick then counts as written."""
+        """Return True if a tick is due at ``now`` (seconds since the epoch); the tick then counts as written."""
         is_due = self._first or any(0 < ms <= now * 1000 for ms in self._due.values())
         if not is_due or now - self._last < _APART_SECONDS:
             return False
@@ -85,14 +85,15 @@ class Timers:
 class PartitionGrowth:
     """Decides when new partitions of the membership topic are read, so that each group's events stay in order.
 
-    A group that hashes to a new partition has older events in an old one, and neither Kafka nor Spark orders the
-    two. So the query reads only the old partitions until producers use the new ones (:data:`SETTLE_SECONDS`), and then
-    to their ends. With growth by a whole multiple (4 → 8) every group stays or moves to a new partition. Otherwise
-    groups move between old partitions too, and no reader can keep their order.
+    A group that hashes to a new partition has older events in an old partition, and neither Kafka nor Spark orders the
+    two partitions. So the query reads only the old partitions until producers use the new ones
+    (:data:`SETTLE_SECONDS`), and then reads the old partitions to their ends. With growth by a whole multiple (4 → 8)
+    every group stays or moves to a new partition. Otherwise groups also move between old partitions, and no reader can
+    keep the order of their events.
     """
 
     def __init__(self, topic: str, partitions: int) -> None:
-        #: The number of partitions that are read, and that the topic has.
+        #: The number of partitions that are read, and the number that the topic has.
         self.partitions = self.target = partitions
         #: The next offset of each partition, as of the last batch.
         self.offsets: Mapping[int, int] = {}
@@ -104,11 +105,11 @@ class PartitionGrowth:
 
     @property
     def is_pending(self) -> bool:
-        """True if some partitions are not read yet."""
+        """True if some partitions of the topic are not read yet."""
         return self.target > self.partitions
 
     def set_count(self, partitions: int, now: float) -> bool:
-        """Set the topic's partition count; return True if it grew."""
+        """Set the topic's partition count; return True if the count grew."""
         if partitions <= self.target:
             return False
         self.target = partitions
@@ -116,12 +117,12 @@ class PartitionGrowth:
         return True
 
     def set_ends(self, ends: Mapping[int, int], now: float) -> None:
-        """Set where the old partitions end; only the first time after producers use the new ones counts."""
+        """Set the ends of the old partitions; only the first call after producers use the new partitions counts."""
         if self.is_pending and self._ends is None and now - self._since >= SETTLE_SECONDS:
             self._ends, self._ends_at = dict(ends), now
 
     def add_progress(self, progress: Mapping[str, Any], at: float) -> None:
-        """Add a batch's end offsets, or a trigger without new records (no ``sources``) at ``at``."""
+        """Add a batch's end offsets, or a trigger at ``at`` without new records (no ``sources``)."""
         if "sources" not in progress:
             self._idle_at = at
         for source in progress.get("sources", ()):
@@ -130,25 +131,25 @@ class PartitionGrowth:
                 self.offsets = {int(number): int(offset) for number, offset in offsets.items()}
 
     def is_ready(self) -> bool:
-        """Return True if the old partitions are read to where producers left them."""
+        """True if the old partitions are read up to the ends that were set."""
         if not self.is_pending or self._ends is None:
             return False
         read = all(self.offsets.get(number, -1) >= end for number, end in self._ends.items())
         return read or self._idle_at > self._ends_at
 
     def finish(self) -> None:
-        """Read all partitions from now on."""
+        """Start to read all partitions."""
         self.partitions = self.target
         self._ends = None
 
 
 class Supervisor:
-    """Supervises one job. All times are seconds since the epoch.
+    """Supervises one job; all times are seconds since the epoch.
 
     Attributes:
-        applied_up_to: the batches applied all events before this time; None before the first batch.
-        log_ends: the next offset of each partition that is read, open transactions included.
-        blocked: a transaction that is open for too long; None without one.
+        applied_up_to: the batches have applied all events before this time; None before the first batch.
+        log_ends: the end offset of each partition that is read, including open transactions.
+        blocked: a transaction that is open for too long; None without such a transaction.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class Supervisor:
         self._open: list[OpenTransaction] = []
 
     def take_warnings(self) -> Sequence[str]:
-        """Return the new warnings, oldest first."""
+        """Return the warnings since the last call, oldest first."""
         warnings, self._warnings = self._warnings, []
         return warnings
 
@@ -182,12 +183,12 @@ class Supervisor:
             self.applied_up_to = report.at
 
     def set_contact(self, trouble: str | None) -> None:
-        """Set why the cluster did not answer the last request; None when it did."""
+        """Set why the cluster did not answer the last request; None if it answered."""
         if (news := self._contact.news(trouble)) is not None:
             self._warnings.append(news)
 
     def set_topics(self, topics: Mapping[str, Identity | None], now: float) -> None:
-        """Set the cluster's description of the topics; a topic without one is unknown."""
+        """Set the topics' descriptions by the cluster (None: the topic is missing); topics left out are unknown."""
         self._missing = [name for name, current in topics.items() if current is None and name in self._topics]
         for name, current in topics.items():
             previous = self._topics.get(name)
@@ -201,7 +202,7 @@ class Supervisor:
                 raise TopicGone(_recreated_output(name, previous, current))
 
     def require_topics(self) -> None:
-        """Raise TopicGone if the last description lacked a topic."""
+        """Raise TopicGone if a topic was missing in the last description."""
         names = self._missing
         if not names:
             return
@@ -215,7 +216,7 @@ class Supervisor:
         raise TopicGone(text)
 
     def set_ends(self, ends: Ends, now: float) -> None:
-        """Set where the partitions that are read ended at ``now``."""
+        """Set the ends of the partitions that are read, as of ``now``."""
         self.growth.set_ends(ends.stable, now)
         self.log_ends = ends.log
         before = {(blocked.partition, blocked.offset): blocked for blocked in self._open}
@@ -237,19 +238,19 @@ class Supervisor:
 
     @property
     def reached(self) -> float | None:
-        """Return the time up to which all events are applied; none behind an open transaction is."""
+        """The time up to which all events are applied, excluding events after the start of an open transaction."""
         opened = [blocked.since for blocked in self._open]
         return None if self.applied_up_to is None else min([self.applied_up_to, *opened])
 
     @property
     def lag(self) -> int | None:
-        """Return the unread records up to the log's end, in the partition furthest behind; None if unknown."""
+        """The number of unread records up to the log's end in the partition furthest behind; None if unknown."""
         read = self.growth.offsets
         behind = [end - read[number] for number, end in self.log_ends.items() if number in read]
         return max(0, *behind) if behind else None
 
     def next_action(self, now: float) -> Action:
-        """Return what to do at ``now``; a tick then counts as written."""
+        """Return the job's next action at ``now``; a tick then counts as written."""
         if self._missing:
             return Action.CONFIRM_TOPICS
         if self.growth.is_ready():

@@ -1,6 +1,6 @@
-"""The job's topics while it runs: ticks, and the ends of the membership topic.
+"""The job's topics while it runs: the topic of ticks, and the ends of the membership topic.
 
-A tick is a record in its own topic that makes a batch run, in which every bucket checks its session timeouts.
+A tick is a record in a separate topic. It starts a batch, in which every bucket checks its session timeouts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
     from streaming.settings.connection import KafkaSettings
 
-#: A client that has not delivered a tick by then is replaced: it may have lost its brokers.
+#: A client that has not delivered a tick within this time may have lost its brokers, and is replaced.
 _LATE_SECONDS: Final = 10.0
 #: Seconds between two requests for the topic's ends.
 _EVERY_SECONDS: Final = 5.0
 
 
 class TickTopic:
-    """Writes ticks; creates the topic when it is missing."""
+    """Writes ticks; creates the topic of ticks if it is missing."""
 
     def __init__(self, settings: Settings) -> None:
         ensure_ticks(settings)
@@ -43,7 +43,7 @@ class TickTopic:
         return Producer(confluent_config(self._kafka) | {"linger.ms": 0})
 
     def tick(self) -> None:
-        """Write a tick without waiting; while the broker is unavailable, delivery is delayed."""
+        """Write a tick without waiting; while no broker answers, the tick is delivered later."""
         self._producer.poll(0)
         now = time.monotonic()
         if not len(self._producer):
@@ -63,9 +63,9 @@ class TickTopic:
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction; readers of committed records stop before its first record, at ``offset``.
+    """An open transaction; readers of committed records stop at its first record, which is at ``offset``.
 
-    ``since``: when it was first seen, seconds since the epoch.
+    ``since``: when the transaction was first seen, in seconds since the epoch.
     """
 
     partition: int
@@ -74,16 +74,16 @@ class OpenTransaction(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Ends of the read partitions: for readers of committed records (``stable``), and with open transactions."""
+    """The ends of the read partitions: for readers of committed records (``stable``), and of the whole ``log``."""
 
     stable: Mapping[int, int]
     log: Mapping[int, int]
 
 
 class EndsWatch:
-    """Requests the membership topic's ends every five seconds, without waiting for an answer.
+    """Requests the membership topic's end offsets every five seconds, without waiting for the answers.
 
-    Spark reports its lag up to the last stable offset: behind an open transaction the stream would look idle.
+    Spark reports its lag only up to the last stable offset, so the stream would look idle during an open transaction.
     """
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
@@ -102,7 +102,7 @@ class EndsWatch:
         ends = None
         if stable is not None and log is not None:
             self._offsets = [None, None]
-            # The watch of the topics' ids reports a cluster that does not answer.
+            # IdentityWatch reports a cluster that does not answer.
             ends = Ends(stable, log) if len(stable) == len(log) == self._partitions else None
         if now >= self._next and not any(request.is_pending for request in self._requests):
             self._next, self._partitions = now + _EVERY_SECONDS, partitions
