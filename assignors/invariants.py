@@ -141,7 +141,7 @@ def valid(group: Group) -> list[Violation]:
 def sound(group: Group) -> list[Violation]:
     """Check that assigned partitions exist and have one owner, a subscriber; this must hold at any moment."""
     strangers = [
-        Violation(VALID, f"{member} holds partitions but is no member", (member,))
+        Violation(VALID, f"{member} holds partitions but is not a member", (member,))
         for member, share in group.assignment.items()
         if member not in group.subscriptions and any(share.values())
     ]

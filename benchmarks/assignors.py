@@ -259,7 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two sizes only")
     parser.add_argument("--doubling", action="store_true", help="growth: each shape twice the one before, no JVM")
-    parser.add_argument("--no-jvm", action="store_true", help="ours alone")
+    parser.add_argument("--no-jvm", action="store_true", help="measure only this project's assignors")
     parser.add_argument("--no-peer", action="store_true", help="without kafka-python")
     parser.add_argument("--seed", type=int, default=1, help="shuffles the order in which members join")
     parser.add_argument(

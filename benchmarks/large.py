@@ -269,7 +269,7 @@ def _await_rolled(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topics", type=int, default=_TOPICS, help="that the one group reads")
-    parser.add_argument("--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="of the one group")
+    parser.add_argument("--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="members of the group")
     parser.add_argument("--groups", type=int, nargs="*", default=[1000, 10_000], help="that restart at once")
     parser.add_argument("--only", choices=["group", "rolling"])
     parser.add_argument("--clients", type=int, default=200)

@@ -103,7 +103,11 @@ def list_(settings: Settings, *, as_json: AsJson = False) -> None:
 def resubmit(
     settings: Settings,
     places: Annotated[
-        list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...", help="Places that `dlt list` shows.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[PARTITION:OFFSET]...",
+            help="Positions of dead letters, PARTITION:OFFSET, as `dlt list` shows them.",
+        ),
     ] = None,
     *,
     everything: bool = flag("--all", "All dead letters in the topic."),

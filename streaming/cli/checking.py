@@ -163,7 +163,7 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
 
 def _parse_partition(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= _LAST):
-        raise BadInput(f"placement: {text!r} is no partition number, 0 to {_LAST}")
+        raise BadInput(f"placement: {text!r} is not a partition number, 0 to {_LAST}")
     return int(text)
 
 

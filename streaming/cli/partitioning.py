@@ -64,7 +64,7 @@ def parse_key(line: bytes, keys: KeyFormat) -> bytes:
             return base64.b64decode(line.translate(_STANDARD), validate=True)
         line.decode()
     except ValueError as error:
-        raise InvalidKey(f"key: not {keys}: {error}") from error
+        raise InvalidKey(f"key: is not valid {keys}: {error}") from error
     return line
 
 

@@ -26,7 +26,7 @@ from streaming.simulation.ready_scenarios import READY_SCENARIOS
 from streaming.simulation.results import SimulatedRound, Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
-_SCENARIO = "YAML or JSON file, - for standard input, or the name of a ready scenario."
+_SCENARIO = "YAML or JSON file, - for standard input, or the name of a built-in scenario."
 _PROTOCOL = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable."
 
 
@@ -42,10 +42,10 @@ def simulate(
         "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable.", None
     ),
     as_json: AsOneDocument = False,
-    list_: bool = flag("--list", "List the ready scenarios."),
+    list_: bool = flag("--list", "List the built-in scenarios."),
     show: bool = flag("--show", "Print the scenario as YAML."),
-    members: int | None = option("N", "Members of a ready scenario.", None),
-    partitions: int | None = option("N", "Partitions of a ready scenario.", None),
+    members: int | None = option("N", "Members of a built-in scenario.", None),
+    partitions: int | None = option("N", "Partitions of a built-in scenario.", None),
     view_lag_ms: int = option("MS", "Longest delay of ZooKeeper watches.", 0, min=0),
     seed: int = option("N", "Seed of that delay.", 0),
     rows: int = option("N", "Most rounds listed of each protocol.", 24, min=0),
@@ -79,7 +79,7 @@ def load_scenario_file(name: str, members: int | None, partitions: int | None) -
     if text is None:
         return ready_scenarios.load_ready_scenario(name, members, partitions)  # the error lists the built-in scenarios
     if members is not None or partitions is not None:
-        raise InvalidScenario("--members, --partitions: for ready scenarios only; a file has its own")
+        raise InvalidScenario("--members, --partitions: only for built-in scenarios; a file sets its own")
     return load_scenario(text)
 
 
@@ -97,7 +97,7 @@ def _read_text(name: str, what: str) -> str | None:
     ``what``: name of the file's content in error messages.
     """
     if not name:
-        raise InvalidScenario(f"{what}: missing; a file, - or a ready scenario (--list shows them)")
+        raise InvalidScenario(f"{what}: missing; a file, - or a built-in scenario (--list shows them)")
     try:
         if name == "-":
             return sys.stdin.read(MAX_JSON + 1)

@@ -169,7 +169,7 @@ class Fold:
                 self._resumed[decoded.group_id] = record
             return is_evidence
         if not 0 <= record.timestamp <= MAX_TIMESTAMP:
-            raise MalformedRecord(f"timestamp: {record.timestamp} is no time in milliseconds")
+            raise MalformedRecord(f"timestamp: {record.timestamp} is not a time in milliseconds")
         self._activity.wrote(record.timestamp)
         if group is None:
             group = FollowedGroup(decoded.group_id, self._names, self._surely_alive_ms)

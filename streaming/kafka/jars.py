@@ -196,8 +196,9 @@ def _run_ivy(work: Path, names: str, progress: Tell) -> None:
         progress("")
         reason = next((text for text in problems if "exception" in text.lower()), problems[0] if problems else "")
         raise DownloadFailed(
-            f"fetching {names} failed ({reason or f'Ivy ended with {ivy.returncode}'}); what came is kept and a "
-            f"new try goes on from there; else set {REPOSITORY_VARIABLE} to a mirror or {JARS_VARIABLE} to a folder"
+            f"fetching {names} failed ({reason or f'Ivy ended with {ivy.returncode}'}); finished downloads are "
+            f"kept, and the next attempt continues from there; or set {REPOSITORY_VARIABLE} to a mirror, "
+            f"{JARS_VARIABLE} to a folder"
         )
 
 

@@ -300,7 +300,7 @@ class Listener:
         """Return a class to use in place of this one, with the same arguments and behaviour and its own ``poll``.
 
         Raises:
-            BadInput: it is no consumer of confluent-kafka or kafka-python.
+            BadInput: it is not a consumer of confluent-kafka or kafka-python.
         """
         packages = {base.__module__.partition(".")[0] for base in consumer.__mro__}
         mixin: type[Reporting]
@@ -313,7 +313,7 @@ class Listener:
 
             mixin = KafkaPythonReporting
         else:
-            raise BadInput(f"{consumer.__name__} is no consumer of confluent-kafka or kafka-python")
+            raise BadInput(f"{consumer.__name__} is not a consumer of confluent-kafka or kafka-python")
         return type(consumer.__name__, (mixin, consumer), {"_outbox": self._outbox, "__doc__": consumer.__doc__})
 
     def close(self, timeout: float = 2.0) -> None:

@@ -80,7 +80,7 @@ class Bucket:
         if blob is not None:
             if blob[:_HEADER] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER:
                 start = f"state: {blob[:_HEADER].hex()}…"
-                raise CorruptState(f"{start} is no state of this release; start with a new checkpoint")
+                raise CorruptState(f"{start} is not a state of this release; start with a new checkpoint")
             packed = _decoded(_bucket, blob[_HEADER:], f"state of version {VERSION}")
         self._groups = packed.groups
         self.due = packed.due

@@ -108,7 +108,7 @@ def _require_public(connection: HTTPConnection) -> None:
     peer = connection.sock.getpeername()[0] if connection.sock is not None else ""
     if not ipaddress.ip_address(peer.partition("%")[0]).is_global:
         connection.close()
-        raise Refused(f"{connection.host} is {peer}, which is no public address; set allow_private to send to it")
+        raise Refused(f"{connection.host} is {peer}, which is not a public address; set allow_private to send to it")
 
 
 class _PublicHttp(HTTPConnection):

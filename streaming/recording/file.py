@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 class DamagedRecording(BadInput):
-    """The file is no recording, or is damaged; the message names the place."""
+    """The file is not a recording, or is damaged; the message names the place."""
 
 
 class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -207,7 +207,7 @@ def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Reco
     """Return a recording, of all groups or of one; ``name``: the file's name in messages.
 
     Raises:
-        DamagedRecording: the file is no recording, of another version, or damaged; the message names the line.
+        DamagedRecording: the file is not a recording, of another version, or damaged; the message names the line.
     """
     lines = _checked_lines(file, name)
     first = next(lines, None)
@@ -259,7 +259,7 @@ def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
                 yield text
                 number += 1
     except gzip.BadGzipFile as error:
-        place = f"line {number}" if number > 1 else "is no recording"
+        place = f"line {number}" if number > 1 else "is not a recording"
         raise DamagedRecording(f"{name}: {place}: {error}") from error
     except EOFError as error:
         raise DamagedRecording(f"{name}: line {number}: the file is cut off there") from error

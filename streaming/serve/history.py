@@ -129,7 +129,7 @@ class History:
                     continue
                 group = self.groups[name] = _summary_decoder.decode(summary)
                 if group.group_id != name:
-                    raise ValueError(f"group {group.group_id!r} stands under another name")
+                    raise ValueError(f"group {group.group_id!r} is stored under another name")
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""

@@ -52,7 +52,7 @@ def whole(name: str, description: str, *, minimum: int = 0, location: str = "que
     def decode(value: str) -> int:
         number = digits(value)
         if number is None or not minimum <= number <= _MAX_INTEGER:
-            raise ValueError(f"{_short(value)} is no whole number in {minimum}…{_MAX_INTEGER}")
+            raise ValueError(f"{_short(value)} is not a whole number in {minimum}…{_MAX_INTEGER}")
         return number
 
     return Parameter(name, description, {"type": "integer", "minimum": minimum}, decode, location)

@@ -51,14 +51,14 @@ class NotifyTarget(Section):
         try:
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ValueError(f"{name!r} is no time zone, such as Europe/Berlin") from error
+            raise ValueError(f"{name!r} is not a time zone, such as Europe/Berlin") from error
         return name
 
     @field_validator("url", "page_url")
     @classmethod
     def _is_a_url(cls, url: str) -> str:
         if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname):
-            raise ValueError(f"{url!r} is no http or https URL")
+            raise ValueError(f"{url!r} is not an http or https URL")
         return url
 
     @model_validator(mode="after")

@@ -367,7 +367,7 @@ def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
     The events are those of the file. Times in the file override the group's times, and its additional topics are added.
     """
     if not isinstance(document, dict):
-        raise InvalidScenario("--deploy: a scenario is needed, a mapping with events")
+        raise InvalidScenario("--deploy: the file must hold a scenario: a mapping with the key events")
     if "members" in document:
         raise InvalidScenario("--deploy: members: they are the group's own; leave them out and name them in events")
     topics = document.get("topics", {})

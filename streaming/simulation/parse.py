@@ -167,7 +167,7 @@ def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[H
         for topic, partitions in owned.items():
             for partition in partitions:
                 if partition >= topics[topic].partitions:
-                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is no partition of it")
+                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is not a partition of it")
                 owner = owners.setdefault((topic, partition), name)
                 if owner != name:
                     raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also {owner}'s")
@@ -209,7 +209,7 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
         return ScenarioEvent(number, kind=kind, partitions=subject, **config)
     if kind == "coordinator_fails":
         if not subject:
-            raise InvalidScenario(f"{where}: coordinator_fails: true is all that it can be")
+            raise InvalidScenario(f"{where}: coordinator_fails: only true is allowed")
         return ScenarioEvent(number, kind=kind, **config)
     if not _is_name(subject):
         raise InvalidScenario(f"{where}: {kind}: a member's name is needed, printable text without ~")
@@ -231,7 +231,7 @@ def _kind(value: Mapping[Any, Any], where: str) -> Kind:
 def _known_topics(names: Iterable[str], where: str, topics: Mapping[str, Topic]) -> None:
     for name in names:
         if name not in topics:
-            raise InvalidScenario(f"{where}: {name!r} is no topic of this scenario{_suggestion(name, topics)}")
+            raise InvalidScenario(f"{where}: {name!r} is not a topic of this scenario{_suggestion(name, topics)}")
 
 
 def _is_name(name: str) -> bool:
@@ -273,7 +273,7 @@ def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise InvalidScenario(f"scenario: {text} is no number of JSON's")
+    raise InvalidScenario(f"scenario: {text} is not a JSON number")
 
 
 def _whole_number(text: str) -> int:
@@ -352,4 +352,4 @@ def _value(loader: _Loader, node: yaml.Node) -> Any:
     try:
         return loader.construct_object(node)
     except (ValueError, OverflowError) as error:  # YAML's pattern also matches 0b and 0x_, which are not numbers.
-        raise _refused(node, f"{node.value}: is no number; write text in quotes") from error
+        raise _refused(node, f"{node.value}: is not a number; write text in quotes") from error

@@ -116,7 +116,7 @@ def ready_document(name: str, members: int | None = None, partitions: int | None
     ready = READY_SCENARIOS.get(name)
     if ready is None:
         raise UnknownScenario(
-            f"SCENARIO: no file {name!r}, and no ready scenario of that name: {', '.join(READY_SCENARIOS)}"
+            f"SCENARIO: no file {name!r}, and no built-in scenario of that name: {', '.join(READY_SCENARIOS)}"
         )
     members = ready.members if members is None else members
     partitions = ready.partitions if partitions is None else partitions

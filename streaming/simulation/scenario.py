@@ -128,9 +128,7 @@ class _Draft:
                     f"{event}: join: {name!r} is a member since {since} ms; let it leave or crash first"
                 )
         elif not state:
-            raise InvalidScenario(
-                f"{event}: {kind}: {name!r} has not joined; a join with an earlier or equal at is needed"
-            )
+            raise InvalidScenario(f"{event}: {kind}: {name!r} has not joined; add a join at the same time or earlier")
         elif state != "up" and (kind, state) != ("subscribe", "left"):
             raise InvalidScenario(f"{event}: {kind}: {name!r} {state} at {since} ms; let it join again first")
         elif kind in ("bounce", "pause") and name in self.returns and event.at < self.returns[name][0]:

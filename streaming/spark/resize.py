@@ -88,11 +88,11 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
     try:
         checkpoints.settle(folder)
         if not folder.exists() or LocalCheckpoint(checkpoint).read() is None:
-            raise BadInput(f"--checkpoint {checkpoint}: no checkpoint of ours there")
+            raise BadInput(f"--checkpoint {checkpoint}: it holds no checkpoint of this program")
         with locked(checkpoint) as store:
             metadata = store.read()
             if metadata is None:
-                raise BadInput(f"--checkpoint {checkpoint}: no checkpoint of ours there")
+                raise BadInput(f"--checkpoint {checkpoint}: it holds no checkpoint of this program")
             checkpoints.require_release(checkpoint, metadata)
             before = layout(folder, metadata)
             after = Layout(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)

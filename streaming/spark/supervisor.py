@@ -271,7 +271,7 @@ class Supervisor:
         )
         if partitions % was:
             self._warnings.append(
-                f"{partitions} is no multiple of {was}: groups moved between old partitions too, their events "
+                f"{partitions} is not a multiple of {was}: groups moved between old partitions too, their events "
                 "around the change may be read out of order; grow by a whole multiple"
             )
 

@@ -97,7 +97,7 @@ def _work(reader: Reader, what: str) -> Holding:
         name = reader.string(f"{what}.connector")
         tasks = reader.array(f"{what}.tasks", lambda: reader.int32(f"{what}.tasks"))
         if tasks and min(tasks) < CONNECTOR:
-            raise MalformedRecord(f"{what}.tasks: {min(tasks)} is no task")
+            raise MalformedRecord(f"{what}.tasks: {min(tasks)} is not a task number")
         return name, tasks
 
     read = reader.nullable_array if reader.version >= _INCREMENTAL else reader.array

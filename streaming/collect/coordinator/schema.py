@@ -145,7 +145,7 @@ class Reader:
         """Read an array of partition numbers."""
         numbers = self.array(what, lambda: self.int32(what))
         if numbers and min(numbers) < 0:
-            raise MalformedRecord(f"{what}: {min(numbers)} is no partition")
+            raise MalformedRecord(f"{what}: {min(numbers)} is not a partition number")
         return numbers
 
     def tagged(self) -> dict[int, bytes]:

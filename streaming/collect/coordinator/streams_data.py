@@ -99,7 +99,7 @@ def _tasks(reader: Reader, what: str) -> None:
 def _standby_task(reader: Reader) -> tuple[str, list[int]]:
     subtopology, number = _task(reader, "standbyTasks")
     if number < 0:
-        raise MalformedRecord(f"standbyTasks: {number} is no partition")
+        raise MalformedRecord(f"standbyTasks: {number} is not a partition number")
     what = "standbyTasks.partitions"
     reader.array(what, lambda: (_text(reader, what), reader.int32(what)))
     return subtopology, [number]

@@ -223,7 +223,7 @@ def _partitions(assignment: Any) -> Partitions:
     pairs = []
     for place in assignment.topic_partitions:
         if place.partition < 0:
-            raise MalformedRecord(f"an assignment: {place.partition} is no partition")
+            raise MalformedRecord(f"an assignment: {place.partition} is not a partition number")
         try:
             pairs.append((place.topic, (place.partition,)))
         except UnicodeDecodeError as error:  # confluent-kafka decodes the topic name only now

@@ -26,7 +26,7 @@ def test_a_valid_assignment() -> None:
         ({"a": {"t": range(5)}, "b": {"u": range(2)}}, ["valid: a is given t-4, but t has 4 partitions"]),
         (
             {"a": {"t": range(4)}, "b": {"u": range(2)}, "c": {"t": []}, "d": {"t": [0]}},
-            ["valid: d holds partitions but is no member", "valid: t-0 given to a and to d"],
+            ["valid: d holds partitions but is not a member", "valid: t-0 given to a and to d"],
         ),
         (
             {"a": {"t": range(4), "gone": [0]}, "b": {"u": range(2)}},

@@ -259,7 +259,13 @@ def test_coordinator_records_are_decoded_or_refused(
     )
     refused = {data: refusal(keys[0], data) for data in wrong}
     # Such partitions and names do not exist in Kafka, and the size of a tagged field determines its end.
-    beyond = ("is no partition", "not UTF-8", "tagged field", "validatedTopologyEpoch", "classicMemberMetadata")
+    beyond = (
+        "is not a partition number",
+        "not UTF-8",
+        "tagged field",
+        "validatedTopologyEpoch",
+        "classicMemberMetadata",
+    )
     for data, java in zip(wrong, answers, strict=True):
         error = refused[data]
         if error is not None and not any(part in error for part in beyond):

@@ -107,4 +107,4 @@ def test_conflicting_options_are_refused(command: Command, kafka: MemoryKafka, w
 def test_invalid_pattern_is_rejected(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:
     status, out, errors = command("collect", "--exclude-group", "(")
     assert (status, out, errors.count("\n")) == (2, "", 1)
-    assert "'(' is no regular expression" in errors
+    assert "'(' is not a regular expression" in errors

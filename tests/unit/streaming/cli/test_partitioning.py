@@ -46,12 +46,12 @@ def test_base64() -> None:
 
 
 def test_invalid_key_gets_an_error_on_its_line() -> None:
-    error = '{"error":{"type":"InvalidKey","message":"key: not utf8: '
+    error = '{"error":{"type":"InvalidKey","message":"key: is not valid utf8: '
     status, lines = answered(b"a\n\xff\nb\n")
     assert (status, lines[0], lines[2], lines[1].startswith(error)) == (2, *of("a", "b"), True)
     status, lines = answered(b"YQ==\n!\nYg==\n", keys="base64")
     assert (status, lines[0], lines[2]) == (2, *of("a", "b"))
-    assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"key: not base64: ')
+    assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"key: is not valid base64: ')
 
 
 def test_a_line_as_long_as_the_limit_is_read() -> None:

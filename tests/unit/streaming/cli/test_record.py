@@ -96,5 +96,5 @@ def test_a_damaged_recording_is_refused(command: Command, tmp_path: Path) -> Non
     file = tmp_path / "a.rmlog"
     file.write_bytes(b"x" * 100)
     status, out, errors = command("replay", str(file))
-    assert (status, out, errors.startswith(f"error: {file}: is no recording: ")) == (2, "", True)
+    assert (status, out, errors.startswith(f"error: {file}: is not a recording: ")) == (2, "", True)
     assert command("replay", str(tmp_path))[2] == f"error: {tmp_path}: Is a directory\n"

@@ -52,10 +52,10 @@ def test_without_protocols_all_are_played(simulate: Simulate) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
-        ([], "", "SCENARIO: missing; a file, - or a ready scenario (--list shows them)"),
+        ([], "", "SCENARIO: missing; a file, - or a built-in scenario (--list shows them)"),
         (["-"], "", "scenario: Expected `object`, got `null`"),
-        (["-", "--members", "3"], TEXT, "--members, --partitions: for ready scenarios only; a file has its own"),
-        (["-", "--partitions", "3"], TEXT, "--members, --partitions: for ready scenarios only; a file has its own"),
+        (["-", "--members", "3"], TEXT, "--members, --partitions: only for built-in scenarios; a file sets its own"),
+        (["-", "--partitions", "3"], TEXT, "--members, --partitions: only for built-in scenarios; a file sets its own"),
         (["{folder}"], "", "SCENARIO {folder}: Is a directory"),
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),
     ],

@@ -254,7 +254,7 @@ def test_time_outside_the_range_of_events_is_refused(timestamp: int) -> None:
     [unusable] = fold([row])
 
     assert isinstance(unusable, RejectedRecord)
-    assert str(unusable.error) == f"timestamp: {timestamp} is no time in milliseconds"
+    assert str(unusable.error) == f"timestamp: {timestamp} is not a time in milliseconds"
 
 
 def test_commits_show_how_a_member_departed() -> None:

@@ -216,8 +216,8 @@ def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, reas
     with pytest.raises(DownloadFailed) as failed:
         ivy.fetch()
     assert str(failed.value) == (
-        f"fetching kafka_2.13 9.9.9 failed ({reason}); what came is kept and a new try goes on from there; "
-        "else set DEFAULT_ARTIFACT_REPOSITORY to a mirror or KAFKA_JARS to a folder"
+        f"fetching kafka_2.13 9.9.9 failed ({reason}); finished downloads are kept, and the next attempt continues "
+        "from there; or set DEFAULT_ARTIFACT_REPOSITORY to a mirror, KAFKA_JARS to a folder"
     )
     assert ivy.progress[-1] == ""
     ivy.does(': >"$lib/kafka_2.13-9.9.9.jar"')

@@ -110,9 +110,9 @@ def test_template_has_the_fields_of_the_notification() -> None:
     ("fields", "message"),
     [
         ({"type": "slack", "url": ""}, "setting notify.0: url: missing; slack needs the address of the webhook"),
-        ({"url": "ftp://x"}, "setting notify.0.url: 'ftp://x' is no http or https URL"),
-        ({"groups": "("}, "setting notify.0.groups: '(' is no regular expression"),
-        ({"time_zone": "Mars"}, "setting notify.0.time_zone: 'Mars' is no time zone, such as Europe/Berlin"),
+        ({"url": "ftp://x"}, "setting notify.0.url: 'ftp://x' is not an http or https URL"),
+        ({"groups": "("}, "setting notify.0.groups: '(' is not a regular expression"),
+        ({"time_zone": "Mars"}, "setting notify.0.time_zone: 'Mars' is not a time zone, such as Europe/Berlin"),
         ({"quiet_hours": "25:00-07:00"}, "setting notify.0.quiet_hours: "),
         ({"sevrity": "info"}, "setting notify.0.sevrity: unknown; did you mean "),
     ],

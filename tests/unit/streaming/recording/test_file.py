@@ -93,7 +93,7 @@ def with_checksum(text: bytes) -> bytes:
     ("data", "place"),
     [
         (b"", "is empty"),
-        (b"no recording", "a.rmlog: is no recording"),
+        (b"no recording", "a.rmlog: is not a recording"),
         (gzip.compress(b"{}\n", mtime=0), "line 1 is damaged"),
         (gzip.compress(with_checksum(b"{}") + b"\n", mtime=0), "line 1: "),
         (lines(lambda old: [with_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]), "version 9"),

@@ -94,7 +94,7 @@ def test_pages_of_groups(app: ASGIApp) -> None:
         ("/api/v1/groups/orders/rounds/999", 404, "round", "no such round"),
         ("/api/v1/groups/orders/rounds/x", 404, "round", "no such round"),
         (f"/api/v1/groups/orders/rounds/{'9' * 5000}", 404, "round", "no such round"),
-        (f"/api/v1/rounds?cursor={'9' * 5000}", 400, "parameter", "…' is no whole number in 0…9007199254740992"),
+        (f"/api/v1/rounds?cursor={'9' * 5000}", 400, "parameter", "…' is not a whole number in 0…9007199254740992"),
         ("/api/v1/rounds?limit=1&limit=2", 400, "parameter", "limit: is given twice"),
         ("/api/v1/groups/a%2Frounds", 404, "group", "no group 'a/rounds'"),
         ("/api/v1/groups/100%25%2Fb", 404, "group", "no group '100%/b'"),
@@ -244,7 +244,7 @@ def test_a_problem_is_a_whole_document(app: ASGIApp) -> None:
         "type": "/problems#parameter",
         "title": "Bad Request",
         "status": 400,
-        "detail": "limit: 'many' is no whole number in 1…9007199254740992",
+        "detail": "limit: 'many' is not a whole number in 1…9007199254740992",
         "instance": "/api/v1/groups/orders/rounds",
         "parameter": "limit",
     }

@@ -176,7 +176,7 @@ def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE groups SET name = 'x'")
         connection.commit()
-    with pytest.raises(HistoryFailure, match=r"is damaged; .* \(group 'a' stands under another name\)"):
+    with pytest.raises(HistoryFailure, match=r"is damaged; .* \(group 'a' is stored under another name\)"):
         History(path, cluster_id="c", diffs_topic=DIFFS)
 
 

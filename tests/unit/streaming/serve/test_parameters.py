@@ -50,7 +50,7 @@ def test_a_number_is_in_its_range(value: str, accepted: bool) -> None:
     if accepted:
         assert decoded(f"n={value}", whole("n", "", minimum=3)) == {"n": int(value)}
     else:
-        with pytest.raises(Problem, match=f"n: '{value}' is no whole number in 3…9007199254740992"):
+        with pytest.raises(Problem, match=f"n: '{value}' is not a whole number in 3…9007199254740992"):
             decoded(f"n={value}", whole("n", "", minimum=3))
 
 

@@ -11,7 +11,7 @@ from streaming.settings.section import InvalidSettings
 def test_group_options_follow_the_rules_of_the_settings() -> None:
     collect = CollectSettings()
     assert collect.narrowed() == collect
-    with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups\.0: '\(' is no regular expression"):
+    with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups\.0: '\(' is not a regular expression"):
         collect.narrowed(include_groups=["("])
 
 

@@ -35,7 +35,7 @@ def refusal(config: Path | None = None, **options: str) -> str:
         ('[kafka]\nbootstrap_servers = "kafka"', "'kafka': write host:port"),
         ('[kafka]\nbootstrap_servers = "a:1,b:99999"', "'b:99999': write host:port"),
         ('[topics]\nprefix = "a b"', "'a b': Kafka takes letters"),
-        ("[collect]\ninclude_groups = ['(']", "'(' is no regular expression"),
+        ("[collect]\ninclude_groups = ['(']", "'(' is not a regular expression"),
         ("[kafka", "--config"),
         ("a = " + "[" * 2000, "monitor.toml: "),
         ("[topics]\npartitions = " + "9" * 5000, "monitor.toml: Exceeds the limit"),

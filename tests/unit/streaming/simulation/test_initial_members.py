@@ -74,8 +74,8 @@ def test_ownership_at_the_start_is_neither_round_nor_move() -> None:
     ("members", "message"),
     [
         ("{a: {owned: {t0: [0]}}, b: {owned: {t0: [0]}}}", "members.'b': owned.t0: 0 is also a's"),
-        ("{a: {owned: {t0: [2]}}}", "members.'a': owned.t0: 2 is no partition of it"),
-        ("{a: {owned: {t9: [0]}}}", "members.'a': owned: 't9' is no topic of this scenario"),
+        ("{a: {owned: {t0: [2]}}}", "members.'a': owned.t0: 2 is not a partition of it"),
+        ("{a: {owned: {t9: [0]}}}", "members.'a': owned: 't9' is not a topic of this scenario"),
         ("{a: {owned: [0]}}", "members.'a': owned: Expected `object . null`, got `array`"),
         ("{a: {owned: {t0: 0}}}", "members.'a': owned.*: Expected `array`, got `int`"),
         ("{a~1: }", "members.'a~1': a member's name is text without ~"),

@@ -22,7 +22,7 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         ("{at: 1.5, join: c1}", "event 1 (join c1): at: Expected `int`, got `float`"),
         ("{at: 0, join: 7}", "event 1 (join): join: Expected `str`, got `int`"),
         ("{at: 0, join: c1, topics: t}", "event 1 (join c1): topics: Expected `array | null`, got `str`"),
-        ("{at: 0, join: c1, topics: [tt]}", "event 1 (join c1): topics: 'tt' is no topic of this scenario"),
+        ("{at: 0, join: c1, topics: [tt]}", "event 1 (join c1): topics: 'tt' is not a topic of this scenario"),
         ("{at: 0, join: c1, instance_id: 3}", "event 1 (join c1): instance_id: Expected `str | null`, got `int`"),
         ("{at: 0, join: c1, group_protocol: new}", "group_protocol: Invalid enum value 'new'"),
         (f"{JOIN}, {{at: 5, join: c1}}", "event 2 (join c1): join: 'c1' is a member since 0 ms"),

@@ -70,7 +70,7 @@ def test_new_partitions_are_read_once_the_old_ones_are() -> None:
     supervisor.set_topics(TOPICS | {"m": Identity("id-m", 6)}, 10.0)
     first, second = supervisor.take_warnings()
     assert first.startswith("topic m has 6 partitions, 4 are read")
-    assert second.startswith("6 is no multiple of 4")
+    assert second.startswith("6 is not a multiple of 4")
     supervisor.set_topics(TOPICS | {"m": Identity("id-m", 6)}, 11.0)
     assert supervisor.take_warnings() == []
     supervisor.set_ends(Ends({0: 3}, {0: 3}), 9.0 + SETTLE_SECONDS)  # producers may still use the old partitions

@@ -85,7 +85,7 @@ def test_assignments(data: bytes, protocol: str, expected: WorkerAssignment) -> 
         (EAGER_ASSIGNMENT[:-1], "default", "assignment.assignment.tasks: the value ends after 100 bytes"),
         (pack(">h", -1), "default", "version: -1 is below 0"),
         (pack(">hh", 0, 0) + string("l") + string("u") + pack(">qi", 5, -1), "default", "assignment.assignment: null"),
-        (work({"snk": [4, -2]}), "sessioned", "assignment.assignment.tasks: -2 is no task"),
+        (work({"snk": [4, -2]}), "sessioned", "assignment.assignment.tasks: -2 is not a task number"),
         (work({}), "range", "protocol: 'range' is none of Connect's (default, compatible, sessioned)"),
         (work({}), None, "protocol: None is none of Connect's"),
     ],

@@ -126,7 +126,7 @@ def test_subscriptions_that_are_refused(data: bytes, message: str) -> None:
         (pack(">hi", 0, 1) + string(None) + pack(">i", 0) + NULL, "assignedPartitions.topic: null"),
         (
             pack(">hi", 0, 1) + string("t") + pack(">iii", 2, 4, -7) + NULL,
-            "assignedPartitions.partitions: -7 is no partition",
+            "assignedPartitions.partitions: -7 is not a partition number",
         ),
         (
             pack(">hi", 0, 1) + string("t") + pack(">ii", 3, 4) + NULL,

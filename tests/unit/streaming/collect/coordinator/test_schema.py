@@ -153,7 +153,7 @@ def test_an_array_may_be_null_empty_or_fill_the_rest() -> None:
 def test_partitions_are_not_below_0() -> None:
     assert Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\0\0\0\0").partitions("p") == [3, 0]
     assert Reader(b"\0\0\0\0").partitions("p") == []
-    with pytest.raises(MalformedRecord, match="p: -2 is no partition"):
+    with pytest.raises(MalformedRecord, match="p: -2 is not a partition number"):
         Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\xff\xff\xff\xfe").partitions("p")
 
 

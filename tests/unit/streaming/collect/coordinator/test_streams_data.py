@@ -68,7 +68,7 @@ def test_the_first_versions() -> None:
         (pack(">i", 0), "version: 0 is below 1"),
         (pack(">ii", 1, -1), "activeTasks: null"),
         (pack(">ii", 1, 9), "activeTasks: 9 elements announced, 0 bytes left"),
-        (pack(">iiiiii", 1, 0, 1, 0, -1, 0), "standbyTasks: -1 is no partition"),
+        (pack(">iiiiii", 1, 0, 1, 0, -1, 0), "standbyTasks: -1 is not a partition number"),
         (pack(">iiiiii", 10, 10, 1, 0, 0, 1) + b"\xd8\x00", "activeTasks: not UTF-16"),
     ],
 )

@@ -120,8 +120,8 @@ class NotUtf8:
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        (TopicPartition("t", -5), "an assignment: -5 is no partition"),
-        (TopicPartition("t", -1), "an assignment: -1 is no partition"),
+        (TopicPartition("t", -5), "an assignment: -5 is not a partition number"),
+        (TopicPartition("t", -1), "an assignment: -1 is not a partition number"),
         (NotUtf8(), "an assignment: the name of a topic is not UTF-8"),
     ],
 )
