@@ -73,8 +73,8 @@ def find(protocol: str, name: str) -> Assignor:
     if entry is None:
         available = names(protocol)
         if not available:
-            raise UnknownAssignor(f"protocol: {protocol!r} is none of {', '.join(protocols())}")
-        raise UnknownAssignor(f"assignor: {name!r} is none of {', '.join(available)} (protocol {protocol})")
+            raise UnknownAssignor(f"protocol: {protocol!r} is not one of {', '.join(protocols())}")
+        raise UnknownAssignor(f"assignor: {name!r} is not one of {', '.join(available)} (protocol {protocol})")
     path, native, supported_protocols = entry
     module, _, function = path.rpartition(".")
     python = getattr(import_module(f"assignors.{module}"), function)

@@ -48,7 +48,7 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
         if topic.topic_id is not None:
             bits = uuid_bits(topic.topic_id)
             if holder.setdefault(bits, name) != name:
-                raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id} is that of {holder[bits]}, too")
+                raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id} is also that of {holder[bits]}")
             ids[name] = bits
         elif topic.partitions:
             raise InvalidGroup(

@@ -234,7 +234,7 @@ class CostLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 def cost(
     settings: Settings,
     group_id: Annotated[
-        str | None, typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False)
+        str | None, typer.Argument(metavar="GROUP", help="Only this group, one line per episode.", show_default=False)
     ] = None,
     *,
     since: str = option("TIME", "Episodes with a round in this time: 12h, 7d or 4w.", "7d"),

@@ -276,7 +276,7 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
         uuid_bits(topic.topic_id)
         for second in topics:
             if second != name and topics[second].topic_id == topic.topic_id:
-                raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {second}, too")
+                raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is also that of {second}")
 
 
 def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) -> Applied:

@@ -52,7 +52,7 @@ def carried(protocol: str, assignor: str | None) -> str:
     """
     family = FAMILIES.get(protocol)
     if family is None:
-        raise UnknownAssignor(f"--protocol: {protocol!r} is none of {', '.join(FAMILIES)}, all")
+        raise UnknownAssignor(f"--protocol: {protocol!r} is not one of {', '.join(FAMILIES)}, all")
     if assignor is None:
         return family.default
     if assignor not in family.carries:

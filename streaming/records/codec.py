@@ -210,7 +210,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
         if not ce.get(name):
             raise MalformedEvent(f"header ce_{name}: missing; membership events are CloudEvents in binary mode")
     if ce["type"] not in EVENT_TYPES:
-        raise UnknownEventType(f"header ce_type: {ce['type']!r} is none of {', '.join(sorted(EVENT_TYPES))}")
+        raise UnknownEventType(f"header ce_type: {ce['type']!r} is not one of {', '.join(sorted(EVENT_TYPES))}")
     if value is None:
         raise MalformedEvent("value: missing (null)")
     try:

@@ -63,7 +63,7 @@ def choice(name: str, values: Collection[str], description: str) -> Parameter:
 
     def decode(value: str) -> str:
         if value not in values:
-            raise ValueError(f"{_short(value)} is none of {', '.join(values)}")
+            raise ValueError(f"{_short(value)} is not one of {', '.join(values)}")
         return value
 
     return Parameter(name, description, {"enum": list(values)}, decode)

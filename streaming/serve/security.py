@@ -230,7 +230,9 @@ class Proxies:
         try:
             networks = tuple(map(ip_network, addresses))
         except ValueError as error:
-            raise UnusableProxy(f"--trusted-proxy: {error}; write an address, or a network as 10.0.0.0/24") from error
+            raise UnusableProxy(
+                f"--trusted-proxy: {error}; write an address or a network, such as 10.0.0.0/24"
+            ) from error
         if not networks:
             raise UnusableProxy("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
         return cls(header, networks)

@@ -62,7 +62,7 @@ def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
     """Return the requested migration targets; without any, return all targets."""
     for name in names:
         if name not in TARGETS:
-            raise NoForecast(f"--to: {name!r} is none of {', '.join(TARGETS)}")
+            raise NoForecast(f"--to: {name!r} is not one of {', '.join(TARGETS)}")
     return tuple(dict.fromkeys(names)) or TARGETS
 
 

@@ -187,7 +187,7 @@ def _config(fields: Mapping[str, Any], where: str, topics: Mapping[str, Topic]) 
     for name in config.get("assignors", ()):
         if name not in assignors:
             hint = _suggestion(name, assignors)
-            raise InvalidScenario(f"{where}: assignors: {name!r} is none of {', '.join(assignors)}{hint}")
+            raise InvalidScenario(f"{where}: assignors: {name!r} is not one of {', '.join(assignors)}{hint}")
     return config
 
 
@@ -267,7 +267,7 @@ def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     mapping: dict[Any, Any] = {}
     for key, value in pairs:
         if key in mapping:
-            raise InvalidScenario(f"scenario: {key}: stands there twice in one mapping")
+            raise InvalidScenario(f"scenario: {key}: is there twice in one mapping")
         mapping[key] = value
     return mapping
 

@@ -76,7 +76,7 @@ def running_tasks(worker: Worker, assignment: WorkerAssignment, protocol: str | 
 def _open(data: bytes, protocol: str | None) -> Reader:
     """Return a reader positioned after the version field; its ``version`` is that of the protocol's layout."""
     if protocol not in LAYOUTS:
-        raise MalformedRecord(f"protocol: {protocol!r} is none of Connect's ({', '.join(LAYOUTS)})")
+        raise MalformedRecord(f"protocol: {protocol!r} is not one of Connect's ({', '.join(LAYOUTS)})")
     reader = Reader(data)
     version = reader.int16("version")
     if version < 0:

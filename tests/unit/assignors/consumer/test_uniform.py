@@ -116,7 +116,7 @@ def test_range_puts_static_members_first() -> None:
         (
             {name: Topic(name, 1, topic_id=topic_id(7)) for name in "tu"},
             [member("a", "t")],
-            "topics.u.topicId: .* is that of t, too",
+            "topics.u.topicId: .* is also that of t",
         ),
         ({"t": Topic("t", -1, topic_id=topic_id(1))}, [], "topics.t.partitions: -1 is below 0"),
         (topics(t=1), [member("a", "t"), member("a", "t")], r"members\[1\].memberId: 'a' is listed twice"),

@@ -88,7 +88,7 @@ def test_invalid_lines_get_errors_in_place(run: Run) -> None:
             {**base, "assignor": "fair"},
             error(
                 "UnknownAssignor",
-                "assignor: 'fair' is none of range, roundrobin, sticky, cooperative-sticky (protocol classic)",
+                "assignor: 'fair' is not one of range, roundrobin, sticky, cooperative-sticky (protocol classic)",
             ),
         ),
         (

@@ -58,11 +58,11 @@ def test_zookeeper_versions() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(UnknownAssignor, match="assignor: 'best' is none of range, roundrobin"):
+    with pytest.raises(UnknownAssignor, match="assignor: 'best' is not one of range, roundrobin"):
         assignment_answer(line(assignor="best"))
-    with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is none of classic"):
+    with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is not one of classic"):
         assignment_answer(line(assignor="range", protocol="carrier-pigeon"))
-    with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is none of classic"):
+    with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is not one of classic"):
         comparison_answer(line(protocol="carrier-pigeon"))
 
 

@@ -64,7 +64,7 @@ def test_groups_that_can_not_be_checked() -> None:
         check_answer(json.dumps(GROUP).encode())
     with pytest.raises(UnknownAssignor):
         check_answer(group({}, assignor="best"))
-    with pytest.raises(UnknownAssignor, match="protocol: 'best' is none of classic"):
+    with pytest.raises(UnknownAssignor, match="protocol: 'best' is not one of classic"):
         check_answer(group({}, assignor=None, protocol="best"))
     with pytest.raises(MalformedJson):
         check_answer(b"{")

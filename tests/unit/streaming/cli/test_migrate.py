@@ -52,5 +52,5 @@ def test_an_unknown_target(command: Command, live: MemoryKafka) -> None:
     assert command("migrate", "checkout", "--to", "raft") == (
         2,
         "",
-        "error: --to: 'raft' is none of cooperative, static, consumer\n",
+        "error: --to: 'raft' is not one of cooperative, static, consumer\n",
     )

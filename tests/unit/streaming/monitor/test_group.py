@@ -53,6 +53,6 @@ def test_two_names_of_one_topic_id_are_refused(alias: str) -> None:
     topic_metadata = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
     log = Log()
     state, _ = apply(None, log.event(PartitionsChanged, topics={"s": topic_metadata}))
-    with pytest.raises(BadInput, match=rf"topics\.{alias}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is that of s, too"):
+    with pytest.raises(BadInput, match=rf"topics\.{alias}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is also that of s"):
         apply(state, log.event(PartitionsChanged, topics={alias: topic_metadata}))
     assert apply(state, log.event(PartitionsChanged, topics={"s": topic_metadata}))[1] == ()

@@ -98,7 +98,7 @@ def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> No
     assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/incidents?open=true")[0] == [("team/checkout", 2)]
     assert ask(stored, "/api/v1/groups/none/incidents").status == 404
     answer = ask(stored, "/api/v1/incidents?open=yes")
-    assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is none of true, false")
+    assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is not one of true, false")
 
 
 def test_completeness_is_stated_for_each_topic(stored: ASGIApp) -> None:

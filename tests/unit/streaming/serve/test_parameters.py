@@ -64,7 +64,7 @@ def test_a_missing_or_empty_parameter_is_none() -> None:
 def test_a_flag_is_true_or_false() -> None:
     values = [decoded(f"open={value}", flag("open", ""))["open"] for value in ("true", "false", "")]
     assert values == [True, False, None]
-    with pytest.raises(Problem, match="open: '1' is none of true, false"):
+    with pytest.raises(Problem, match="open: '1' is not one of true, false"):
         decoded("open=1", flag("open", ""))
 
 
@@ -82,7 +82,7 @@ def test_a_refusal_repeats_60_characters_at_most() -> None:
     for length, shown in ((60, "x" * 60), (61, "x" * 60 + "…")):
         with pytest.raises(Problem) as refused:
             decoded(f"view={'x' * length}", choice("view", ("a", "b"), ""))
-        assert refused.value.detail == f"view: {shown!r} is none of a, b"
+        assert refused.value.detail == f"view: {shown!r} is not one of a, b"
         with pytest.raises(Problem) as refused:
             decoded("x" * length, whole("limit", ""), moment("from", ""))
         assert refused.value.detail == f"{shown}: no such parameter; there are from, limit"

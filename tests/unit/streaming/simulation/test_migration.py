@@ -171,6 +171,6 @@ def test_stories_are_listed_newest_first() -> None:
 def test_groups_that_cannot_migrate_and_unknown_targets() -> None:
     with pytest.raises(NoForecast, match=r"group g: Connect's workers choose by connect\.protocol"):
         plan_migration(group(member("w"), kind="connect"))
-    with pytest.raises(NoForecast, match="--to: 'eager' is none of cooperative, static, consumer"):
+    with pytest.raises(NoForecast, match="--to: 'eager' is not one of cooperative, static, consumer"):
         parse_targets(["static", "eager"])
     assert parse_targets(["static", "static"]) == ("static",)

@@ -86,8 +86,8 @@ def test_assignments(data: bytes, protocol: str, expected: WorkerAssignment) -> 
         (pack(">h", -1), "default", "version: -1 is below 0"),
         (pack(">hh", 0, 0) + string("l") + string("u") + pack(">qi", 5, -1), "default", "assignment.assignment: null"),
         (work({"snk": [4, -2]}), "sessioned", "assignment.assignment.tasks: -2 is not a task number"),
-        (work({}), "range", "protocol: 'range' is none of Connect's (default, compatible, sessioned)"),
-        (work({}), None, "protocol: None is none of Connect's"),
+        (work({}), "range", "protocol: 'range' is not one of Connect's (default, compatible, sessioned)"),
+        (work({}), None, "protocol: None is not one of Connect's"),
     ],
 )
 def test_assignments_that_are_refused(data: bytes, protocol: str | None, message: str) -> None:
