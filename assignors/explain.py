@@ -111,11 +111,11 @@ class _Reasons:
         if kept and member.member_id in rivals:
             return "kept", "owned before, within the member's share"
         rack = self._rack_reason(member, topic, partition)
-        beside = f"; {rack}" if rack else ""
+        rack_text = f"; {rack}" if rack else ""
         before = [rival for rival in rivals if rival != member.member_id]
         if before:
-            return "moved", f"from {', '.join(before)} to balance the group{beside}"
-        return "filled", f"had no owner, went to a subscriber with the least{beside}"
+            return "moved", f"from {', '.join(before)} to balance the group{rack_text}"
+        return "filled", f"had no owner, went to a subscriber with the least{rack_text}"
 
     def _range(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
         positions = self._position.get(topic, {})

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 #: Ranges of the numbers of buckets and tasks. Every bucket has a row in each tick, and more tasks don't pay off.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
-_RESIZE, _AS_CHECKPOINT = "`stream resize` changes it.", "as in the checkpoint, or 16"
+_RESIZE, _DEFAULT_BUCKETS = "`stream resize` changes it.", "as in the checkpoint, or 16"
 _QUIET = "Seconds without a round after which an episode is closed."
 _DIFFS = "Members that diffs list; auto: only changed ones in large groups."
 _ARCHIVE = "Archive that `stream archive` wrote, for executors without this package."
@@ -61,7 +61,7 @@ def run_stream(
     max_offsets_per_trigger: int = option("N", "Most events in a batch; bounds memory.", 50_000, min=1, max=2**63 - 1),
     trigger_interval: str | None = option("TIME", "Time between batches, such as 500ms.", None, show_default="none"),
     buckets: int | None = option(
-        "N", f"State buckets that groups share; {_RESIZE}", None, show_default=_AS_CHECKPOINT, **_BUCKETS_RANGE
+        "N", f"State buckets that groups share; {_RESIZE}", None, show_default=_DEFAULT_BUCKETS, **_BUCKETS_RANGE
     ),
     shuffle_partitions: int = option("N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", 2, **_TASKS_RANGE),
     forget_after: str = option("TIME", "Drop the state of a group that is empty this long.", "7d"),

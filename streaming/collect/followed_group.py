@@ -22,7 +22,7 @@ _CREATED: Final = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
 )
 #: Parts of a group that the coordinator may write even after it deleted the group.
-_LATE = frozenset({"regexes"})
+_LATE_PARTS = frozenset({"regexes"})
 #: A group with more members than this is large.
 LARGE: Final = 100
 #: The least time between two snapshots of a large group in flux, ms of record time.
@@ -53,7 +53,7 @@ class CoordinatedGroup:
             self.modern = None if group is not None else self.modern
         elif group is not None:
             group.put(record.part, record.key, record.value)
-        elif record.value is not None and record.part not in _LATE:
+        elif record.value is not None and record.part not in _LATE_PARTS:
             # Tombstones of a deleted group come in any order; a tombstone never creates the group again.
             self.modern = ModernGroup(record.kind)
             self.modern.put(record.part, record.key, record.value)

@@ -47,7 +47,7 @@ _MOST_ENDLESS_SECONDS = 40.0
 _RECORDS_LOST = "out of order sequence number"
 #: The part of the endless time that is the timeout of librdkafka's own call.
 _TRY_PART = 0.8
-_REACH_SECONDS = 5.0
+_REACH_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
 
@@ -290,7 +290,7 @@ class Publisher:
 
     def _is_reachable(self) -> bool:
         try:
-            check_reachable(self._settings.kafka, timeout=_REACH_SECONDS)
+            check_reachable(self._settings.kafka, timeout=_REACH_TIMEOUT_SECONDS)
         except OutsideFailure:
             return False
         return True

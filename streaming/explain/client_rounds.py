@@ -20,7 +20,7 @@ from streaming.records.events import Evidence, Holding
 #: Source of evidence from the logs of clients.
 SOURCE: Final = "client-log"
 #: Reasons why clients rejoin in a rebalance that others triggered.
-_ROUTINE: Final = (*FOLLOW_UPS, "need to re-join with the given member-id", "rebalance failed", "rebalance in progress")
+_REACTIONS: Final = (*FOLLOW_UPS, "need to re-join with the given member-id", "rebalance failed", "rebalance in progress")
 _UNKNOWN_MEMBER: Final = "the coordinator did not know the member any more"
 
 
@@ -70,7 +70,7 @@ class ClientRounds(GroupRounds):
             case ClientKind.JOINING:
                 client.began = event.at if client.began is None else client.began
                 client.reason = message.reason or client.reason
-                if message.reason and not message.reason.startswith(_ROUTINE):
+                if message.reason and not message.reason.startswith(_REACTIONS):
                     self._report(event, message.reason, _requested_kind(message.reason), member)
             case ClientKind.REVOKED:
                 client.began = event.at if client.began is None else client.began

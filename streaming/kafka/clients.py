@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 #: The client id of this program, for the brokers' logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
 #: How long a cluster may take to answer at the start: errors are reported within 15 s, start-up included.
-REACH_SECONDS = 8.0
+REACH_TIMEOUT_SECONDS = 8.0
 #: While waiting for an unavailable cluster: the timeout of one request, and the pause between two requests (s).
 _LOOK_SECONDS = 5.0
 _AGAIN_SECONDS = 0.2
@@ -114,7 +114,7 @@ def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = Non
     return {f"kafka.{name}": value for name, value in properties.items()}
 
 
-def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) -> str:
+def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_SECONDS) -> str:
     """Return the cluster's id once a broker answers.
 
     Raises:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic
 from assignors.errors import BadInput, OutsideFailure
 from streaming.episodes.incidents import Thresholds
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import REACH_SECONDS, answer_of, check_reachable, confluent_config
+from streaming.kafka.clients import REACH_TIMEOUT_SECONDS, answer_of, check_reachable, confluent_config
 from streaming.kafka.metadata import identify
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
@@ -76,7 +76,7 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
 
 
 def describe_topics(
-    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_SECONDS
+    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_TIMEOUT_SECONDS
 ) -> list[MonitorTopic]:
     """Return the topics named in ``only`` (None: the four topics that records are in), as the cluster has them."""
     check_reachable(settings.kafka, timeout=timeout)
@@ -114,7 +114,7 @@ def ensure_topics(
         BadInput: a topic exists with another cleanup policy; the message has the command that corrects it.
         OutsideFailure: the cluster refuses the request, or takes longer than ``timeout`` seconds.
     """
-    check_reachable(settings.kafka, timeout=min(timeout, REACH_SECONDS))
+    check_reachable(settings.kafka, timeout=min(timeout, REACH_TIMEOUT_SECONDS))
     by = time.monotonic() + timeout
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     states = _describe(admin, settings, only, timeout)

@@ -169,17 +169,17 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
 
 
 def _new_members(
-    group: LiveGroup, like: Sequence[LiveMember], changes: GroupChange
+    group: LiveGroup, similar: Sequence[LiveMember], changes: GroupChange
 ) -> tuple[list[LiveMember], list[str]]:
     notes: list[str] = []
     if not changes.add:
         return [], notes
-    if not like:
+    if not similar:
         raise ImpossibleChange(f"--add: group {group.group_id} has no members that new ones could be like")
-    model, static = like[0], all(member.names.group_instance_id for member in like)
-    if len({member.topics for member in like}) > 1 and changes.subscribe is None:
+    model, static = similar[0], all(member.names.group_instance_id for member in similar)
+    if len({member.topics for member in similar}) > 1 and changes.subscribe is None:
         notes.append(f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}")
-    racks = Counter(member.rack_id for member in like)
+    racks = Counter(member.rack_id for member in similar)
     if set(racks) != {None}:
         notes.append("new members are taken to be in the racks with the fewest members")
     new = []

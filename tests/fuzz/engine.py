@@ -29,7 +29,7 @@ _LONGEST = 1 << 16
 #: Approximate number of seeds at the start.
 _SEEDS = 40
 #: One case in this many is drawn from the target's shapes instead of a mutation.
-_FRESH = 8
+_FRESH_CASE_ONE_IN = 8
 #: Seconds for shrinking a finding.
 _SHRINKING = 15.0
 #: Names of a run's files: the case that is being checked, the finding, and the number of cases so far.
@@ -73,7 +73,7 @@ class _Cases:
 
     def made(self, case: Case, random: Random) -> Case:
         """Return the next case, which is mutated from an earlier case or drawn from the target's shapes."""
-        if self._fresh is not None and random.randrange(_FRESH) == 0:
+        if self._fresh is not None and random.randrange(_FRESH_CASE_ONE_IN) == 0:
             drawn = self._fresh(random.randbytes(2048))
             if drawn is not None:
                 return drawn if random.random() < 0.5 else self.mutator.mutated(drawn, random)

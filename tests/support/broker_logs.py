@@ -65,7 +65,7 @@ def _csv(message: str, logger: str) -> str:
 
 
 #: Time of a log shipper, which is later than the broker's and must be ignored.
-_LATER = "2024-05-01T10:00:00.9Z"
+_CONTAINER_TIME = "2024-05-01T10:00:00.9Z"
 _PATTERNS = (
     Layout("kafka", _kafka),
     Layout("strimzi", lambda m, c: f"{_NOW} INFO {m} ({c}) [data-plane-kafka-request-handler-3]"),
@@ -105,7 +105,7 @@ _CARRIERS = (
     Layout("journald", lambda m, c: f"May 01 12:00:00 broker-1 kafka-server-start.sh[812]: {_kafka(m, c)}"),
     Layout("CRI", lambda m, c: f"2024-05-01T12:00:00.456789012+02:00 stdout F {_kafka(m, c)}"),
     Layout("CRI's time", lambda m, c: f"2024-05-01T12:00:00.123456789+02:00 stdout F INFO {m} ({c})"),
-    Layout("docker", lambda m, c: _json({"log": _kafka(m, c) + "\n", "stream": "stdout", "time": _LATER})),
+    Layout("docker", lambda m, c: _json({"log": _kafka(m, c) + "\n", "stream": "stdout", "time": _CONTAINER_TIME})),
     Layout("windows", lambda m, c: _kafka(m, c) + "\r"),
 )
 _STRUCTURED = (
@@ -114,8 +114,8 @@ _STRUCTURED = (
     Layout("GELF", lambda m, c: _json({"short_message": m, "timestamp": AT_MS / 1000, "_logger": c})),
     Layout("logstash", lambda m, c: _json({"@version": 1, "message": m, "logger_name": c, "@timestamp": _UTC})),
     Layout("cloud logging", lambda m, c: _json({"jsonPayload": {"message": m, "logger": c}, "timestamp": _UTC})),
-    Layout("JSON in docker", lambda m, c: _json({"log": _json_layout(m, c) + "\n", "time": _LATER})),
-    Layout("JSON in CRI", lambda m, c: f"{_LATER} stdout F {_json_layout(m, c)}"),
+    Layout("JSON in docker", lambda m, c: _json({"log": _json_layout(m, c) + "\n", "time": _CONTAINER_TIME})),
+    Layout("JSON in CRI", lambda m, c: f"{_CONTAINER_TIME} stdout F {_json_layout(m, c)}"),
     Layout("JSON in compose", lambda m, c: "kafka-1  | " + _json({"ts": AT_MS / 1000, "msg": m, "logger": c})),
     Layout("logfmt", _logfmt),
     Layout("CSV", _csv),
