@@ -38,7 +38,7 @@ class Message:
 
 @dataclass
 class Log:
-    """The records of one partition in order; None stands for a transaction marker."""
+    """The records of one partition in order; None is for a transaction marker."""
 
     entries: list[Message | None] = field(default_factory=list)
     begins: int = 0
