@@ -121,7 +121,7 @@ def _refuse_repeated_keys(data: bytes) -> None:
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) != len(pairs):
             key = Counter(key for key, _ in pairs).most_common(1)[0][0]
-            raise MalformedJson(f"line: {key!r} stands twice in one object")
+            raise MalformedJson(f"line: {key!r} is there twice in one object")
 
     try:
         json.loads(data, object_pairs_hook=check)

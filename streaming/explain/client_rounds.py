@@ -20,7 +20,12 @@ from streaming.records.events import Evidence, Holding
 #: Source of evidence from the logs of clients.
 SOURCE: Final = "client-log"
 #: Reasons why clients rejoin in a rebalance that others triggered.
-_REACTIONS: Final = (*FOLLOW_UPS, "need to re-join with the given member-id", "rebalance failed", "rebalance in progress")
+_REACTIONS: Final = (
+    *FOLLOW_UPS,
+    "need to re-join with the given member-id",
+    "rebalance failed",
+    "rebalance in progress",
+)
 _UNKNOWN_MEMBER: Final = "the coordinator did not know the member any more"
 
 

@@ -97,14 +97,14 @@ GROUP = '"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f'{{{GROUP}, "assignor": "sticky"}}', "line: 'assignor' stands twice in one object"),
-        (f'{{{GROUP}, "assignment": {{"a": {{"t": [0], "t": [1]}}}}}}', "line: 't' stands twice in one object"),
-        (f'{{{GROUP}, "more": {{"x": 1, "x": 2}}}}', "line: 'x' stands twice in one object"),
+        (f'{{{GROUP}, "assignor": "sticky"}}', "line: 'assignor' is there twice in one object"),
+        (f'{{{GROUP}, "assignment": {{"a": {{"t": [0], "t": [1]}}}}}}', "line: 't' is there twice in one object"),
+        (f'{{{GROUP}, "more": {{"x": 1, "x": 2}}}}', "line: 'x' is there twice in one object"),
         (f'{{{GROUP}, "more": {"[" * 5000}}}', "line: "),
         (f'{{{GROUP}, "more": {"[" * 5000}{"]" * 5000}}}', "line: brackets are nested too deep"),
         (f'{{{GROUP}, "more": {"9" * 5000}}}', "line: a number has thousands of digits"),
         (f'{{{GROUP}, "more": NaN}}', "line: JSON is malformed"),
-        ('{"brokers": "0", "placement": {"0": [0], "0": [0]}}', "line: '0' stands twice in one object"),
+        ('{"brokers": "0", "placement": {"0": [0], "0": [0]}}', "line: '0' is there twice in one object"),
         ('{"brokers": "0", "placement": {"0": [1e999]}}', "line: Number out of range"),
     ],
 )

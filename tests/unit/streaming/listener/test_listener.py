@@ -66,7 +66,7 @@ def test_consumer_without_a_group_gets_no_listener() -> None:
 
 
 def test_wrapped_object_that_is_not_a_consumer_is_refused() -> None:
-    with pytest.raises(BadInput, match="dict is no consumer"):
+    with pytest.raises(BadInput, match="dict is not a consumer"):
         Listener(NOWHERE).wrap(dict)
 
 

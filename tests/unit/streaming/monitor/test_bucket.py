@@ -46,7 +46,7 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
         (bad(None, b"{}"), b"MissingKey", b"no key"),
         (bad(b"g", b"{"), b"MalformedEvent", b"truncated"),
         (bad(b"g", None), b"MalformedEvent", b"null"),
-        (bad(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is none of"),
+        (bad(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is not one of"),
         (bad(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
         (bad(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
         (bad(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),

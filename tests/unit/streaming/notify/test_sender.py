@@ -55,7 +55,7 @@ def test_redirects_and_refusals_are_final(status: int) -> None:
 
 
 def test_private_addresses_are_refused() -> None:
-    with receiver() as received, pytest.raises(Refused, match="no public address; set allow_private"):
+    with receiver() as received, pytest.raises(Refused, match="not a public address; set allow_private"):
         sender([], allow_private=False).send(posted(received.url.replace("127.0.0.1", "localhost")))
     assert received.requests == []
 

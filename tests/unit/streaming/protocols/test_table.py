@@ -81,5 +81,5 @@ def test_every_family_carries_its_default() -> None:
         "connect": "incremental",
         "consumer": "uniform",
     }
-    with pytest.raises(UnknownAssignor, match="none of zookeeper"):
+    with pytest.raises(UnknownAssignor, match="not one of zookeeper"):
         carried("raft", None)

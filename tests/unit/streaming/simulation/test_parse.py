@@ -38,7 +38,7 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
             "event 3 (bounce c1): bounce: 'c1' is down until 14 ms",
         ),
         (f"{JOIN}, {{at: 5, partitions: {{t: 3}}}}", "event 2 (partitions): partitions.t: 3 is fewer than its 4"),
-        (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is no topic"),
+        (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is not a topic"),
         (f"{JOIN}, {{at: 5, partitions: 3}}", "event 2 (partitions): partitions: Expected `object`, got `int`"),
         ("7", "event 1: a mapping such as"),
         ("{at: 0, join: c1, at: 5}", "scenario: at: is there twice"),

@@ -70,7 +70,7 @@ def test_impossible_numbers_are_refused(checkpoint: str, numbers: tuple[int | No
 
 def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(BadInput, match=f"--checkpoint {folder}: no checkpoint of ours"):
+        with pytest.raises(BadInput, match=f"--checkpoint {folder}: it holds no checkpoint of this program"):
             resize(str(folder), 4, None, dry_run=False)
 
 
