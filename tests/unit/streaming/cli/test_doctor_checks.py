@@ -64,7 +64,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
         "permissions": None,
         "topics": None,
     }
-    assert "install one" in by_check["java"].text
+    assert "install it" in by_check["java"].text
 
 
 def test_missing_native_code_is_not_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

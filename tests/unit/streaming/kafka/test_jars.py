@@ -84,7 +84,7 @@ def test_missing_java_names_what_to_install(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(NoJava, match="No Java 17 or newer: install one"):
+    with pytest.raises(NoJava, match="Java 17 or newer is missing: install it"):
         fetch(WANTED)
 
 
