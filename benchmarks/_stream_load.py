@@ -1,6 +1,7 @@
 """The load of the stream's benchmarks: groups of 20 members; 90 % heartbeats and repeats, 10 % changes.
 
-Deterministic by seed. Changes are joins and leaves that keep each group near its size, under assignors in turn.
+Deterministic by seed. Changes are joins and leaves that keep each group near its size. The groups use the
+assignors of a list in turn.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
 
 
 def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]:
-    """Answer one line with its ``assignment`` and, if ``explained``, with each member's change and the reasons."""
+    """Return the answer to one line: the ``assignment`` and, if ``explained``, each member's change with reasons."""
     query = parse_group(data)
     assignor = query.named_assignor()
     assignment = compute_assignment(query, assignor)
@@ -190,7 +190,7 @@ def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]
 
 
 def comparison_answer(data: bytes) -> dict[str, Any]:
-    """Answer one line with the group's assignment and moved partitions under each client-side assignor.
+    """Return the answer to one line: the group's assignment and moved partitions under each client-side assignor.
 
     ``{"compared": {assignor: {"assignment", "revoked", "assigned", "kept", "moved", "most", "least"}}}``; an
     assignor that fails has an ``error`` instead.

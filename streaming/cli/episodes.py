@@ -150,7 +150,7 @@ _FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = 
     "catchUpMs": ("catch-up", lambda e: e.cost.catch_up_ms if e.cost else None),
 }
 _Before = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
-_After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later one.", show_default=False)]
+_After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later episode.", show_default=False)]
 
 
 class FigureChange(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -136,9 +136,9 @@ def _lags(settings: Settings) -> dict[str, int | None]:
         return read_lags(settings, now_ms())
     except NotAllowed as error:
         warn(f"lag is not shown: {error}")
-    except TopicUnreadable:
-        pass  # a collector creates the topic
-    return {}
+        return {}
+    except TopicUnreadable:  # a collector creates the topic
+        return {}
 
 
 def group_table(overviews: Iterable[GroupOverview]) -> Table:

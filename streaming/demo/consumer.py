@@ -153,7 +153,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         metadata = consumer.group_metadata()
         report.write(event, partitions, metadata.member_id, metadata.generation_id)
 
-    class Reporting(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
+    class ReportListener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
         on_partitions_assigned = staticmethod(partial(write, "assigned"))
         on_partitions_revoked = staticmethod(partial(write, "revoked"))
         on_partitions_lost = staticmethod(partial(write, "lost"))
@@ -161,7 +161,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
     # A leader without metadata of its topic assigns no partitions, and may not notice the metadata later.
     for topic in args.topics.split(","):
         consumer.partitions_for_topic(topic)
-    consumer.subscribe(args.topics.split(","), listener=Reporting())
+    consumer.subscribe(args.topics.split(","), listener=ReportListener())
     try:
         while not stop.is_set():
             consumer.poll(timeout_ms=100)

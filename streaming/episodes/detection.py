@@ -15,7 +15,7 @@ from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import application_reasons, exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
-from streaming.episodes.story import count, duration, member_list, partition_list, quoted, repeatedly
+from streaming.episodes.story import count, duration, member_list, partition_list, quoted, repetition_text
 from streaming.records.diffs import Expected, MemberNames
 from streaming.records.episodes import IncidentKind, Rebalancing
 from streaming.records.events import Evidence
@@ -102,7 +102,7 @@ def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
         return StoredIncident("duplicate-instance-id", what, ids, about, sure=storm.sure, evidence=why)
     what = "Rebalances again and again"
     if len(ids) == 1:
-        what += f" because of {who}: {repeatedly(kinds.repeated(storm.members[0]))}"
+        what += f" because of {who}: {repetition_text(kinds.repeated(storm.members[0]))}"
     elif ids:
         what += f" because of {who}"
     elif episode.unprovoked:

@@ -84,8 +84,8 @@ def member_list(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
-def repeatedly(again: Repeated) -> str:
-    """Return ``8 times, about every 5.0 s``."""
+def repetition_text(again: Repeated) -> str:
+    """Return how often a member triggered rebalances, such as ``8 times, about every 5.0 s``."""
     every = f", about every {duration(again.period_ms)}" if again.period_ms else ""
     return f"{count(again.times, 'time')}{every}"
 
@@ -287,14 +287,14 @@ def _storm(episode: Episode, names: _Names) -> str:
     if not (members.joined or members.left or members.lost or members.gone or members.replaced):
         head += " without a membership change"
     if (again := episode.repeated) is not None:
-        head += f" because of {_name(again.member_id, names)} ({repeatedly(again)})"
+        head += f" because of {_name(again.member_id, names)} ({repetition_text(again)})"
     return head + _client_reason(episode)
 
 
 def _shared_instance(episode: Episode, names: _Names) -> str:
     again = episode.repeated
     back = [pair.joined for pair in episode.members.replaced] if again is None else [again.member_id]
-    often = "again and again" if again is None else repeatedly(again)
+    often = "again and again" if again is None else repetition_text(again)
     who = f"two processes with the instance id {member_list(back, names)}"
     return f"{'Conflict' if episode.sure else 'Probably a conflict'} of {who} (rejoined {often})"
 

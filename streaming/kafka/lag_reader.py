@@ -1,4 +1,4 @@
-"""Reads the lag of groups over the last day from the ``group.progress`` events of the membership topic."""
+"""Reads the lag of groups over the last hours from the ``group.progress`` events of the membership topic."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import Final
 
 import confluent_kafka
 import msgspec
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 from msgspec import Struct
 
 from streaming.kafka.background_reader import POLL_SECONDS, BackgroundReader
-from streaming.kafka.clients import reader_config
-from streaming.kafka.metadata import Place
+from streaming.kafka.clients import ClusterUnavailable, reader_config
+from streaming.kafka.metadata import Place, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
 from streaming.records.events import GroupProgress
 from streaming.settings.config import Settings
 
-_DAY_MS: Final = 86_400_000
-#: The most samples that are kept per group: one per minute at rest, one per second while it rebalances.
-_MOST_SAMPLES: Final = 3_000
+#: A start reads the events of the last hour: 120,000 samples, if 2,000 groups are at rest.
+_START_MS: Final = 3_600_000
+#: A group whose newest sample is older is dropped.
+_KEPT_MS: Final = 6 * 3_600_000
+#: The most samples that are kept per group: six hours at rest.
+_MOST_SAMPLES: Final = 360
 #: Added to twice the sampling interval: the newest sample of each group at rest is not older than the sum.
 _MORE_MS: Final = 30_000
 _BATCH: Final = 500
@@ -64,17 +67,17 @@ class GroupLag(Struct, frozen=True, rename="camel"):
 
 
 class LagReader(BackgroundReader):
-    """Keeps the lag of every group over the last day: ``with LagReader(settings) as reader: reader.groups``."""
+    """Keeps the lag of every group over the last hours: ``with LagReader(settings) as reader: reader.groups``."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.topics.membership, "lags")
         self._settings = settings
-        #: Lag by group id; groups without a sample in the last day are left out.
+        #: Lag by group id.
         self.groups: dict[str, GroupLag] = {}
 
     def read(self) -> None:
-        """Read the events of the last day, then each new event, until :attr:`stopping` is set."""
-        since = time.time_ns() // 1_000_000 - _DAY_MS
+        """Read the events of the last hour, then each new event, until :attr:`stopping` is set."""
+        since = time.time_ns() // 1_000_000 - _START_MS
         with TopicReader(
             *(self._settings.kafka, [self.topic]),
             from_beginning=False,
@@ -85,7 +88,7 @@ class LagReader(BackgroundReader):
         ) as reader:
             while not self.stopping.is_set():
                 groups = _add(self.groups, reader.poll(POLL_SECONDS, _BATCH))
-                since = time.time_ns() // 1_000_000 - _DAY_MS
+                since = time.time_ns() // 1_000_000 - _KEPT_MS
                 self.groups = {group_id: lag for group_id, lag in groups.items() if lag.timestamp > since}
                 self.log_trouble(None)
 
@@ -94,7 +97,12 @@ class LagReader(BackgroundReader):
 
 
 def read_lags(settings: Settings, now_ms: int, until: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
-    """Return the lag of each group in its newest sample; raises as :class:`TopicReader`."""
+    """Return the lag of each group in its newest sample.
+
+    Raises:
+        ClusterUnavailable: the cluster does not answer.
+        TopicUnreadable, NotAllowed: as :class:`TopicReader`.
+    """
     groups: dict[str, GroupLag] = {}
     positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MORE_MS)
     topics = [settings.topics.membership]
@@ -121,11 +129,15 @@ def _add(groups: dict[str, GroupLag], messages: list[Message]) -> dict[str, Grou
 def _offsets_at(settings: Settings, timestamp: int) -> dict[Place, int]:
     """Return each partition's first offset written at ``timestamp`` (ms) or later, without partitions lacking one."""
     topic = settings.topics.membership
+    identity = identify(settings.kafka, [topic]).get(topic)
+    if identity is None:  # TopicReader waits for the topic, or reports it
+        return {}
     consumer = confluent_kafka.Consumer(reader_config(settings.kafka, "rebalance-monitor-reader"))
+    places = [TopicPartition(topic, number, timestamp) for number in range(identity.partitions)]
     try:
-        numbers = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
-        places = [TopicPartition(topic, number, timestamp) for number in numbers]
-        offsets = consumer.offsets_for_times(places, timeout=_TIMEOUT_SECONDS) if places else []
+        offsets = consumer.offsets_for_times(places, timeout=_TIMEOUT_SECONDS)
+    except KafkaException as error:
+        raise ClusterUnavailable(f"topic {topic}: no offset at a time: {error.args[0].str()}") from error
     finally:
         consumer.close()
     return {(place.topic, place.partition): place.offset for place in offsets if place.offset >= 0}

@@ -6,9 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from streaming.kafka.clients import committed_offsets, confluent_config
+from streaming.kafka.clients import ClusterUnavailable, committed_offsets, confluent_config
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -55,7 +56,8 @@ class TopicFollower:
 
         Args:
             handle: handles a record; it may wait with :meth:`wait`.
-            restore: called for each assigned partition that has a committed offset, before its first record.
+            restore: called for each assigned partition that has a committed offset, before its first record; called
+                again if the cluster was not available.
         """
         from confluent_kafka import Consumer
 
@@ -97,7 +99,7 @@ class TopicFollower:
         restored = [place for place in kept if place.offset >= 0]
         first = [TopicPartition(place.topic, place.partition, end_offset(place)) for place in kept if place.offset < 0]
         for place in restored:
-            restore(place)
+            self._repeat(partial(restore, place))
         if first:  # commit the end offsets, so that no record is skipped if this process ends before its first commit
             self._commit(offsets=first)
         consumer.assign([*restored, *first])
@@ -124,6 +126,8 @@ class TopicFollower:
         while True:
             try:
                 return request()
+            except ClusterUnavailable as error:
+                _log.warning("%s: %s; trying again", self._group_id, error)
             except KafkaException as error:
                 if error.args[0].name() in _DENIED | _NO_MEMBER:
                     raise

@@ -103,7 +103,7 @@ class TopicReader(Closing):
         starts = dict(positions)
         for topic in self.topics:
             if topic not in identities:
-                raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which a reader of it must"))
+                raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which a reader of the topic needs"))
             identity = identities[topic]
             if identity is None and not wait:
                 raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` makes it")
@@ -197,7 +197,7 @@ class TopicReader(Closing):
             if message.offset() is not None and place in self._positions:
                 self._set_position(place, max(self._positions[place], message.offset() or 0))
         elif name in _DENIALS:
-            raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which a reader of it must"))
+            raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which a reader of the topic needs"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
         elif name in _AWAY and self.silent_since is None:

@@ -209,7 +209,7 @@ class Membership:
     def _acknowledged(
         self, at: ClockReading, *, revoked: Iterable[Place] | None = None, assigned: Iterable[Place] | None = None
     ) -> Event:
-        """Return its assignment; ``revoked``, ``assigned``: the callback's partitions, None for another callback."""
+        """Return the event of the consumer's assignment after a callback, with the partitions of that callback."""
         state = self._state
         between = state is None or state.between
         return self._event(

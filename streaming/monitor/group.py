@@ -47,10 +47,10 @@ from streaming.monitor.state import (
     GroupState,
     MemberState,
     TopicState,
+    add_fingerprint,
     next_generation,
     ownership,
     prune,
-    remember,
     subscribed,
 )
 from streaming.records import events
@@ -96,7 +96,7 @@ def apply(
     if isinstance(data, events.MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
         return state, ()
     current = state or GroupState()
-    applied = remember(current.applied, event.source, event.id)
+    applied = add_fingerprint(current.applied, event.source, event.id)
     if applied is None:
         return state, ()
     after, outputs = _dispatch(current, event, most)

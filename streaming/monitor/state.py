@@ -239,8 +239,8 @@ _SIZE = 8
 MOST_BYTES = REMEMBERED * _SIZE
 
 
-def remember(applied: bytes, source: str, event_id: str) -> bytes | None:
-    """Return the fingerprints with the event's added; None if the event is a repeat."""
+def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
+    """Return the fingerprints of applied events with that of this event; None if the event was applied before."""
     mark = blake2b(f"{source}\0{event_id}".encode(), digest_size=_SIZE).digest()
     place = applied.find(mark)
     while place % _SIZE and place >= 0:  # a match that straddles two fingerprints

@@ -300,7 +300,7 @@ class Machine(ABC, Generic[S, M]):
         self.table = table
 
     def initial(self, topics: Mapping[str, Topic]) -> S:
-        """Return a group without members."""
+        """Return the initial state of a group, which has no members."""
         return self.group(topics=topics)
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:

@@ -304,7 +304,7 @@ class Api:
 
     @_route("/groups/{group}/lag", GroupLag, _AT)
     async def lag(self, request: Request, query: Query) -> Response:
-        """A group's lag over the last day, and by partition in the newest sample; or its samples up to a moment."""
+        """A group's lag over the last hours, and by partition in the newest sample; or its samples up to a moment."""
         lag = self._board.lags().get(self._group(request).group_id, GroupLag())
         return Json(lag if query["at"] is None else lag.until(query["at"]))
 

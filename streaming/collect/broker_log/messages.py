@@ -230,7 +230,7 @@ def _event(
 
 
 def _closed(text: str, brackets: str) -> str:
-    """Return the text before the closing bracket whose opening bracket precedes the text."""
+    """Return the text up to the bracket that closes a list; the text begins behind the opening bracket."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character == brackets[0]) - (character == brackets[1])

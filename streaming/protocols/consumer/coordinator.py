@@ -31,12 +31,12 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
         if is_member and not event.full:
             kind, every = step.heartbeat(member)
             step.send(kind, beats(member.beat_from, sent, every))
-        elif not member.classic:
+        elif not member.is_classic:
             step.send(consumer.HEARTBEAT)
         if not is_member and not _join(step, name):
             continue
         member = step.update(name, contact_at=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
-        if member.classic:
+        if member.is_classic:
             if event.full or not is_member or _rejoins(step, member):
                 _join_and_sync(step, name, joins=not is_member)
                 answered.append(name)
@@ -44,8 +44,8 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
         _subscription(step, name, member)
         if _report(step, name, full=event.full or not is_member, joins=not is_member):
             answered.append(name)
-    _answer(step, [name for name in answered if step.members[name].classic], 5)
-    _answer(step, [name for name in answered if not step.members[name].classic], 1)
+    _answer(step, [name for name in answered if step.members[name].is_classic], 5)
+    _answer(step, [name for name in answered if not step.members[name].is_classic], 1)
     step.settle()
     same = before == (step.group.group_epoch, step.group.outdated)
     _schedule_heartbeats(step, [name for name, _ in event.calls] if same else None)
@@ -153,7 +153,7 @@ def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool =
         if after.state is consumer.Reconciliation.UNREVOKED and now.state is not consumer.Reconciliation.UNREVOKED
         else member.unrevoked_at,
     )
-    return after.assigned != now.assigned or after.revoking != now.revoking or full or member.classic
+    return after.assigned != now.assigned or after.revoking != now.revoking or full or member.is_classic
 
 
 def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:

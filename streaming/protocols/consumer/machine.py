@@ -29,7 +29,7 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
     # A classic member only reports that it gave up partitions. If the coordinator revoked partitions before the
     # member received them, the member's partitions stay the same, but the coordinator still needs the report.
     waited_for = [name for name in names if step.members[name].current.state is consumer.Reconciliation.UNREVOKED]
-    changed = [name for name in shares if not step.members[name].classic]
+    changed = [name for name in shares if not step.members[name].is_classic]
     reporting = list(dict.fromkeys((*changed, *waited_for)))
     if reporting:
         step.beat(reporting)

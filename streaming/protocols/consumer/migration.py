@@ -131,14 +131,14 @@ def _member(member: ClassicMember, generation: int, at: int) -> consumer.Consume
 def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     """Convert to a classic group if all remaining members are classic; they rebalance because others are ``gone``."""
     left = step.group_members()
-    if not left or not all(member.classic for member in left.values()):
+    if not left or not all(member.is_classic for member in left.values()):
         return False
     inner = classic_machine(step.setup)
     epoch = step.group.group_epoch
     members = {
         name: _classic(member, epoch, step.group.targets.get(name, vocabulary.NOTHING))
         for name, member in step.members.items()
-        if member.classic and (member.is_member or member.stage is not Stage.CRASHED)
+        if member.is_classic and (member.is_member or member.stage is not Stage.CRASHED)
     }
     topics = step.group.topics
     within = inner.step(ClassicState(members=members, topics=topics, assigned_with=topics), step.at)
@@ -164,7 +164,7 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
 
 
 def _classic(member: consumer.ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
-    """Return the member as a member of a classic group; a member that the coordinator does not list joins anew."""
+    """Return the member as a member of a classic group; a member that the coordinator does not list joins again."""
     kept = _kept(member)
     if not member.is_member:
         stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING

@@ -124,7 +124,7 @@ class ConsumerMember(MachineMember, frozen=True, gc=False):
     due: bool = False
 
     @property
-    def classic(self) -> bool:
+    def is_classic(self) -> bool:
         """True if the member uses JoinGroup and SyncGroup in a consumer group."""
         return self.client.group_protocol == "classic"
 
@@ -247,7 +247,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
 
     def heartbeat(self, member: ConsumerMember) -> tuple[str, int]:
         """Return the name of the member's heartbeat request, and the interval (ms) of its heartbeats."""
-        if member.classic:
+        if member.is_classic:
             return "Heartbeat", self.timing.heartbeat_ms
         return HEARTBEAT, self.timing.consumer_heartbeat_ms
 

@@ -1,4 +1,4 @@
-"""Documented permissions are sufficient and minimal: a component names each permission that it lacks."""
+"""The documented permissions are sufficient, and each is necessary: without it a component reports its name."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Groups:
         self.log = [event for source_event in plain for event in self.happened(source_event)]
 
     def happened(self, event: Event) -> Iterator[Event]:
-        """Yield the event, delayed if the event's group had a pause, and possibly a timer's event after it."""
+        """Yield the event, later if a pause of its group was drawn, and at random a ``group.quiet`` event after it."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
         moved = event.data.timestamp + self.late[group_id]

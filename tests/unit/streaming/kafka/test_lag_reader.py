@@ -54,16 +54,16 @@ def test_lags_of_now_are_in_the_last_minutes(kafka: MemoryKafka, settings: Setti
     assert read_lags(settings, NOW) == {"g": 4, "silent": None}
 
 
-def test_reader_follows_the_lags_of_a_day(
+def test_reader_begins_with_the_lags_of_the_last_hour(
     kafka: MemoryKafka, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
-    day = 24 * 60 * MINUTE
-    write(kafka, settings, sample("gone", NOW - day - 1, _0=(0, 9)), sample("g", NOW - day + 1, _0=(0, 9)))
+    hour = 60 * MINUTE
+    write(kafka, settings, sample("gone", NOW - hour - 1, _0=(0, 9)), sample("g", NOW - hour + 1, _0=(0, 9)))
     with LagReader(settings) as reader:
         eventually(lambda: "g" in reader.groups)
         write(kafka, settings, sample("g", NOW, _0=(9, 9)))
         eventually(lambda: reader.groups["g"].timestamp == NOW)
         assert {group_id: lag.samples for group_id, lag in reader.groups.items()} == {
-            "g": ((NOW - day + 1, 9), (NOW, 0))
+            "g": ((NOW - hour + 1, 9), (NOW, 0))
         }

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streaming.kafka import topic_follower
+from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topic_follower import TopicFollower
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Message
@@ -21,8 +22,8 @@ END = 7
 class RefusingConsumer:
     """A fake consumer of one record; each kind of request fails with its listed errors before it succeeds."""
 
-    def __init__(self, **errors: list[int]) -> None:
-        self._errors = errors
+    def __init__(self, kept: int = -1001, **errors: list[int]) -> None:
+        self.kept, self._errors = kept, errors
         self.commits: list[int] = []
         self.starts: list[int] = []
 
@@ -42,7 +43,7 @@ class RefusingConsumer:
     def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         del timeout
         self._refuse("committed")
-        return [TopicPartition(place.topic, place.partition, -1001) for place in places]
+        return [TopicPartition(place.topic, place.partition, self.kept) for place in places]
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         del place, timeout
@@ -65,7 +66,11 @@ class RefusingConsumer:
     def close(self) -> None: ...
 
 
-def follow(monkeypatch: pytest.MonkeyPatch, consumer: RefusingConsumer) -> list[int | None]:
+def follow(
+    monkeypatch: pytest.MonkeyPatch,
+    consumer: RefusingConsumer,
+    restore: Callable[[TopicPartition], None] = lambda _: None,
+) -> list[int | None]:
     """Follow a topic until the topic's record is handled; return the offsets of all handled records."""
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda _: consumer)
     monkeypatch.setattr(topic_follower, "_POLL_SECONDS", 0.001)
@@ -75,7 +80,7 @@ def follow(monkeypatch: pytest.MonkeyPatch, consumer: RefusingConsumer) -> list[
         handled.append(message.offset())
         stop.set()
 
-    TopicFollower(KafkaSettings(), "g", ["t"], stop).follow(handle)
+    TopicFollower(KafkaSettings(), "g", ["t"], stop).follow(handle, restore)
     return handled
 
 
@@ -87,6 +92,18 @@ def test_requests_that_fail_for_a_while_are_repeated(monkeypatch: pytest.MonkeyP
     )
     assert follow(monkeypatch, consumer) == [END]
     assert (consumer.starts, consumer.commits) == ([END], [END, END + 1])
+
+
+def test_state_is_restored_again_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    restored: list[int] = []
+
+    def restore(place: TopicPartition) -> None:
+        restored.append(place.offset)
+        if len(restored) == 1:
+            raise ClusterUnavailable("no answer")
+
+    assert follow(monkeypatch, RefusingConsumer(kept=END), restore) == [END]
+    assert restored == [END, END]
 
 
 def test_lost_group_membership_is_not_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.monitor.state import REMEMBERED, remember
+from streaming.monitor.state import REMEMBERED, add_fingerprint
 from tests.support.histories import Log, play
 
 
@@ -24,20 +24,20 @@ def test_a_leave_read_before_its_join_is_remembered_too() -> None:
 
 
 def test_same_id_from_another_source_is_another_event() -> None:
-    assert remember(b"", "a", "1") != remember(b"", "b", "1")
-    assert remember(b"", "a", "b\0c") != remember(b"", "a\0b", "d")
+    assert add_fingerprint(b"", "a", "1") != add_fingerprint(b"", "b", "1")
+    assert add_fingerprint(b"", "a", "b\0c") != add_fingerprint(b"", "a\0b", "d")
 
 
 def test_the_memory_is_bounded_and_keeps_the_newest() -> None:
     memory = b""
     for number in range(REMEMBERED + 10):
-        memory = remember(memory, "s", str(number)) or b""
-    repeats = [remember(memory, "s", str(number)) is None for number in range(REMEMBERED + 10)]
+        memory = add_fingerprint(memory, "s", str(number)) or b""
+    repeats = [add_fingerprint(memory, "s", str(number)) is None for number in range(REMEMBERED + 10)]
     assert repeats == [False] * 10 + [True] * REMEMBERED
 
 
 def test_id_across_two_stored_neighbours_is_not_matched() -> None:
-    mark = remember(b"", "s", "1")
+    mark = add_fingerprint(b"", "s", "1")
     assert mark is not None
-    assert remember(mark, "s", "1") is None
-    assert remember(b"abcd" + mark + b"efgh", "s", "1") is not None
+    assert add_fingerprint(mark, "s", "1") is None
+    assert add_fingerprint(b"abcd" + mark + b"efgh", "s", "1") is not None
