@@ -59,8 +59,9 @@ def test_kills_under_load_lose_and_change_no_diff(broker: Kafka, tmp_path: Path)
                 elif victim == "jvm":
                     _, errors = child.communicate(timeout=180)
                     assert child.returncode == 3
-                    # PySpark's accumulator server prints the end of its connection itself; no other output is allowed.
-                    assert errors.count("Traceback") == errors.count(ACCUMULATORS) <= 1, errors
+                    # PySpark's accumulator server prints the end of its connection itself, in a daemon thread: the end
+                    # of the process may cut that off after its first line. No other traceback is allowed.
+                    assert errors.count("Traceback") <= errors.count(ACCUMULATORS) <= 1, errors
                     (line,) = [line for line in errors.splitlines() if line.startswith("error: ")]
                     assert line.startswith("error: Spark's JVM is gone, killed or out of memory; its log is "), line
                 else:
