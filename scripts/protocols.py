@@ -24,9 +24,9 @@ from streaming.protocols.families import FAMILIES
 from streaming.protocols.machine import LIFE
 from streaming.protocols.vocabulary import Stage, Table, rows
 from streaming.protocols.zookeeper import ZooKeeperPhase
+from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS, load_builtin_scenario
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
-from streaming.simulation.ready_scenarios import READY_SCENARIOS, load_ready_scenario
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "protocols.md"
 _COMPARED = ("rolling-restart", "deploy-static", "scale-out", "crash", "flapping", "partition-growth")
@@ -97,7 +97,7 @@ def comparison() -> str:
     for name in _COMPARED:
         rows = []
         for protocol in FAMILIES:
-            run = run_scenario(load_ready_scenario(name), protocol)
+            run = run_scenario(load_builtin_scenario(name), protocol)
             figures = run.result
             rows.append(
                 (
@@ -107,7 +107,7 @@ def comparison() -> str:
                     f"{figures.longest_gap_ms / 1000:.1f}",
                 )
             )
-        ready = READY_SCENARIOS[name]
+        ready = BUILTIN_SCENARIOS[name]
         head = (name, "rebalances", "rounds", "requests", "moved", "down p·s", "gap s")
         parts.append(
             f"`simulate {name}`: {ready.description} ({ready.members} members, {ready.partitions} partitions)\n\n"

@@ -19,10 +19,10 @@ from streaming.cli.output import answer
 from streaming.process.plain import say_lines
 from streaming.process.terminal import SafeText, fold, rest, right, table, whole
 from streaming.protocols.families import FAMILIES
-from streaming.simulation import ready_scenarios
+from streaming.simulation import builtin_scenarios
+from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
 from streaming.simulation.parse import MAX_JSON, load_scenario, parse_document
-from streaming.simulation.ready_scenarios import READY_SCENARIOS
 from streaming.simulation.results import SimulatedRound, Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
@@ -52,15 +52,17 @@ def simulate(
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:
-        ready = ready_scenarios.list_ready_scenarios()
-        lines = ((name, entry.description, entry.members, entry.partitions) for name, entry in READY_SCENARIOS.items())
+        scenarios = builtin_scenarios.list_builtin_scenarios()
+        lines = (
+            (name, entry.description, entry.members, entry.partitions) for name, entry in BUILTIN_SCENARIOS.items()
+        )
         heads = ("scenario", "what happens", "members", "partitions")
         shown = table(heads, lines, box=None, pad_edge=False)
-        answer(ready, [shown], as_json=as_json)
+        answer(scenarios, [shown], as_json=as_json)
         return
     name = scenario or ""
     if show:
-        say_lines(ready_scenario_yaml(name, members, partitions))
+        say_lines(builtin_scenario_yaml(name, members, partitions))
         return
     plan = load_scenario_file(name, members, partitions)
     simulations = [
@@ -73,11 +75,13 @@ def simulate(
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
     """Return the scenario in a file or standard input, or the built-in scenario with this name and size."""
-    if name in READY_SCENARIOS and not Path(name).exists():
-        return ready_scenarios.load_ready_scenario(name, members, partitions)
+    if name in BUILTIN_SCENARIOS and not Path(name).exists():
+        return builtin_scenarios.load_builtin_scenario(name, members, partitions)
     text = _read_text(name, "SCENARIO")
     if text is None:
-        return ready_scenarios.load_ready_scenario(name, members, partitions)  # the error lists the built-in scenarios
+        return builtin_scenarios.load_builtin_scenario(
+            name, members, partitions
+        )  # the error lists the built-in scenarios
     if members is not None or partitions is not None:
         raise InvalidScenario("--members, --partitions: only for built-in scenarios; a file sets its own")
     return load_scenario(text)
@@ -111,9 +115,9 @@ def _read_text(name: str, what: str) -> str | None:
         raise InvalidScenario(f"{what} {name}: not UTF-8 text") from error
 
 
-def ready_scenario_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[str]:
+def builtin_scenario_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[str]:
     """Yield the lines of a built-in scenario as YAML, one event per line."""
-    plain = ready_scenarios.ready_document(name, members, partitions)
+    plain = builtin_scenarios.builtin_document(name, members, partitions)
     yield from yaml.safe_dump({"topics": plain["topics"]}, sort_keys=False, default_flow_style=None).splitlines()
     yield "events:"
     for event in plain["events"]:

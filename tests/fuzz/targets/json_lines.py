@@ -20,7 +20,7 @@ from streaming.cli.assignment import GroupLine
 from streaming.cli.checking import place_replicas
 from streaming.cli.json_lines import answer_lines
 from streaming.cli.partitioning import parse_key, partition_chooser
-from streaming.simulation import ready_scenarios
+from streaming.simulation import builtin_scenarios
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from streaming.simulation.results import simulations_document
@@ -243,8 +243,8 @@ def _scenario_takes_long(plan: Scenario) -> bool:
 
 
 def _scenario_seeds() -> Iterator[Case]:
-    for name in ready_scenarios.READY_SCENARIOS:
-        document = ready_scenarios.ready_document(name, None, None)
+    for name in builtin_scenarios.BUILTIN_SCENARIOS:
+        document = builtin_scenarios.builtin_document(name, None, None)
         small = document | {"events": document["events"][:8], "topics": dict.fromkeys(document["topics"], 4)}
         yield [json.dumps(small, indent=1).encode()]
     yield [_FILE]

@@ -214,10 +214,10 @@ def test_a_view_that_lags_costs_a_further_rebalance() -> None:
 
 
 def test_two_rolling_bounces_switch_eager_to_cooperative() -> None:
+    from streaming.simulation.builtin_scenarios import load_builtin_scenario
     from streaming.simulation.event_loop import run_scenario
-    from streaming.simulation.ready_scenarios import load_ready_scenario
 
-    result = run_scenario(load_ready_scenario("two-bounces", 3, 9), "cooperative").result
+    result = run_scenario(load_builtin_scenario("two-bounces", 3, 9), "cooperative").result
     # Range is chosen while any member has only range; once every member has only cooperative-sticky, no member stops.
     assert result.rounds[0].reason.kind == "member.joined"
     assert set(result.rounds[-1].after) == {"c1", "c2", "c3"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.simulation import ready_scenarios
+from streaming.simulation import builtin_scenarios
 from streaming.simulation.parse import MAX_JSON, MAX_YAML, load_scenario, parse_document
 from streaming.simulation.scenario import InvalidScenario
 
@@ -197,15 +197,15 @@ def test_a_date_is_text() -> None:
     ],
 )
 def test_size_of_a_built_in_scenario_is_bounded(members: int | None, partitions: int | None, message: str) -> None:
-    for name in ready_scenarios.READY_SCENARIOS:
+    for name in builtin_scenarios.BUILTIN_SCENARIOS:
         with pytest.raises(InvalidScenario) as caught:
-            ready_scenarios.load_ready_scenario(name, members, partitions)
+            builtin_scenarios.load_builtin_scenario(name, members, partitions)
         assert str(caught.value) == message
 
 
 def test_every_built_in_scenario_runs_at_its_largest_size() -> None:
-    for name in ready_scenarios.READY_SCENARIOS:
+    for name in builtin_scenarios.BUILTIN_SCENARIOS:
         assert (
-            len(ready_scenarios.load_ready_scenario(name, ready_scenarios.MAX_MEMBERS, 1).events)
-            >= ready_scenarios.MAX_MEMBERS
+            len(builtin_scenarios.load_builtin_scenario(name, builtin_scenarios.MAX_MEMBERS, 1).events)
+            >= builtin_scenarios.MAX_MEMBERS
         )

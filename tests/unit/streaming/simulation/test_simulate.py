@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from streaming.protocols.families import FAMILIES
+from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS, load_builtin_scenario
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
 from streaming.simulation.parse import load_scenario
-from streaming.simulation.ready_scenarios import READY_SCENARIOS, load_ready_scenario
 from streaming.simulation.results import simulation_document as as_json
 from streaming.simulation.results import simulations_document
 from streaming.simulation.scenario import InvalidScenario
@@ -80,10 +80,10 @@ def test_the_contract(protocol: str) -> None:
     assert answer["longestGapMs"] <= max(ms for topic in answer["unavailableMs"].values() for ms in topic.values())
 
 
-@pytest.mark.parametrize("name", READY_SCENARIOS)
+@pytest.mark.parametrize("name", BUILTIN_SCENARIOS)
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_built_in_scenarios(name: str, protocol: str) -> None:
-    scenario = load_ready_scenario(name)
+    scenario = load_builtin_scenario(name)
     simulation = run_scenario(scenario, protocol)
     check_algebra(as_json(simulation), "groupEpoch" if protocol == "consumer" else "generation")
     last = simulation.result.rounds[-1].after
@@ -93,11 +93,11 @@ def test_built_in_scenarios(name: str, protocol: str) -> None:
 
 
 def test_protocols_differ_as_documented() -> None:
-    scenario = load_ready_scenario("rolling-restart", 6, 24)
+    scenario = load_builtin_scenario("rolling-restart", 6, 24)
     total = {protocol: run_scenario(scenario, protocol).unavailable_ms for protocol in FAMILIES}
     assert total["cooperative"] < total["eager"]
     assert total["consumer"] < total["eager"]
-    deploy = load_ready_scenario("deploy-static", 4, 12)
+    deploy = load_builtin_scenario("deploy-static", 4, 12)
     moved = {protocol: run_scenario(deploy, protocol).result.moved for protocol in FAMILIES}
     assert (moved["eager"], moved["cooperative"]) == (0, 0)
     assert moved["eager-v1"] > 0
@@ -208,5 +208,5 @@ def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> 
 
 @pytest.mark.parametrize(("members", "gone"), [(2, 1), (3, 1), (7, 1), (8, 2), (13, 3)])
 def test_quarter_of_the_members_leaves_on_scale_in(members: int, gone: int) -> None:
-    leaves = [event for event in load_ready_scenario("scale-in", members, 4).events if event.kind == "leave"]
+    leaves = [event for event in load_builtin_scenario("scale-in", members, 4).events if event.kind == "leave"]
     assert len({event.member for event in leaves}) == len(leaves) == gone

@@ -72,7 +72,7 @@ def _deploy(n: int, _: int) -> list[Entry]:
     return _joins(n) + _rolling_restart(n)
 
 
-READY_SCENARIOS: dict[str, ReadyScenario] = {
+BUILTIN_SCENARIOS: dict[str, ReadyScenario] = {
     "rolling-restart": ReadyScenario("every member restarts, one after the other", 6, 12, _deploy),
     "deploy-dynamic": ReadyScenario("a deploy of members without group.instance.id", 4, 12, _deploy),
     "deploy-static": ReadyScenario(
@@ -111,29 +111,29 @@ READY_SCENARIOS: dict[str, ReadyScenario] = {
 }
 
 
-def ready_document(name: str, members: int | None = None, partitions: int | None = None) -> dict[str, Any]:
+def builtin_document(name: str, members: int | None = None, partitions: int | None = None) -> dict[str, Any]:
     """Return the document of a built-in scenario."""
-    ready = READY_SCENARIOS.get(name)
-    if ready is None:
+    scenario = BUILTIN_SCENARIOS.get(name)
+    if scenario is None:
         raise UnknownScenario(
-            f"SCENARIO: no file {name!r}, and no built-in scenario of that name: {', '.join(READY_SCENARIOS)}"
+            f"SCENARIO: no file {name!r}, and no built-in scenario of that name: {', '.join(BUILTIN_SCENARIOS)}"
         )
-    members = ready.members if members is None else members
-    partitions = ready.partitions if partitions is None else partitions
+    members = scenario.members if members is None else members
+    partitions = scenario.partitions if partitions is None else partitions
     for option, value, most in (("--members", members, MAX_MEMBERS), ("--partitions", partitions, MAX_PARTITIONS)):
         if not 1 <= value <= most:
             raise InvalidScenario(f"{option}: {value}; at least 1, at most {most}")
-    return {"topics": {"orders": partitions}, "events": ready.events(members, partitions)}
+    return {"topics": {"orders": partitions}, "events": scenario.events(members, partitions)}
 
 
-def list_ready_scenarios() -> list[dict[str, Any]]:
+def list_builtin_scenarios() -> list[dict[str, Any]]:
     """Return each built-in scenario as a JSON object."""
     return [
-        {"name": name, "says": ready.description, "members": ready.members, "partitions": ready.partitions}
-        for name, ready in READY_SCENARIOS.items()
+        {"name": name, "says": scenario.description, "members": scenario.members, "partitions": scenario.partitions}
+        for name, scenario in BUILTIN_SCENARIOS.items()
     ]
 
 
-def load_ready_scenario(name: str, members: int | None = None, partitions: int | None = None) -> Scenario:
+def load_builtin_scenario(name: str, members: int | None = None, partitions: int | None = None) -> Scenario:
     """Return a built-in scenario."""
-    return parse_scenario(ready_document(name, members, partitions))
+    return parse_scenario(builtin_document(name, members, partitions))
