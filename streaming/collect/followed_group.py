@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.collect.coordinator.classic import ClassicGroup, Generation, view, with_last_kind
+from streaming.collect.coordinator.classic import ClassicGroup, has_generation, with_last_kind
 from streaming.collect.coordinator.modern import GroupPart, ModernGroup, TopicNames, named
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.evidence import departure_evidence, probing_rebalance, removal_evidence
@@ -35,7 +35,7 @@ _SETTLED: Final = ("Stable", "Empty")
 class CoordinatedGroup:
     """A group's state at its coordinator: a classic or a modern group; both None if the group does not exist."""
 
-    classic: Generation | None = None
+    classic: GroupObserved | None = None
     modern: ModernGroup | None = None
 
     @property
@@ -60,9 +60,11 @@ class CoordinatedGroup:
 
     def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
         """Return a snapshot; None if the group has no generation or epoch yet, or no longer exists."""
-        if self.classic is not None:
-            return view(group_id, self.classic, timestamp)
-        return None if self.modern is None else self.modern.snapshot(group_id, timestamp, names)
+        if self.classic is None:
+            return None if self.modern is None else self.modern.snapshot(group_id, timestamp, names)
+        if not has_generation(self.classic):
+            return None
+        return structs.replace(self.classic, group_id=group_id, timestamp=timestamp)
 
 
 @dataclass(slots=True)
@@ -92,8 +94,7 @@ class FollowedGroup:
     def apply(self, record: ClassicGroup | GroupPart) -> None:
         """Apply one of the coordinator's records to the group."""
         self.state.apply(record)
-        classic = self.state.classic
-        if classic is not None and classic.number <= 0 and not classic.members:
+        if self.state.classic is not None and not has_generation(self.state.classic):
             self.is_new = True
 
     def is_early(self, timestamp: int) -> bool:

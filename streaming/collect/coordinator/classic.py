@@ -4,77 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType, structs
 
 from streaming.collect.coordinator import connect, embedded, streams_data
-from streaming.collect.coordinator.connect import CONNECT
-from streaming.collect.coordinator.embedded import CONSUMER
-from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, Value, structs
-from streaming.collect.coordinator.streams_data import STREAM
+from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, Value
+from streaming.collect.coordinator.schema import structs as read_structs
 from streaming.records.events import GroupObserved, Kind, ObservedMember
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One generation of a classic group; subscriptions and assignments are decoded only for consumers and Connect.
-
-    ``delay_ms``: Connect's remaining delay before it reassigns lost tasks; None if there is no delay.
-    """
-
-    protocol_type: str
-    number: int
-    protocol: str | None
-    leader: str | None
-    members: tuple[ObservedMember, ...]
-    kind: Kind = "consumer"
-    delay_ms: int | None = None
-
-
 class ClassicGroup(NamedTuple):
-    """A record of type 2; its value is None if the group was deleted."""
+    """A record of type 2; its value is None if the group was deleted, else a snapshot without group id and time."""
 
     group_id: str
-    value: Generation | None
+    value: GroupObserved | None
 
 
-def view(group_id: str, group: Generation, timestamp: int) -> GroupObserved | None:
-    """Return a snapshot of a classic group; None before its first generation, while the group only has offsets."""
-    if group.number <= 0 and not group.members:
-        return None
-    return GroupObserved(
-        group_id=group_id,
-        timestamp=timestamp,
-        members=list(group.members),
-        generation=group.number,
-        group_protocol="classic",
-        protocol_type=group.protocol_type or None,
-        protocol=group.protocol,
-        leader=group.leader,
-        state="Stable" if group.members else "Empty",
-        kind=UNSET if group.kind == "consumer" else group.kind,
-        delay_ms=UNSET if group.delay_ms is None else group.delay_ms,
-    )
+def has_generation(group: GroupObserved) -> bool:
+    """False before a classic group's first generation, while the group only has offsets."""
+    return (group.generation or 0) > 0 or bool(group.members)
 
 
-def with_last_kind(before: Generation | None, now: Generation | None) -> Generation | None:
+def with_last_kind(before: GroupObserved | None, now: GroupObserved | None) -> GroupObserved | None:
     """Return ``now``, with the kind of ``before`` if ``now`` has no members: an empty group has no protocol name."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now
-    return replace(now, kind=before.kind)
+    return structs.replace(now, kind=before.kind)
 
 
-def _generation(members: list[dict[str, Any]], **fields: Any) -> Generation:
-    generation = Generation(**fields, members=())
-    protocol = generation.protocol
-    if generation.protocol_type == CONNECT:
-        return _workers(generation, members)
-    if generation.protocol_type == CONSUMER:
-        kind: Kind = "streams" if protocol == STREAM else "consumer"
-        return replace(generation, kind=kind, members=tuple(_consumer(member, protocol) for member in members))
-    return replace(generation, members=tuple(_member(member, topics=[], assigned={}) for member in members))
+def _generation(
+    members: list[dict[str, Any]], protocol_type: str, number: int, protocol: str | None, leader: str | None
+) -> GroupObserved:
+    kind: Kind | UnsetType = UNSET
+    delays: list[int] = []
+    if protocol_type == connect.CONNECT:
+        kind, workers = "connect", [_worker(fields, protocol) for fields in members]
+        observed, delays = [member for member, _ in workers], [delay for _, delay in workers]
+    elif protocol_type == embedded.CONSUMER:
+        kind = "streams" if protocol == streams_data.STREAM else UNSET
+        observed = [_consumer(fields, protocol) for fields in members]
+    else:  # the metadata of other protocols is not decoded
+        observed = [_member(fields, topics=[], assigned={}) for fields in members]
+    return GroupObserved(
+        group_id="",
+        timestamp=0,
+        members=observed,
+        generation=number,
+        protocol_type=protocol_type or None,
+        protocol=protocol,
+        leader=leader,
+        state="Stable" if observed else "Empty",
+        kind=kind,
+        delay_ms=max((delay for delay in delays if delay > 0), default=UNSET),
+    )
 
 
 def _member(fields: dict[str, Any], **more: Any) -> ObservedMember:
@@ -86,13 +69,11 @@ def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
     more: dict[str, Any] = {}
     with _naming("subscription", fields["member_id"]):
         subscription = embedded.read_subscription(fields["subscription"], protocol)
-        instance = streams_data.read_instance(subscription.user_data) if protocol == STREAM else None
-        if instance is not None:
+        if protocol == streams_data.STREAM and (instance := streams_data.read_instance(subscription.user_data)):
             more |= instance._asdict()
     with _naming("assignment", fields["member_id"]):
         assigned, user_data = embedded.read_assignment(fields["assignment"])
-        tasks = streams_data.read_assigned_tasks(user_data) if protocol == STREAM else None
-        if tasks is not None:
+        if protocol == streams_data.STREAM and (tasks := streams_data.read_assigned_tasks(user_data)):
             more |= tasks._asdict()
     return _member(
         fields,
@@ -105,26 +86,21 @@ def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
     )
 
 
-def _workers(group: Generation, members: list[dict[str, Any]]) -> Generation:
-    workers, delays = [], []
-    for fields in members:
-        with _naming("subscription", fields["member_id"]):
-            worker = connect.read_worker(fields["subscription"], group.protocol)
-        with _naming("assignment", fields["member_id"]):
-            assignment = connect.read_assignment(fields["assignment"], group.protocol)
-        delays.append(assignment.delay_ms)
-        workers.append(
-            _member(
-                fields,
-                topics=[],
-                assigned=connect.running_tasks(worker, assignment, group.protocol),
-                owned=worker.owned,
-                pending_revocation=assignment.revoked,
-                endpoint=UNSET if worker.url is None else worker.url,
-            )
-        )
-    delay = max(delays, default=0)
-    return replace(group, kind="connect", members=tuple(workers), delay_ms=delay if delay > 0 else None)
+def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMember, int]:
+    """Return a Connect worker, and the remaining delay (ms) before lost tasks are reassigned."""
+    with _naming("subscription", fields["member_id"]):
+        worker = connect.read_worker(fields["subscription"], protocol)
+    with _naming("assignment", fields["member_id"]):
+        assignment = connect.read_assignment(fields["assignment"], protocol)
+    member = _member(
+        fields,
+        topics=[],
+        assigned=connect.running_tasks(worker, assignment, protocol),
+        owned=worker.owned,
+        pending_revocation=assignment.revoked,
+        endpoint=UNSET if worker.url is None else worker.url,
+    )
+    return member, assignment.delay_ms
 
 
 @contextmanager
@@ -154,7 +130,7 @@ MEMBER_FIELDS = (
 )
 GENERATION = Value(
     "GroupMetadataValue",
-    (*GROUP_FIELDS, Field("members", structs(*MEMBER_FIELDS), "members")),
+    (*GROUP_FIELDS, Field("members", read_structs(*MEMBER_FIELDS), "members")),
     make=_generation,
     newest=4,
     flexible=4,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 from assignors.assignment import minus, union
-from streaming.collect.coordinator.schema import Field, MalformedRecord, Reader, merged, read_fields
+from streaming.collect.coordinator.schema import Field, MalformedRecord, Read, Reader, merged, read_fields, versioned
 from streaming.records.events import CONNECTOR, Holding
 
 #: ``protocolType`` of Connect's groups.
@@ -23,8 +23,6 @@ CONNECT = "connect"
 #: Protocol name in the records → the first version of its layout.
 LAYOUTS = {"default": 0, "compatible": 1, "sessioned": 1}
 _INCREMENTAL = 1
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +72,16 @@ def running_tasks(worker: Worker, assignment: WorkerAssignment, protocol: str | 
 
 
 def _open(data: bytes, protocol: str | None) -> Reader:
-    """Return a reader positioned after the version field; its ``version`` is that of the protocol's layout."""
+    """Return a reader behind the version field; its ``version`` is that of the protocol's layout."""
     if protocol not in LAYOUTS:
         raise MalformedRecord(f"protocol: {protocol!r} is not one of Connect's ({', '.join(LAYOUTS)})")
-    reader = Reader(data)
-    version = reader.int16("version")
-    if version < 0:
-        raise MalformedRecord(f"version: {version} is below 0")
+    reader = versioned(data)
     reader.version = LAYOUTS[protocol]
     return reader
 
 
-def _may_end(read: Callable[[Reader, str], T], default: Callable[[], T]) -> Callable[[Reader, str], T]:
-    def optional(reader: Reader, what: str) -> T:
-        return read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
-
-    return optional
+def _may_end(read: Read, default: Callable[[], Any]) -> Read:
+    return lambda reader, what: read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
 
 
 def _work(reader: Reader, what: str) -> Holding:

@@ -16,13 +16,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged, strings
+from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged, strings, versioned
 from streaming.records.events import Partitions
 
 #: ``protocolType`` of consumer groups; Connect and other clients embed other data.
 CONSUMER = "consumer"
-#: The highest known version of both layouts.
-_HIGHEST = 3
 #: The first versions of a subscription with a generation (KIP-792) and with a rack (KIP-881).
 _WITH_GENERATION, _WITH_RACK = 2, 3
 
@@ -43,7 +41,7 @@ def read_subscription(data: bytes, protocol: str | None) -> ConsumerSubscription
     """Decode a member's subscription under an assignor; empty bytes give an empty subscription."""
     if not data:
         return ConsumerSubscription()
-    reader = _open(data)
+    reader = versioned(data)
     topics, user_data = strings(reader, "topics"), reader.nullable_bytes("userData")
     owned: Partitions = {}
     generation, rack = -1, None
@@ -68,17 +66,8 @@ def read_assignment(data: bytes) -> tuple[Partitions, bytes | None]:
     """Read a member's assignment and the assignor's user data; without bytes both are empty."""
     if not data:
         return {}, None
-    reader = _open(data)
+    reader = versioned(data)
     return _partitions(reader, "assignedPartitions"), reader.nullable_bytes("userData")
-
-
-def _open(data: bytes) -> Reader:
-    reader = Reader(data)
-    version = reader.int16("version")
-    if version < 0:
-        raise MalformedRecord(f"version: {version} is below 0")
-    reader.version = min(version, _HIGHEST)
-    return reader
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:

@@ -210,6 +210,15 @@ class Value(NamedTuple):
         return self.make(**values)
 
 
+def versioned(data: bytes) -> Reader:
+    """Return a reader behind the version with which embedded metadata begins; a negative version is refused."""
+    reader = Reader(data)
+    reader.version = reader.int16("version")
+    if reader.version < 0:
+        raise MalformedRecord(f"version: {reader.version} is below 0")
+    return reader
+
+
 def structs(*fields: Field, make: Callable[..., Any] = dict) -> Read:
     """Return a function that reads an array of structs; it calls ``make`` with the fields of each struct."""
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from streaming.collect.coordinator.classic import ClassicGroup, Generation
+from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import (
     CurrentMemberAssignment,
     GroupPart,
@@ -132,7 +132,7 @@ def test_assignor_is_the_one_that_most_members_name() -> None:
     assert group.assignor is None
 
 
-GENERATION = Generation("consumer", 3, "range", None, ())
+GENERATION = GroupObserved(group_id="", timestamp=0, members=[], generation=3, protocol="range")
 
 
 def state_after(*records: ClassicGroup | GroupPart) -> CoordinatedGroup:

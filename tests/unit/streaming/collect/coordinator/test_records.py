@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from streaming.collect.coordinator.classic import ClassicGroup, Generation
+from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import (
     CurrentMemberAssignment,
     GroupPart,
@@ -15,7 +15,7 @@ from streaming.collect.coordinator.modern import (
 )
 from streaming.collect.coordinator.records import OffsetCommit, decode
 from streaming.collect.coordinator.schema import MalformedRecord, NewerRecord
-from streaming.records.events import ObservedMember
+from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import (
     assignment,
     captured,
@@ -64,27 +64,20 @@ def test_first_epoch_of_a_consumer_group() -> None:
 def test_classic_groups_of_every_version(version: int) -> None:
     value = group_value(7, {"m": (subscription(["t"]), assignment({"t": [0]}))}, version=version, instances={"m": "i"})
 
-    assert decode(group_key("g"), value) == ClassicGroup(
-        "g",
-        Generation(
-            "consumer",
-            7,
-            "range",
-            "m",
-            (
-                ObservedMember(
-                    member_id="m",
-                    topics=["t"],
-                    assigned={"t": [0]},
-                    group_instance_id="i" if version >= 3 else None,
-                    client_id="client-m",
-                    client_host="/127.0.0.1",
-                    session_timeout_ms=10_000,
-                    rebalance_timeout_ms=300_000 if version >= 1 else None,
-                ),
-            ),
-        ),
+    member = ObservedMember(
+        member_id="m",
+        topics=["t"],
+        assigned={"t": [0]},
+        group_instance_id="i" if version >= 3 else None,
+        client_id="client-m",
+        client_host="/127.0.0.1",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=300_000 if version >= 1 else None,
     )
+    generation = GroupObserved(
+        group_id="", timestamp=0, members=[member], generation=7, protocol="range", leader="m", state="Stable"
+    )
+    assert decode(group_key("g"), value) == ClassicGroup("g", generation)
 
 
 @pytest.mark.parametrize("version", range(5))
