@@ -18,14 +18,14 @@ from streaming.collect.polling.group import (
     OTHER_SECONDS,
     RESTS,
     UNKNOWN,
-    Described,
     PolledGroup,
     in_flux,
     is_news,
     poll,
+    resumed,
 )
 from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Reply, Unanswered
-from streaming.collect.polling.resume import OtherCollectors, read_published_state, state_after
+from streaming.collect.polling.resume import OtherCollectors, read_published_state
 from streaming.collect.polling.schedule import Pace, Schedule, wait
 from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances, state_event
 from streaming.kafka.access import NotAllowed, Permission, denied
@@ -103,7 +103,7 @@ class PollingCollector(BaseCollector):
 
     def _take(self, reply: Reply) -> Event | None:
         match reply:
-            case Described():
+            case GroupObserved():
                 return self._take_description(reply)
             case GroupListing():
                 self._take_list(reply)
@@ -111,7 +111,7 @@ class PollingCollector(BaseCollector):
                 self._failed(reply)
         return None
 
-    def _take_description(self, answer: Described) -> Event | None:
+    def _take_description(self, answer: GroupObserved) -> Event | None:
         group_id, now = answer.group_id, time.monotonic()
         if group_id in self._unanswered:
             self._unanswered.discard(group_id)
@@ -156,8 +156,8 @@ class PollingCollector(BaseCollector):
     def _group(self, group_id: str) -> PolledGroup:
         return self._groups.get(group_id, UNKNOWN)
 
-    def _keep(self, group_id: str, group: PolledGroup | None) -> None:
-        if group is None or group is UNKNOWN:
+    def _keep(self, group_id: str, group: PolledGroup) -> None:
+        if group is UNKNOWN:
             self._groups.pop(group_id, None)
         else:
             self._groups[group_id] = group
@@ -173,7 +173,7 @@ class PollingCollector(BaseCollector):
         self._rebalances.observed(event.data)
         if self._requests.describes(group_id):
             self._newer_than_answer.add(group_id)
-        self._keep(group_id, state_after(event))
+        self._keep(group_id, resumed(event))
 
     def _is_held(self, group_id: str, now: float) -> bool:
         """True if another collector published the group's last event and still has time to publish the next one."""
@@ -221,7 +221,7 @@ class PollingCollector(BaseCollector):
             else:  # this collector never published the group; the number of a group that the stream has is kept
                 self._schedule.remove(group_id)
                 if group.view is None:
-                    self._keep(group_id, None)
+                    self._keep(group_id, UNKNOWN)
 
     def _failed(self, reply: Unanswered) -> None:
         group_id, error, now = reply.group_id, reply.error.str(), time.monotonic()

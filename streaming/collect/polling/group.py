@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Literal
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -50,23 +49,12 @@ DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A coordinator's description of a group; members of classic groups have no ``target``."""
-
-    group_id: str
-    protocol: Literal["classic", "consumer"]
-    state: str
-    assignor: str | None = None
-    members: tuple[ObservedMember, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Flux:
     """A rebalance in progress: when the group was last seen at rest and first seen in it (ms), and its first state."""
 
     rest: int | None
     seen: int
-    state: str
+    state: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +84,15 @@ class PolledGroup:
 UNKNOWN = PolledGroup()
 
 
+def is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
+    """True if polling can follow a group of this kind and protocol."""
+    return kind != "connect" and protocol in ("classic", "consumer")
+
+
 def resumed(event: Event) -> PolledGroup:
     """Return the state of a group after its last event, which any collector may have published."""
     view = event.data
-    if not isinstance(view, GroupObserved):
+    if not isinstance(view, GroupObserved) or not is_polled(view.kind, view.group_protocol):
         return UNKNOWN
     at_rest = view.timestamp if view.state in RESTS else None
     return PolledGroup(view, event.id, described=view.timestamp, rest=at_rest)
@@ -121,7 +114,7 @@ def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
     return PolledGroup(view, described=latest.timestamp)
 
 
-def in_flux(group: PolledGroup, state: str, now: int, rest: int | None = None) -> PolledGroup:
+def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = None) -> PolledGroup:
     """Return the group after a rebalancing state was seen at ``now`` (ms); the rebalance's first state is kept.
 
     ``rest``: when ListGroups last showed the group at rest (ms); None if it did not.
@@ -140,10 +133,11 @@ def is_news(group: PolledGroup, state: str) -> bool:
     return group.flux is not None or (group.described is not None and expected not in (None, state))
 
 
-def poll(group: PolledGroup, answer: Described, now: int, source: str) -> tuple[PolledGroup, Event | None]:
+def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tuple[PolledGroup, Event | None]:
     """Return the group after an answer at ``now`` (ms), and the event to publish, or None if nothing changed.
 
-    A group that is empty when it is first seen is published only once a member joins.
+    The answer has no number, topics and kind. A group that is empty when it is first seen is published only once a
+    member joins.
     """
     if answer.state == DEAD:
         data = GroupDeleted(group_id=answer.group_id, timestamp=now, reason="the coordinator no longer knows it")
@@ -161,29 +155,21 @@ def poll(group: PolledGroup, answer: Described, now: int, source: str) -> tuple[
     return replace(group, described=now, rest=rest, flux=flux), event
 
 
-def _view(group: PolledGroup, answer: Described, now: int) -> GroupObserved:
+def _view(group: PolledGroup, answer: GroupObserved, now: int) -> GroupObserved:
     before = group.view
     # The Admin API has no subscriptions, so the subscriptions that the other collector published are kept.
     topics = {member.member_id: member.topics for member in before.members} if before is not None else {}
-    kind: Kind | UnsetType = "streams" if answer.protocol == "classic" and answer.assignor == STREAM else UNSET
-    view = GroupObserved(
-        group_id=answer.group_id,
-        timestamp=now,
-        members=[
-            structs.replace(member, topics=topics.get(member.member_id, []))
-            for member in sorted(answer.members, key=lambda member: member.member_id)
-        ],
-        group_protocol=answer.protocol,
-        protocol=answer.assignor,
-        state=answer.state,
-        # A group whose last member left has no assignor any more, but it keeps its kind.
-        kind=kind if answer.members or before is None else before.kind,
-    )
+    # A group whose last member left has no assignor any more, but it keeps its kind.
+    kind = UNSET if before is None or answer.members else before.kind
+    if answer.group_protocol == "classic" and answer.protocol == STREAM:
+        kind = "streams"
+    members = [
+        structs.replace(member, topics=topics.get(member.member_id, []))
+        for member in sorted(answer.members, key=lambda member: member.member_id)
+    ]
+    view = structs.replace(answer, timestamp=now, members=members, kind=kind)
     number = group.number + (before is None or _is_counted(group, before, view))
-    is_consumer = answer.protocol == "consumer"
-    return structs.replace(
-        view, generation=None if is_consumer else number, group_epoch=number if is_consumer else None
-    )
+    return structs.replace(view, **{"group_epoch" if view.counts_epochs else "generation": number})
 
 
 def _is_counted(group: PolledGroup, before: GroupObserved, now: GroupObserved) -> bool:

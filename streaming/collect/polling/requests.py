@@ -17,9 +17,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as kafka_admin
 
 from streaming.collect.coordinator.schema import MalformedRecord, merged
-from streaming.collect.polling.group import DEAD, Described
+from streaming.collect.polling.group import DEAD
 from streaming.kafka.clients import answer_of, confluent_config
-from streaming.records.events import ObservedMember, Partitions
+from streaming.records.events import GroupObserved, ObservedMember, Partitions
 from streaming.settings.connection import KafkaSettings
 
 #: Seconds that brokers have for an answer.
@@ -65,7 +65,7 @@ class Unanswered(NamedTuple):
     error: KafkaError
 
 
-Reply = Described | GroupListing | Unanswered
+Reply = GroupObserved | GroupListing | Unanswered
 
 
 class GroupRequests:
@@ -185,24 +185,25 @@ def listing(result: Any) -> GroupListing:
     return GroupListing(tuple(groups), tuple(result.errors))
 
 
-def answer(description: Any) -> Described:
-    """Convert a ``ConsumerGroupDescription``; a group that never had members is dead.
+def answer(description: Any) -> GroupObserved:
+    """Convert a ``ConsumerGroupDescription`` into a snapshot without number; a group that never had members is dead.
 
     Raises:
         MalformedRecord: a member's assignment, which its leader wrote, has an impossible topic or partition.
     """
     is_consumer = description.type.name == "CONSUMER"
-    members = tuple(_member(member, is_consumer=is_consumer) for member in description.members)
+    members = [_member(member, is_consumer=is_consumer) for member in description.members]
     # The likelier of the two unnamed states: Reconciling if members still move partitions, Assigning if there is no new
     # target.
     between = "Reconciling" if any(member.assigned != member.target for member in members) else "Assigning"
     state = _STATES.get(description.state.name, between if is_consumer else "Unknown")
-    return Described(
+    return GroupObserved(
         group_id=description.group_id,
-        protocol="consumer" if is_consumer else "classic",
-        state=DEAD if description.is_simple_consumer_group else state,
-        assignor=description.partition_assignor or None,
+        timestamp=0,
         members=members,
+        group_protocol="consumer" if is_consumer else "classic",
+        protocol=description.partition_assignor or None,
+        state=DEAD if description.is_simple_consumer_group else state,
     )
 
 

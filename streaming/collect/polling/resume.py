@@ -1,22 +1,21 @@
-"""Reads the state to resume from: each group's last event by any collector, and what other collectors publish."""
+"""Reads each group's last event by any collector, to resume from it, and the events of other collectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from confluent_kafka import Message
-from msgspec import UnsetType
 
 from assignors.errors import BadInput
 from streaming.collect.counts import Published, read_published
-from streaming.collect.polling.group import PolledGroup, resumed, resumed_from_latest
+from streaming.collect.polling.group import UNKNOWN, PolledGroup, is_polled, resumed, resumed_from_latest
 from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import read_assignment_records
 from streaming.kafka.metadata import identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
-from streaming.records.events import Event, GroupObserved, Kind
+from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings
 
 _SNAPSHOTS: Final = frozenset({"group.observed", "group.deleted"})
@@ -24,18 +23,13 @@ _SNAPSHOTS: Final = frozenset({"group.observed", "group.deleted"})
 _MOST: Final = 1000
 
 
-class PublishedState(NamedTuple):
-    """The events that earlier collectors published, and the state of each group after its last event."""
+def read_published_state(
+    settings: Settings, counts_source: str, wanted: Callable[[str], bool]
+) -> tuple[Published, dict[str, PolledGroup]]:
+    """Return the state from events of earlier collectors of either type, and each group after its last event.
 
-    events: Published
-    groups: dict[str, PolledGroup]
-
-
-def read_published_state(settings: Settings, counts_source: str, wanted: Callable[[str], bool]) -> PublishedState:
-    """Read the events that earlier collectors of either type published; read each topic once.
-
-    A group that was at rest for longer than the membership topic keeps its events resumes from its latest
-    assignment, which the stream writes.
+    Each topic is read once. A group that was at rest for longer than the membership topic keeps its events resumes from
+    its latest assignment, which the stream writes.
     """
     last: dict[bytes, Message] = {}
     order = RecordOrder()
@@ -45,23 +39,15 @@ def read_published_state(settings: Settings, counts_source: str, wanted: Callabl
             last[message.key() or b""] = message
 
     published = read_published(settings, counts_source, keep)
-    states = {event.data.group_id: state_after(event) for event in map(_decoded, last.values()) if event is not None}
-    groups = {group_id: state for group_id, state in states.items() if state is not None}
+    states = {event.data.group_id: resumed(event) for event in map(_decoded, last.values()) if event is not None}
+    groups = {group_id: state for group_id, state in states.items() if state is not UNKNOWN}
     topic = settings.topics.assignments
     if identify(settings.kafka, [topic]).get(topic, ...) is not None:
         for latest in read_assignment_records(settings, on_malformed=lambda _: None):
             is_new = latest.group_id not in states and wanted(latest.group_id)
-            if is_new and _is_polled(latest.kind, latest.protocol):
+            if is_new and is_polled(latest.kind, latest.protocol):
                 groups[latest.group_id] = resumed_from_latest(latest)
-    return PublishedState(published, groups)
-
-
-def state_after(event: Event) -> PolledGroup | None:
-    """Return the state of a group after its last event; None if polling can't follow this kind of group."""
-    data = event.data
-    if isinstance(data, GroupObserved) and not _is_polled(data.kind, data.group_protocol):
-        return None
-    return resumed(event)
+    return published, groups
 
 
 def _is_snapshot(message: Message, wanted: Callable[[str], bool]) -> bool:
@@ -75,10 +61,6 @@ def _decoded(message: Message) -> Event | None:
         return codec.decode_event(message.key(), message.value(), codec.ce_attributes(message.headers()))
     except BadInput:
         return None
-
-
-def _is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
-    return kind != "connect" and protocol in ("classic", "consumer")
 
 
 class OtherCollectors(Closing):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -180,7 +179,7 @@ def _can_continue(group_id: str, polled: PolledGroup) -> None:
     assert polled.view is None or polled.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
         described = _GroupDescription("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
-        description = replace(answer(described.partition_as_in_the_client()), group_id=group_id)
+        description = msgspec.structs.replace(answer(described.partition_as_in_the_client()), group_id=group_id)
         event = poll(polled, description, 1_700_000_000_000, _SOURCE)[1]
         if event is not None:
             key, value, headers = codec.encode_event(event)

@@ -8,7 +8,6 @@ from msgspec import UNSET
 from streaming.collect.polling.group import (
     LIMITS,
     UNKNOWN,
-    Described,
     Flux,
     PolledGroup,
     in_flux,
@@ -42,15 +41,18 @@ def member(
     )
 
 
-def classic(state: str, *members: ObservedMember, assignor: str | None = "range") -> Described:
-    return Described("g", "classic", state, assignor if members else None, members)
+def classic(state: str, *members: ObservedMember, assignor: str | None = "range") -> GroupObserved:
+    protocol = assignor if members else None
+    return GroupObserved(group_id="g", timestamp=0, members=[*members], protocol=protocol, state=state)
 
 
-def consumer(state: str, *members: ObservedMember) -> Described:
-    return Described("g", "consumer", state, "uniform", members)
+def consumer(state: str, *members: ObservedMember) -> GroupObserved:
+    return GroupObserved(
+        group_id="g", timestamp=0, members=[*members], group_protocol="consumer", protocol="uniform", state=state
+    )
 
 
-def polled(*responses: Described, group: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
+def polled(*responses: GroupObserved, group: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
     """Return the group after these responses, which arrive one second apart, and the published events."""
     events = []
     for number, answer in enumerate(responses, start=1):
@@ -63,7 +65,7 @@ def views(events: list[Event]) -> list[GroupObserved]:
     return [event.data for event in events if isinstance(event.data, GroupObserved)]
 
 
-def numbers(*responses: Described) -> list[int | None]:
+def numbers(*responses: GroupObserved) -> list[int | None]:
     return [
         view.group_epoch if view.group_protocol == "consumer" else view.generation
         for view in views(polled(*responses)[1])
@@ -248,12 +250,12 @@ def test_group_unknown_to_its_coordinator_is_deleted_once() -> None:
         (consumer("Stable", member("a", [0], [0])), consumer("Reconciling", member("a", [0], [0, 1]))),
     ],
 )
-def test_restarted_collector_continues_without_repeats(responses: tuple[Described, ...]) -> None:
+def test_restarted_collector_continues_without_repeats(responses: tuple[GroupObserved, ...]) -> None:
     events = polled(*responses)[1]
     group = resumed(events[-1])
     assert polled(responses[-1], group=group)[1] == []
     more = classic("Stable", A6, B0), consumer("Stable", member("c", [0], [0]))
-    wanted = next(response for response in more if response.protocol == responses[0].protocol)
+    wanted = next(response for response in more if response.group_protocol == responses[0].group_protocol)
     (event,) = polled(wanted, group=group)[1]
     assert event.id == polled(*responses, wanted)[1][-1].id
     assert resumed(Event("s", "d", GroupDeleted(group_id="g", timestamp=1))) is UNKNOWN

@@ -7,9 +7,8 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, TopicPartition, admin
 
 from streaming.collect.polling import requests
-from streaming.collect.polling.group import Described
 from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Unanswered, answer, listing
-from streaming.records.events import ObservedMember
+from streaming.records.events import GroupObserved, ObservedMember
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.polling import AWAY
@@ -30,20 +29,21 @@ def member(name: str, **fields: Any) -> ObservedMember:
     return ObservedMember(member_id=name, topics=[], client_id=name, client_host="/127.0.0.1", **fields)
 
 
+def stable(group_id: str) -> GroupObserved:
+    return GroupObserved(group_id=group_id, timestamp=0, members=[], state="Stable")
+
+
 def test_a_classic_group() -> None:
     description = group("g", STATE.STABLE, {"b": [("u", 0), ("t", 2), ("t", 1), ("t", 2)], "a": []})
-    assert answer(description) == Described(
-        group_id="g",
-        protocol="classic",
-        state="Stable",
-        assignor="range",
-        members=(member("b", assigned={"t": [1, 2], "u": [0]}), member("a", assigned={})),
+    members = [member("b", assigned={"t": [1, 2], "u": [0]}), member("a", assigned={})]
+    assert answer(description) == GroupObserved(
+        group_id="g", timestamp=0, members=members, protocol="range", state="Stable"
     )
 
 
 def test_a_consumer_group_with_its_target() -> None:
     description = group("g", STATE.STABLE, {"a": [("t", 0)]}, kind=CONSUMER, target={"a": [("t", 1)]})
-    assert answer(description).members == (member("a", assigned={"t": [0]}, target={"t": [1]}),)
+    assert answer(description).members == [member("a", assigned={"t": [0]}, target={"t": [1]})]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
     questions.describe(["a", "b"])
     assert list(questions.replies(1)) == [
         GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
-        Described("a", "classic", "Stable"),
+        stable("a"),
         Unanswered("b", AWAY),
     ]
     assert not questions.listing
@@ -134,7 +134,7 @@ def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place:
     refused, answered = questions.replies(1)
     assert isinstance(refused, Unanswered)
     assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", message)
-    assert answered == Described("good", "classic", "Stable")
+    assert answered == stable("good")
 
 
 def test_unreadable_assignment_does_not_replace_the_client(kafka: MemoryKafka) -> None:
@@ -174,11 +174,11 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     assert list(questions.replies(0)) == []
     clock.now = 2.5
     assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
-    replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), Described("b", "classic", "Stable")]
+    replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), stable("b")]
     assert list(questions.replies(1)) == replies
     assert not questions.listing
     questions.describe(["a"])
-    assert list(questions.replies(1)) == [Described("a", "classic", "Stable")]
+    assert list(questions.replies(1)) == [stable("a")]
     assert len(kafka.admins) == 2
 
 
@@ -195,12 +195,12 @@ def test_timeout_grows_after_each_unanswered_client(kafka: MemoryKafka, clock: C
             clock.now += 0.5
         kafka.silent = False
         questions.describe(["b"])
-        assert list(questions.replies(1)) == [Described("b", "classic", "Stable")]
+        assert list(questions.replies(1)) == [stable("b")]
         return clock.now - began
 
     assert [patience() for _ in range(4)] == [2.5, 5, 10, 10]
     questions.describe(["a"])
-    assert list(questions.replies(1)) == [Described("a", "classic", "Stable")]
+    assert list(questions.replies(1)) == [stable("a")]
     assert patience() == 2.5
     assert len(kafka.admins) == 6
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streaming.collect.counts import partitions_changed
-from streaming.collect.polling.group import UNKNOWN, PolledGroup, resumed, resumed_from_latest
+from streaming.collect.polling.group import PolledGroup, resumed, resumed_from_latest
 from streaming.collect.polling.resume import read_published_state
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
@@ -52,7 +52,7 @@ def latest(group: str, generation: int, protocol: str = "classic", **kind: Any) 
 
 def read(kafka: MemoryKafka) -> dict[str, PolledGroup]:
     del kafka
-    return read_published_state(SETTINGS, "here", lambda name: name != "unwanted").groups
+    return read_published_state(SETTINGS, "here", lambda name: name != "unwanted")[1]
 
 
 def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> None:
@@ -61,7 +61,7 @@ def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> No
     write(kafka, partitions_changed("here", "a", 1, {"t": SIX}), partitions_changed("there", "bb", 1, {"t": SIX}))
     published, groups = read_published_state(SETTINGS, "here", lambda name: name != "unwanted")
     assert published.counts == {"a": {"t": SIX}}
-    assert groups == {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4)), "gone": UNKNOWN}
+    assert groups == {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4))}
 
 
 def test_groups_of_other_kinds_are_not_polled(kafka: MemoryKafka) -> None:
