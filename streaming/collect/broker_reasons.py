@@ -11,13 +11,14 @@ from typing import BinaryIO, Final
 
 from msgspec import UNSET, structs
 
+from assignors.assignment import minus, normalize, union
 from assignors.errors import OutsideFailure
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_log.group_reasons import SOURCE, GroupReasons
 from streaming.collect.broker_log.log import BrokerLog, LogCounts
 from streaming.collect.evidence import unexplained
 from streaming.collect.partition_owners import COOPERATIVE
-from streaming.records.events import Event, GroupObserved, PartitionsStopped
+from streaming.records.events import Event, GroupObserved, PartitionsStopped, Stop
 
 _log = logging.getLogger(__name__)
 #: The most bytes that are read from an existing log at the start, and from any log in one call.
@@ -96,33 +97,42 @@ class LogTail:
         return (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino) or current.st_size < self._file.tell()
 
 
-def add_reasons(event: Event, reasons: GroupReasons, after: int | None = None) -> Event:
+def add_reasons(event: Event, reasons: GroupReasons, previous: GroupObserved | None = None) -> Event:
     """Return the event with the logged reasons of its generation or epoch; events of one epoch get the same reasons.
 
-    ``after``: the generation, or epoch, of the previous snapshot. Reasons of incomplete generations in between led to
-    this generation too.
+    Reasons of incomplete generations since the ``previous`` snapshot led to this generation too.
     """
     data = event.data
     if not isinstance(data, GroupObserved):
         return event
-    logged = reasons.evidence(data.group_id, data.number or 0, after)
+    logged = reasons.evidence(data.group_id, data.number or 0, None if previous is None else previous.number)
     if not logged:
         return event
     evidence = [*logged, *unexplained(data.evidence, logged)]
     return structs.replace(event, data=structs.replace(data, evidence=evidence))
 
 
-def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
-    """Return the event with the times at which an eager group's members stopped; None if the log does not have them."""
+def stop_event(event: Event, reasons: GroupReasons, previous: GroupObserved | None = None) -> Event | None:
+    """Return the event with the times at which classic members stopped; None if the log does not have them."""
     data = event.data
-    if not isinstance(data, GroupObserved) or data.counts_epochs or data.protocol == COOPERATIVE:
+    if not isinstance(data, GroupObserved) or data.generation is None or data.kind is not UNSET:
         return None
-    if data.generation is None or data.kind is not UNSET:
+    if (logged := reasons.phases.stops(data.group_id, data.generation, data.timestamp)) is None:
         return None
-    if (stop := reasons.phases.stop(data.group_id, data.generation, data.timestamp)) is None:
+    stops = [] if data.protocol == COOPERATIVE or logged.eager == Stop() else [logged.eager]
+    owned_now = {member.member_id: member.owned for member in data.members}
+    for member in previous.members if previous is not None else ():
+        if member.member_id not in logged.stopped_before:
+            continue
+        given_up = union(member.assigned, member.owned)
+        if data.protocol == COOPERATIVE and member.member_id in owned_now:
+            given_up = minus(member.owned, union(member.assigned, owned_now[member.member_id]))
+        if given_up:
+            stops.append(Stop(partitions=normalize(given_up), stopped_before=logged.stopped_before[member.member_id]))
+    if not stops:
         return None
     stopped = PartitionsStopped(
-        group_id=data.group_id, timestamp=data.timestamp, source=SOURCE, stops=[stop], generation=data.generation
+        group_id=data.group_id, timestamp=data.timestamp, source=SOURCE, stops=stops, generation=data.generation
     )
     return Event(event.source, f"{event.id}/joined", stopped)
 

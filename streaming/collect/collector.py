@@ -89,7 +89,8 @@ class Collector(BaseCollector):
     def _with_reasons(self, item: Outcome) -> list[Outcome]:
         if not isinstance(item, CollectedEvent):
             return [item]
-        events = add_reasons(item.event, self._logs.reasons, item.after), stop_event(item.event, self._logs.reasons)
+        reasons, previous = self._logs.reasons, item.previous
+        events = add_reasons(item.event, reasons, previous), stop_event(item.event, reasons, previous)
         return [item._replace(event=event) for event in events if event is not None]
 
     def _publish(self, batch: OffsetsBatch) -> None:

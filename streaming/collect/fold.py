@@ -30,12 +30,12 @@ from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObser
 class CollectedEvent(NamedTuple):
     """An event, and the last record of the run of records that led to it.
 
-    ``after``: the generation, or epoch, of the group's previous snapshot; None if there is no previous snapshot.
+    ``previous``: the group's previous snapshot; None if there is none.
     """
 
     record: RawRecord
     event: Event
-    after: int | None = None
+    previous: GroupObserved | None = None
 
 
 class RejectedRecord(NamedTuple):
@@ -216,10 +216,10 @@ class Fold:
 
     def _publish(self, group: FollowedGroup, record: RawRecord) -> None:
         self._held.discard(group.group_id)
-        after = None if group.snapshot is None else group.snapshot.number
+        previous = group.snapshot
         data: EventData | None = group.release(record, self._leader_since)
         if group.state.is_gone:
             del self.groups[group.group_id]
         if data is not None:
             event = Event(self._source, f"{self._partition}:{record.offset}", data)
-            self._outcomes.append(CollectedEvent(record, event, after))
+            self._outcomes.append(CollectedEvent(record, event, previous))

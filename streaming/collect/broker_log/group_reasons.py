@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -25,6 +25,11 @@ _REMEMBERED: Final = 50_000
 _APART_MS: Final = 1_000
 #: Reasons for which the coordinator asks all members to rejoin.
 _REQUESTED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
+#: Reasons of members that rejoin on their own; only the client has the cause.
+_REJOINS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
+#: Client reasons (KIP-800) of members that leave after they stopped consuming. A member that exceeded
+#: max.poll.interval.ms may still process records when it leaves.
+_CLOSED: Final = ("the consumer is being closed", "the consumer unsubscribed from all topics")
 
 
 @dataclass(slots=True)
@@ -33,11 +38,24 @@ class _Phase:
 
     Several phases in a row count as one if only the last led to an assignment; ``prepared`` is the first
     phase's time. ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
+    ``stopped``: when members rejoined on their own or left because they were closed.
     """
 
     prepared: LogTimestamp | None = None
     is_requested: bool = True
     stabilized: LogTimestamp | None = None
+    stopped: dict[str, LogTimestamp] = field(default_factory=dict)
+
+
+class LoggedStops(NamedTuple):
+    """When members stopped consuming before a generation.
+
+    ``eager``: bounds for all members of an eager group. ``stopped_before``: by member id, the time (ms) at which a
+    member requested the rebalance or left. Before that, it gave up what the protocol takes from it.
+    """
+
+    eager: Stop
+    stopped_before: dict[str, int]
 
 
 class JoinPhases:
@@ -54,24 +72,31 @@ class JoinPhases:
 
     def add(self, event: CoordinatorEvent) -> None:
         """Take the next event of the log."""
+        has_stopped = event.kind is MessageKind.MEMBER_LEFT and (event.client_reason or "").startswith(_CLOSED)
         if event.kind is MessageKind.PREPARING:
-            phase = self._phase(event, _Phase(event.timestamp))
+            phase = self._phase(event)
+            phase.prepared = phase.prepared or event.timestamp
             phase.is_requested = phase.is_requested and event.reason_kind in _REQUESTED
+            has_stopped = event.reason_kind in _REJOINS
         elif event.kind is MessageKind.STABILIZED:
-            self._phase(event, _Phase(is_requested=False)).stabilized = event.timestamp
+            self._phase(event).stabilized = event.timestamp
         elif event.kind is MessageKind.ASSIGNMENT_RECEIVED and event.number is not None:
             complete = self._open.pop(event.group_id, None)
             if complete is not None and event.timestamp is not None:
                 self._phases[event.group_id, event.number] = complete, event.timestamp
                 _drop_oldest(self._phases)
+        if has_stopped and event.timestamp is not None:
+            stopped = self._phase(event).stopped
+            for member_id in event.member_ids:
+                stopped.setdefault(member_id, event.timestamp)
 
-    def _phase(self, event: CoordinatorEvent, new: _Phase) -> _Phase:
-        phase = self._open.setdefault(event.group_id, new)
+    def _phase(self, event: CoordinatorEvent) -> _Phase:
+        phase = self._open.setdefault(event.group_id, _Phase())
         _drop_oldest(self._open)
         return phase
 
-    def stop(self, group_id: str, number: int, timestamp: int) -> Stop | None:
-        """Return when an eager group's members stopped for a generation; None if not logged, or if already returned."""
+    def stops(self, group_id: str, number: int, timestamp: int) -> LoggedStops | None:
+        """Return when members stopped before a generation; None if not logged, or if already returned."""
         entry = self._phases.get((group_id, number))
         if entry is None:
             return None
@@ -80,11 +105,12 @@ class JoinPhases:
         if abs(timestamp - assigned.ms - zone) >= _APART_MS + assigned.precision_ms:
             return None
         del self._phases[group_id, number]  # a second record of this generation has no join phase
-        stop = Stop(
+        eager = Stop(
             stopped_after=_bound(phase.prepared if phase.is_requested else None, zone),
             stopped_before=_bound(phase.stabilized, zone, end=True),
         )
-        return None if stop == Stop() else stop
+        bounds = {member_id: _bound(at, zone, end=True) for member_id, at in phase.stopped.items()}
+        return LoggedStops(eager, {member_id: at for member_id, at in bounds.items() if at is not UNSET})
 
 
 def _drop_oldest(entries: OrderedDict[Any, Any]) -> None:
@@ -116,8 +142,6 @@ _MEMBER_KINDS: Final = {
     MessageKind.MEMBER_FENCED: _FENCED,
 }
 _REASON_KINDS: Final = {ReasonKind.JOINED: _JOINED, ReasonKind.LEFT: _LEFT, ReasonKind.FENCED: _FENCED}
-#: Reasons of members that rejoin on their own; only the client has the cause.
-_REJOINS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
 _NUMBERED: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, MessageKind.EPOCH_BUMPED})
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streaming.collect.broker_reasons import add_reasons
+from streaming.collect.broker_reasons import add_reasons, stop_event
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.records import codec
 from tests.support.broker_logs import read_lines
@@ -22,18 +22,21 @@ def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms
         fold = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms)
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
             assert isinstance(item, CollectedEvent)
-            key, value, headers = codec.encode_event(add_reasons(item.event, log, item.after))
-            events.append(
-                {
-                    "logged": logged,
-                    "surelyAliveMs": surely_alive_ms,
-                    "offset": item.record.offset,
-                    "partition": partition,
-                    "key": key.decode(),
-                    "value": value.decode(),
-                    "headers": {name: text.decode() for name, text in headers},
-                }
-            )
+            for event in add_reasons(item.event, log, item.previous), stop_event(item.event, log, item.previous):
+                if event is None:
+                    continue
+                key, value, headers = codec.encode_event(event)
+                events.append(
+                    {
+                        "logged": logged,
+                        "surelyAliveMs": surely_alive_ms,
+                        "offset": item.record.offset,
+                        "partition": partition,
+                        "key": key.decode(),
+                        "value": value.decode(),
+                        "headers": {name: text.decode() for name, text in headers},
+                    }
+                )
 
     recorded = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
     assert events == [case for case in recorded if (case["logged"], case["surelyAliveMs"]) == (logged, surely_alive_ms)]

@@ -17,11 +17,11 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
         fold = Fold("test", number, lambda topic_id: topic_id)
         items = [item for row in rows for item in fold.add(row)] + fold.settle()
         events = [
-            (item.event, item.after)
+            (item.event, item.previous)
             for item in items
             if isinstance(item, CollectedEvent) and item.event.data.group_id == group_id
         ]
-        rounds += [add_reasons(event, log, after) for event, after in events]
+        rounds += [add_reasons(event, log, previous) for event, previous in events]
     return diffs(play(rounds)[1])
 
 

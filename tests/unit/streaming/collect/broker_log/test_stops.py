@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from streaming.records.events import Stop
+from streaming.collect.broker_reasons import stop_event
+from streaming.records.events import Event, GroupObserved, Holding, ObservedMember, PartitionsStopped, Stop
 from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN
 
@@ -38,7 +39,8 @@ def undated(text: str) -> str:
 
 
 def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) -> Stop | None:
-    return read_lines(lines).phases.stop(group, number, MINUTE + record)
+    stops = read_lines(lines).phases.stops(group, number, MINUTE + record)
+    return None if stops is None or stops.eager == Stop() else stops.eager
 
 
 def test_a_real_coordinator() -> None:
@@ -93,6 +95,62 @@ def test_lines_of_other_generations_are_not_evidence() -> None:
     assert stop(*lines, number=6) is None
 
 
+REVOKED = "Member m-1 joining group during Stable; client reason: need to revoke partitions and re-join"
+
+
+def left(client_reason: str) -> str:
+    return line(
+        "00,900",
+        f"[GroupId g] Dynamic member m-1 has left group through explicit `LeaveGroup` request; {client_reason}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "stopped"),
+    [
+        ((prepared("01,000", REVOKED),), {"m-1": MINUTE + 1_000}),
+        ((left("client reason: the consumer is being closed"), prepared("01,000", "x")), {"m-1": MINUTE + 900}),
+        ((left("client reason: consumer poll timeout has expired."), prepared("01,000", "x")), {}),
+        ((left("client reason: not provided"), prepared("01,000", JOINED)), {}),
+        ((prepared("01,000"),), {}),
+    ],
+)
+def test_member_that_asked_or_was_closed_has_stopped(lines: tuple[str, ...], stopped: dict[str, int]) -> None:
+    stops = read_lines((*lines, assigned("05,000"))).phases.stops("g", 5, MINUTE + 5_010)
+    assert stops is not None
+    assert stops.stopped_before == stopped
+
+
+@pytest.mark.parametrize(
+    ("protocol", "owned_again", "given_up"),
+    [("range", {}, {"t": [0, 1, 2]}), ("cooperative-sticky", {"t": [0]}, {"t": [1, 2]})],
+)
+def test_stop_has_what_the_member_gave_up(protocol: str, owned_again: Holding, given_up: Holding) -> None:
+    previous = snapshot(protocol, 4, assigned={"t": [0]}, owned={"t": [0, 1, 2]})
+    now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=owned_again))
+    event = stop_event(now, read_lines((prepared("01,000", REVOKED), assigned("05,000"))), previous)
+    assert event is not None
+    assert event.data == PartitionsStopped(
+        group_id="g",
+        timestamp=MINUTE + 5_010,
+        source="coordinator-log",
+        stops=[Stop(partitions=given_up, stopped_before=MINUTE + 1_000)],
+        generation=5,
+    )
+
+
+def snapshot(protocol: str, generation: int, *, assigned: Holding, owned: Holding) -> GroupObserved:
+    member = ObservedMember("m-1", client_id="c", client_host="/h", topics=["t"], assigned=assigned, owned=owned)
+    return GroupObserved(
+        group_id="g",
+        timestamp=MINUTE + 5_010,
+        group_protocol="classic",
+        generation=generation,
+        protocol=protocol,
+        members=[member],
+    )
+
+
 def test_each_generation_has_a_phase_of_its_own() -> None:
     lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, assigned("06,000")) == stop(*lines)
@@ -100,9 +158,9 @@ def test_each_generation_has_a_phase_of_its_own() -> None:
 
 def test_repeated_generation_has_no_join_phase() -> None:
     log = read_lines((prepared("01,000"), stabilized("04,900"), assigned("05,000")))
-    assert log.phases.stop("g", 5, MINUTE + 65_010) is None
-    assert log.phases.stop("g", 5, MINUTE + 5_010) is not None
-    assert log.phases.stop("g", 5, MINUTE + 5_020) is None
+    assert log.phases.stops("g", 5, MINUTE + 65_010) is None
+    assert log.phases.stops("g", 5, MINUTE + 5_010) is not None
+    assert log.phases.stops("g", 5, MINUTE + 5_020) is None
 
 
 def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
