@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 from rich.table import Table
 
-from streaming.cli.diff_lines import CAUSES, diff_lines
+from streaming.cli.diff_lines import cause_text, diff_lines
 from streaming.cli.options import Session, flag, long_running, option, shared_option
 from streaming.cli.output import json_lines, raw_json
 from streaming.process.plain import warn
@@ -120,10 +120,10 @@ class DemoView:
 
 def summary_lines(summary: DemoSummary) -> Iterator[Table | SafeText]:
     """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
-    rows = ((CAUSES.get(kind, (kind, ""))[0], times) for kind, times in summary.causes.most_common() if times)
-    layout = {"title": "Rebalances by cause", "title_justify": "left", "box": None, "pad_edge": False}
+    rows = ((cause_text(kind), times) for kind, times in summary.causes.most_common() if times)
+    layout: dict[str, Any] = {"title_justify": "left", "box": None, "pad_edge": False}
     yield SafeText()
-    yield table(("cause", right("rebalances")), rows, **layout)
+    yield table(("cause", right("rebalances")), rows, title="Rebalances by cause", **layout)
     rounds = ", ".join(f"{group} {times}" for group, times in sorted(summary.rounds.items()))
     yield SafeText(f"rounds: {rounds or 'none'}; partitions moved: {summary.moved}")
     agreement = summary.agreement

@@ -36,6 +36,12 @@ CAUSES: dict[str, tuple[str, str]] = {
 }
 
 
+def cause_text(kind: str, who: str = "") -> str:
+    """Return the kind of a cause, and who caused it, as ``c1 joined``."""
+    words, _ = CAUSES.get(kind, (kind, ""))
+    return f"{who} {words}".strip()
+
+
 def short_member(member_id: str) -> str:
     """Return a member id, or a text with ids in it, printable and with UUIDs cut: ``c1-3f2a…``."""
     return shortened(printable(member_id))
@@ -98,7 +104,7 @@ _DAY_MS: Final = 86_400_000
 _MAX_AWAITED: Final = 3
 
 
-def removal_times(episode: Episode | None) -> dict[str, int]:
+def _removal_times(episode: Episode | None) -> dict[str, int]:
     """Return when each member that a group waits for will be removed (ms), without members whose time is unknown."""
     if episode is None:
         return {}
@@ -107,26 +113,21 @@ def removal_times(episode: Episode | None) -> dict[str, int]:
     return times if episode.rebalancing is None else times | episode.rebalancing.until
 
 
-def status_text(status: GroupStatus, names: Mapping[str, str], removed_at: Mapping[str, int], now_ms: int) -> SafeText:
+def status_text(status: GroupStatus, names: Mapping[str, str], newest: Episode | None, now_ms: int) -> SafeText:
     """Return ``rebalancing since 09:14:07 UTC (member c-3 joined), waiting for c-1 (2 min 10 s left)``."""
+    removed_at = _removal_times(newest)
     is_recent = abs(now_ms - status.since) < _DAY_MS
     text = status_word(status.status).append(f" since {utc(status.since)[11:] if is_recent else utc(status.since)}")
     if status.reason and status.status != "storming":  # the reason of a storm is the episode's story
         text.append(f" ({short_member(worded(status.reason, names))})")
     members = []
     for member in status.awaited[:_MAX_AWAITED]:
-        left = removed_at.get(member, 0) - now_ms
-        members.append(
-            f"{names.get(member, short_member(member))}" + (f" ({_time_left(left)} left)" if left > 0 else "")
-        )
+        minutes, seconds = divmod((removed_at.get(member, 0) - now_ms) // 1000, 60)
+        left = f" ({minutes} min {seconds} s left)" if minutes else f" ({seconds} s left)"
+        members.append(f"{names.get(member, short_member(member))}{left if minutes >= 0 else ''}")
     if len(status.awaited) > _MAX_AWAITED:
         members.append(f"{len(status.awaited) - _MAX_AWAITED} more")
     return text.append(f", waiting for {', '.join(members)}") if members else text
-
-
-def _time_left(ms: int) -> str:
-    minutes, seconds = divmod(ms // 1000, 60)
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
 def kind_of(episode: Episode) -> str:

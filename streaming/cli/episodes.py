@@ -13,9 +13,9 @@ from msgspec import Struct
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import kind_of, removal_times, short_member, status_text, status_word, utc
-from streaming.cli.group_overview import episode_at, in_order
-from streaming.cli.options import AsJson, GroupId, connected, duration_ms, flag, now_ms, option, time_option
+from streaming.cli import group_overview
+from streaming.cli.diff_lines import kind_of, short_member, status_text, status_word, utc
+from streaming.cli.options import AsJson, GroupId, connected, duration_option, flag, now_ms, time_option
 from streaming.cli.output import answer, raw_records, read_records, standard_output
 from streaming.episodes.status import group_status
 from streaming.episodes.story import count, duration
@@ -38,7 +38,7 @@ def why(
     settings: Settings,
     group_id: GroupId,
     *,
-    at: int | None = time_option("--at", _AT, None, show_default="the newest episode"),
+    at: int | None = time_option("--at", _AT, show_default="the newest episode"),
     as_json: AsJson = False,
 ) -> None:
     """Explain why a group rebalanced: an episode with its evidence, members, rounds and downtime.
@@ -46,7 +46,7 @@ def why(
     The exit status is 1 if no episode was open at that time, and 2 if the group has no episode.
     """
     episodes = read_records(read_explained_episodes, settings, group_id)
-    record = episode_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
+    record = group_overview.episode_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
     now = now_ms() if at is None else at
     answer(raw_records([record]), episode_lines(record.episode, now), as_json=as_json)
 
@@ -58,7 +58,7 @@ def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
     yield SafeText(f"  {episode.story}")
     names = _names(episode.members)
     if episode.rebalancing is not None:
-        status = status_text(group_status(None, episode), names, removal_times(episode), now_ms)
+        status = status_text(group_status(None, episode), names, episode, now_ms)
         yield SafeText("  ").append(status)
     yield SafeText("evidence", "bold")
     for reason, source in dict.fromkeys(_reason(item, names) for item in episode.evidence):
@@ -153,7 +153,7 @@ _Before = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an epi
 _After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later episode.", show_default=False)]
 
 
-class FigureChange(Struct, frozen=True, kw_only=True, rename="camel"):
+class FigureChange(Struct, frozen=True, rename="camel"):
     """One figure of two episodes, each ``[at least, at most]``; null: unknown.
 
     ``better``: whether the second one is surely lower; false: surely higher; null: equal, or the bounds overlap.
@@ -168,12 +168,11 @@ class FigureChange(Struct, frozen=True, kw_only=True, rename="camel"):
 @connected("rebalance-monitor compare checkout 12 15")
 def compare(settings: Settings, group_id: GroupId, before: _Before, after: _After, *, as_json: AsJson = False) -> None:
     """Compare two episodes of a group: rebalances, moves, downtime, delayed messages."""
-    records = in_order(read_records(read_explained_episodes, settings, group_id))
+    records = group_overview.in_order(read_records(read_explained_episodes, settings, group_id))
     by_number = {record.episode.episode: record.episode for record in records if record.episode.group_id == group_id}
-    for number in (before, after):
-        if number not in by_number:
-            numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
-            raise BadInput(f"group {group_id}: no episode {number}; known are {numbers}")
+    if missing := [number for number in (before, after) if number not in by_number]:
+        numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
+        raise BadInput(f"group {group_id}: no episode {missing[0]}; known are {numbers}")
     episodes = (by_number[before], by_number[after])
     changes = figure_changes(*episodes)
     heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]
@@ -182,11 +181,8 @@ def compare(settings: Settings, group_id: GroupId, before: _Before, after: _Afte
 
 def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
     """Return each figure of two episodes, with its change."""
-    changes = []
-    for name, (_, bounds_of) in _FIGURES.items():
-        first, second = bounds_of(before), bounds_of(after)
-        changes.append(FigureChange(figure=name, before=first, after=second, better=_is_better(first, second)))
-    return changes
+    figures = [(name, bounds_of(before), bounds_of(after)) for name, (_, bounds_of) in _FIGURES.items()]
+    return [FigureChange(name, first, second, _is_better(first, second)) for name, first, second in figures]
 
 
 def _is_better(before: Bounds | None, after: Bounds | None) -> bool | None:
@@ -220,7 +216,7 @@ _BOUNDS: Final[Mapping[str, str]] = {
 }
 
 
-class CostLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class CostLine(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A line of ``cost --json``: a group, or one of its episodes."""
 
     group_id: str
@@ -237,7 +233,7 @@ def cost(
         str | None, typer.Argument(metavar="GROUP", help="Only this group, one line per episode.", show_default=False)
     ] = None,
     *,
-    since: str = option("TIME", "Episodes with a round in this time: 12h, 7d or 4w.", "7d"),
+    since: int = duration_option("--since", "Episodes with a round in this time: 12h, 7d or 4w.", "7d"),
     as_json: AsJson = False,
     as_csv: bool = flag("--csv", "Print CSV."),
 ) -> None:
@@ -247,11 +243,8 @@ def cost(
     """
     if as_json and as_csv:
         raise BadInput("--json and --csv: give one of them")
-    begin = now_ms() - duration_ms(since, "--since")
     records = read_records(read_episode_records, settings, group_id)
-    recent = [r.episode for r in records if max(r.episode.opened_at, r.episode.updated_at) >= begin]
-    lines = cost_lines(recent, by_episode=group_id is not None)
-
+    lines = cost_lines(group_overview.since(records, now_ms() - since), by_episode=group_id is not None)
     if as_csv:
         standard_output().write(_csv(lines).encode())
     else:
@@ -263,36 +256,31 @@ def cost_lines(episodes: list[Episode], *, by_episode: bool) -> list[CostLine]:
     groups: dict[object, list[Episode]] = {}
     for episode in sorted(episodes, key=lambda episode: (episode.group_id, episode.opened_at)):
         groups.setdefault((episode.group_id, episode.episode if by_episode else None), []).append(episode)
-    lines = [
-        CostLine(
-            group_id=own[0].group_id,
-            since=own[0].opened_at,
-            cost=total_cost(own),
-            episode=own[0].episode if by_episode else None,
-            kind=kind_of(own[0]) if by_episode else None,
-        )
-        for own in groups.values()
-    ]
+    lines = []
+    for own in groups.values():
+        named = (own[0].episode, kind_of(own[0])) if by_episode else ()
+        lines.append(CostLine(own[0].group_id, own[0].opened_at, total_cost(own), *named))
     if not by_episode:
         lines.sort(key=lambda line: -(line.cost.downtime.lower_ms if line.cost.downtime else 0))
     return lines
 
 
-def _cost_cells(line: CostLine) -> list[str]:
-    """Return a line as table cells: the group or the episode, then its cost."""
-    costs, downtime = line.cost, line.cost.downtime
-    name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
-    stopped = None if downtime is None else (downtime.lower_ms, downtime.upper_ms)
-    bounds = [bounds_text(getattr(costs, name), is_time=name.endswith("_ms")) for name in _BOUNDS]
-    counts = map(str, (costs.episodes, costs.rebalances, costs.moved))
-    return [name, *counts, bounds_text(stopped, is_time=True), *bounds]
+def _bounds(cost: TotalCost) -> dict[str, Bounds | None]:
+    """Return the bounds of a cost by figure, the downtime first."""
+    downtime = cost.downtime.total_ms if cost.downtime else None
+    return {"downtime_ms": downtime} | {name: getattr(cost, name) for name in _BOUNDS}
 
 
 def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
     """Return a table of costs with one row per line."""
-    first = fold("episode" if by_episode else "group")
+    rows = []
+    for line in lines:
+        name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
+        texts = (bounds_text(bounds, is_time=name.endswith("_ms")) for name, bounds in _bounds(line.cost).items())
+        rows.append((name, line.cost.episodes, line.cost.rebalances, line.cost.moved, *texts))
     counts = map(right, ("episodes", "rebalances", "moved"))
-    return table([first, *counts, *map(Column, ("downtime", *_BOUNDS.values()))], map(_cost_cells, lines))
+    first = fold("episode" if by_episode else "group")
+    return table([first, *counts, *map(Column, ("downtime", *_BOUNDS.values()))], rows)
 
 
 def bounds_text(bounds: Bounds | None, *, is_time: bool) -> str:
@@ -309,12 +297,10 @@ def _csv(lines: list[CostLine]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = ("groupId", "episode", "kind", "since", "episodes", "rebalances", "moved", "measured")
-    bounds = ("downtime", *_BOUNDS)
-    writer.writerow((*names, *(f"{name.removesuffix('_ms')} {end}" for name in bounds for end in ("min", "max"))))
+    figures = ("downtime", *(name.removesuffix("_ms") for name in _BOUNDS))
+    writer.writerow((*names, *(f"{figure} {end}" for figure in figures for end in ("min", "max"))))
     for line in lines:
         values: dict[str, Any] = msgspec.to_builtins(line) | msgspec.to_builtins(line.cost)
-        downtime = line.cost.downtime
-        ends: list[Bounds | None] = [None if downtime is None else (downtime.lower_ms, downtime.upper_ms)]
-        ends += [getattr(line.cost, name) for name in _BOUNDS]
-        writer.writerow([values.get(name, "") for name in names] + [end for pair in ends for end in pair or ("", "")])
+        ends = [end for bounds in _bounds(line.cost).values() for end in bounds or ("", "")]
+        writer.writerow([values.get(name, "") for name in names] + ends)
     return text.getvalue()

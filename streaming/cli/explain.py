@@ -44,8 +44,8 @@ def explain(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")],
     *,
     group: OnlyGroup = None,
-    since: int | None = time_option("--from", "Only what happened from then on.", None),
-    until: int | None = time_option("--to", "Only what happened until then.", None),
+    since: int | None = time_option("--from", "Only what happened from then on."),
+    until: int | None = time_option("--to", "Only what happened until then."),
     html_file: Path | None = option("FILE", "Write the report into one HTML file.", None, "--html"),
     as_json: AsJson = False,
 ) -> None:

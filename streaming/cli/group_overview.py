@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType
 
 from assignors.errors import MonitorError
 from streaming.cli.output import raw_records
@@ -15,13 +15,10 @@ from streaming.episodes.status import GroupStatus, group_status
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.records.downtime import midnight, together
-from streaming.records.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, Incident, IncidentRecord
+from streaming.records.episodes import Downtime, Episode, EpisodeRecord, Incident, IncidentRecord
 from streaming.records.events import Holding, Partitions
 from streaming.records.names import called
 from streaming.settings.config import ServiceLevel, service_level
-
-#: State of a group: the status of its newest episode, or ``empty``.
-GroupState = EpisodeStatus | Literal["empty"]
 
 #: The most episodes that the command ``group`` lists.
 LAST_EPISODES: Final = 10
@@ -33,7 +30,7 @@ class NoEpisodeThen(MonitorError):  # noqa: N818 - a bad answer to a question, n
     exit_status: ClassVar[int] = 1
 
 
-class OwnerLine(Struct, frozen=True, kw_only=True, rename="camel"):
+class OwnerLine(Struct, frozen=True, rename="camel"):
     """A member in ``group --json``, with its display name."""
 
     member_id: str
@@ -71,16 +68,47 @@ class GroupOverview(NamedTuple):
         return group_status(self.latest, self.newest)
 
     @property
-    def state(self) -> GroupState | None:
-        """The status of the newest episode, or ``empty``; None if there is no episode."""
-        if not self.latest.members:
-            return "empty"
-        return self.episodes[0].episode.status if self.episodes else None
-
-    @property
     def newest(self) -> Episode | None:
         """The newest episode of the group."""
         return self.episodes[0].episode if self.episodes else None
+
+    @property
+    def state(self) -> str | None:
+        """The status of the newest episode, or ``empty``; None if there is no episode."""
+        if not self.latest.members:
+            return "empty"
+        return self.newest.status if self.newest else None
+
+    def _common(self) -> dict[str, Any]:
+        return {"groupId": self.latest.group_id, "kind": self.kind, "state": self.state, **self.status._asdict()}
+
+    def line(self) -> dict[str, Any]:
+        """Return the group as a line of ``groups --json``.
+
+        ``downtimeToday`` and ``lag`` are null if unknown; ``slo`` is left out if the group has no service level.
+        """
+        line = self._common() | {
+            "members": len(self.latest.members),
+            "lag": self.lag,
+            "downtimeToday": self.today,
+            "episode": next(raw_records(self.episodes), None),
+            "incidents": [*raw_records(self.incidents)],
+        }
+        return line if self.budget is None else line | {"slo": self.budget}
+
+    def document(self) -> dict[str, Any]:
+        """Return the group as the document of ``group --json``."""
+        latest = self.latest
+        return self._common() | {
+            "protocol": latest.protocol,
+            "assignor": latest.assignor,
+            "generation": latest.generation,
+            "groupEpoch": latest.group_epoch,
+            "timestamp": latest.timestamp,
+            "members": owner_lines(latest),
+            "episodes": [*raw_records(self.episodes)],
+            "incidents": [*raw_records(self.incidents)],
+        }
 
 
 def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
@@ -98,6 +126,11 @@ def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     return sorted(by_number, key=is_current)
 
 
+def since(records: Iterable[EpisodeRecord], begin_ms: int) -> list[Episode]:
+    """Return the episodes with a round at or after a time."""
+    return [r.episode for r in records if max(r.episode.opened_at, r.episode.updated_at) >= begin_ms]
+
+
 def concerns(incident: Incident, group_id: str) -> bool:
     """Return True if an incident is one of this group, or one of the cluster that concerns this group."""
     return group_id in (incident.group_id, *incident.groups)
@@ -105,11 +138,8 @@ def concerns(incident: Incident, group_id: str) -> bool:
 
 def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
     """Return the open incidents (if ``closed``, all incidents), the newest first."""
-    return sorted(
-        (record for record in incidents if closed or record.incident.status == "open"),
-        key=lambda record: (record.incident.opened_at, record.incident.group_id, record.incident.incident),
-        reverse=True,
-    )
+    chosen = (record for record in incidents if closed or record.incident.status == "open")
+    return sorted(chosen, key=lambda r: (r.incident.opened_at, r.incident.group_id, r.incident.incident), reverse=True)
 
 
 def group_overviews(
@@ -126,12 +156,8 @@ def group_overviews(
     ``levels``: the service levels of ``[[slo]]``; ``lags``: the known lags by group.
     """
     episodes_of: defaultdict[str, list[EpisodeRecord]] = defaultdict(list)
-    today: defaultdict[str, list[Episode]] = defaultdict(list)
     for record in episodes:
-        episode = record.episode
-        episodes_of[episode.group_id].append(record)
-        if max(episode.opened_at, episode.updated_at) >= midnight(now_ms):
-            today[episode.group_id].append(episode)
+        episodes_of[record.episode.group_id].append(record)
     incidents_of: defaultdict[str, list[IncidentRecord]] = defaultdict(list)
     for opened in newest_first(incidents):
         for group_id in (opened.incident.group_id, *opened.incident.groups):
@@ -139,9 +165,9 @@ def group_overviews(
     overviews = []
     for latest in sorted(assignments, key=lambda latest: latest.group_id):
         name = latest.group_id
-        own, level = today[name], service_level(levels, name)
-        downtime = together(episode.downtime for episode in own)
-        budget = error_budget(own, level.downtime_day_ms, level.worst_delay_ms) if level else None
+        today, level = since(episodes_of[name], midnight(now_ms)), service_level(levels, name)
+        downtime = together(episode.downtime for episode in today)
+        budget = error_budget(today, level.downtime_day_ms, level.worst_delay_ms) if level else None
         newest, lag = in_order(episodes_of[name])[-1:], (lags or {}).get(name)
         overviews.append(GroupOverview(latest, newest, downtime, incidents_of[name], budget, lag))
     return overviews
@@ -184,54 +210,12 @@ def episode_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int | None,
     raise NoEpisodeThen(f"group {group_id}: no episode was open at {rfc3339(at)}: {', '.join(near)}")
 
 
-def _group_fields(group: GroupOverview) -> dict[str, Any]:
-    """Return the fields that ``groups --json`` and ``group --json`` share; ``state`` is null without an episode."""
-    names = {"groupId": group.latest.group_id, "kind": group.kind, "state": group.state}
-    return {**names, **group.status._asdict()}
-
-
-def group_line(group: GroupOverview) -> dict[str, Any]:
-    """Return a group as a line of ``groups --json``.
-
-    ``downtimeToday`` and ``lag`` are null if unknown; ``slo`` is left out if the group has no service level.
-    """
-    line = _group_fields(group) | {
-        "members": len(group.latest.members),
-        "lag": group.lag,
-        "downtimeToday": group.today,
-        "episode": next(raw_records(group.episodes), None),
-        "incidents": [*raw_records(group.incidents)],
-    }
-    return line if group.budget is None else line | {"slo": group.budget}
-
-
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
     """Return the members of a group, ordered by display name."""
-    names = called(latest.names)
-    lines = [
-        OwnerLine(
-            member_id=member_id,
-            name=names.get(member_id, member_id),
-            **structs.asdict(latest.names.get(member_id, MemberNames())),
-            owned=owned,
-            standby=UNSET if latest.standby is UNSET else latest.standby.get(member_id, {}),
-            warmup=UNSET if latest.warmup is UNSET else latest.warmup.get(member_id, {}),
-        )
-        for member_id, owned in latest.members.items()
-    ]
+    names, lines = called(latest.names), []
+    for member_id, owned in latest.members.items():
+        who = latest.names.get(member_id, MemberNames())
+        standby, warmup = (UNSET if t is UNSET else t.get(member_id, {}) for t in (latest.standby, latest.warmup))
+        identity = (who.client_id, who.client_host, who.group_instance_id)
+        lines.append(OwnerLine(member_id, names.get(member_id, member_id), *identity, owned, standby, warmup))
     return sorted(lines, key=lambda line: (line.name, line.member_id))
-
-
-def group_document(group: GroupOverview) -> dict[str, Any]:
-    """Return a group as the document of ``group --json``."""
-    latest = group.latest
-    return _group_fields(group) | {
-        "protocol": latest.protocol,
-        "assignor": latest.assignor,
-        "generation": latest.generation,
-        "groupEpoch": latest.group_epoch,
-        "timestamp": latest.timestamp,
-        "members": owner_lines(latest),
-        "episodes": [*raw_records(group.episodes)],
-        "incidents": [*raw_records(group.incidents)],
-    }

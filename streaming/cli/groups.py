@@ -11,24 +11,14 @@ from typing import Annotated, Final, get_args
 import typer
 from msgspec import UNSET, Struct
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import (
-    CAUSES,
-    kind_of,
-    removal_times,
-    share_text,
-    short_member,
-    status_text,
-    status_word,
-    utc,
-)
+from streaming.cli.diff_lines import cause_text, kind_of, share_text, short_member, status_text, status_word, utc
+from streaming.cli.episodes import bounds_text
 from streaming.cli.group_overview import (
     GroupOverview,
     OwnerLine,
-    group_document,
-    group_line,
     group_overview,
     group_overviews,
     newest_first,
@@ -38,7 +28,7 @@ from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, now_ms,
 from streaming.cli.output import Progress, answer, read_records, warn_skipped
 from streaming.episodes.budget import ErrorBudget
 from streaming.episodes.status import StatusName
-from streaming.episodes.story import count, duration
+from streaming.episodes.story import count
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.diff_reader import DiffRecord, read_diffs
@@ -48,7 +38,7 @@ from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
 from streaming.records.diffs import Cause
-from streaming.records.episodes import Downtime, Episode, Incident
+from streaming.records.episodes import Episode, Incident
 from streaming.records.events import MAX_TIMESTAMP
 from streaming.records.names import called, worded
 from streaming.settings.config import Settings
@@ -72,7 +62,7 @@ def groups(settings: Settings, *, at: int | None = _AS_OF, as_json: AsJson = Fal
                 yield incident_line(record.incident)
         yield group_table(overviews)
 
-    answer(map(group_line, overviews), lines(), as_json=as_json)
+    answer(map(GroupOverview.line, overviews), lines(), as_json=as_json)
 
 
 #: Statuses, the worst first.
@@ -99,17 +89,14 @@ def top(
             if screen.is_terminal and not as_json:
                 live.update(group_table(overviews), refresh=True)
             else:
-                answer(map(group_line, overviews), [group_table(overviews)], as_json=as_json)
+                answer(map(GroupOverview.line, overviews), [group_table(overviews)], as_json=as_json)
 
 
 def worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
     """Return the overviews, the worst status first, then the most open incidents, then the newest change."""
-
-    def rank(overview: GroupOverview) -> tuple[int, int, int, str]:
-        status = overview.status
-        return _RANKS[status.status], -len(overview.incidents), -status.since, overview.latest.group_id
-
-    return sorted(overviews, key=rank)
+    return sorted(
+        overviews, key=lambda o: (_RANKS[o.status.status], -len(o.incidents), -o.status.since, o.latest.group_id)
+    )
 
 
 @connected("rebalance-monitor group checkout", "rebalance-monitor group checkout --at 2026-01-31T09:14:00Z")
@@ -119,7 +106,7 @@ def group(settings: Settings, group_id: GroupId, *, at: int | None = _AS_OF, as_
     The exit status is 2 if there is no such group.
     """
     overview = group_overview(group_id, *_read(settings, group_id, at))
-    answer([group_document(overview)], group_lines(overview, now_ms() if at is None else at), as_json=as_json)
+    answer([overview.document()], group_lines(overview, now_ms() if at is None else at), as_json=as_json)
 
 
 def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupRecords:
@@ -143,36 +130,23 @@ def _lags(settings: Settings) -> dict[str, int | None]:
 
 def group_table(overviews: Iterable[GroupOverview]) -> Table:
     """Return a table with one row per group, and with the rest of the downtime budgets if there are service levels."""
-    overviews = list(overviews)
-    has_budgets = any(overview.budget is not None for overview in overviews)
-    has_lags = any(overview.lag is not None for overview in overviews)
     rows = (
         (
             SafeText(overview.latest.group_id, "bold"),
             overview.kind,
             status_word(overview.status.status),
             len(overview.latest.members),
-            *(["" if overview.lag is None else f"{overview.lag:,}"] if has_lags else ()),
-            _total(overview.today),
-            *([_budget(overview.budget)] if has_budgets else ()),
+            "" if overview.lag is None else f"{overview.lag:,}",
+            "" if overview.today is None else bounds_text(overview.today.total_ms, is_time=True),
+            _budget(overview.budget),
             SafeText(", ".join(dict.fromkeys(record.incident.kind for record in overview.incidents)), "bold red"),
             overview.newest.story if overview.newest else None,
         )
         for overview in overviews
     )
-    heads = (fold("group"), whole("kind"), whole("status"), right("members"))
-    lag = [right("lag")] if has_lags else []
-    budgets = [right("budget left")] if has_budgets else []
-    return table((*heads, *lag, "downtime today", *budgets, "incidents", rest("last episode")), rows)
-
-
-def _total(downtime: Downtime | None) -> str:
-    """Return the downtime summed over all partitions as ``0.3 s to 1.2 s``."""
-    if downtime is None:
-        return ""
-    if downtime.upper_ms is None:
-        return f"≥ {duration(downtime.lower_ms)}"
-    return f"{duration(downtime.lower_ms)} to {duration(downtime.upper_ms)}"
+    heads = [fold("group"), whole("kind"), whole("status"), right("members"), right("lag"), Column("downtime today")]
+    heads += [right("budget left"), Column("incidents"), rest("last episode")]
+    return table(heads, rows, optional=("lag", "budget left"))
 
 
 def _budget(budget: ErrorBudget | None) -> SafeText:
@@ -183,9 +157,8 @@ def _budget(budget: ErrorBudget | None) -> SafeText:
     if budget.budget_left is None:
         return SafeText("delay too long" if budget.met is False else "", style)
     least, most = budget.budget_left
-    return SafeText(
-        f"{most:.0%}" if least == most else f"{'at most ' if least is None else f'{least:.0%} to '}{most:.0%}", style
-    )
+    lower = "" if least == most else "at most " if least is None else f"{least:.0%} to "
+    return SafeText(f"{lower}{most:.0%}", style)
 
 
 def incident_line(incident: Incident) -> SafeText:
@@ -197,9 +170,8 @@ def incident_line(incident: Incident) -> SafeText:
 def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeText]:
     """Yield a group's status, open incidents, members with their partitions, and last episodes."""
     latest, lines = overview.latest, owner_lines(overview.latest)
-    names, newest = called(latest.names), overview.newest
     head = SafeText().append(latest.group_id, "bold").append(f"  {overview.kind}, ")
-    head.append(status_text(overview.status, names, removal_times(newest), now_ms))
+    head.append(status_text(overview.status, called(latest.names), overview.newest, now_ms))
     head.append(f", {count(len(lines), 'member')}")
     number = f"epoch {latest.group_epoch}" if latest.generation is None else f"generation {latest.generation}"
     assignor = f", {latest.assignor}" if latest.assignor else ""
@@ -238,7 +210,7 @@ _MOST_MOVES: Final = 10
 _Partition = Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", help="A partition, such as orders-17.")]
 
 
-class NewOwners(Struct, frozen=True, kw_only=True, rename="camel"):
+class NewOwners(Struct, frozen=True, rename="camel"):
     """A change of a partition's owners: its round, time and cause; ``names``: names of all members in the change."""
 
     at: int
@@ -249,7 +221,7 @@ class NewOwners(Struct, frozen=True, kw_only=True, rename="camel"):
     names: dict[str, str]
 
 
-class PartitionOwner(Struct, frozen=True, kw_only=True, rename="camel"):
+class PartitionOwner(Struct, frozen=True, rename="camel"):
     """Owners of a partition in one group (only share groups have several owners), and its moves, the newest first."""
 
     group_id: str
@@ -266,7 +238,7 @@ def owner(
     partition: _Partition,
     *,
     group: OnlyGroup = None,
-    at: int | None = time_option("--at", "As of this time: RFC 3339, or milliseconds since the epoch.", None),
+    at: int | None = time_option("--at", "As of this time: RFC 3339, or milliseconds since the epoch."),
     as_json: AsJson = False,
 ) -> None:
     """Show which member of each group owns a partition, since when, and why it moved there. Reads all diffs."""
@@ -307,26 +279,11 @@ def partition_owners(
         ]
         if (owners := [*stay, *holders]) != before:
             names = called(diff.named)
-            concerned = {*owners, *before, *diff.cause.member_ids}
-            own.append(
-                NewOwners(
-                    at=diff.timestamp,
-                    id=record.id,
-                    cause=diff.cause,
-                    owners=owners,
-                    before=before,
-                    names={member_id: names[member_id] for member_id in concerned & names.keys()},
-                )
-            )
+            concerned = names.keys() & {*owners, *before, *diff.cause.member_ids}
+            named = {member_id: names[member_id] for member_id in concerned}
+            own.append(NewOwners(diff.timestamp, record.id, diff.cause, owners, before, named))
     return [
-        PartitionOwner(
-            group_id=group_id,
-            topic=topic,
-            partition=partition,
-            owners=own[-1].owners,
-            since=own[-1].at,
-            moves=own[: -_MOST_MOVES - 1 : -1],
-        )
+        PartitionOwner(group_id, topic, partition, own[-1].owners, own[-1].at, own[: -_MOST_MOVES - 1 : -1])
         for group_id, own in sorted(moves.items())
         if own
     ]
@@ -338,8 +295,7 @@ def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
     for group in owners:
         last = group.moves[0]
         reasons = dict.fromkeys(item.reason for item in last.cause.evidence if item.reason)
-        words, _ = CAUSES.get(last.cause.kind, (last.cause.kind, ""))
-        cause = f"{_listed(last.cause.member_ids, last.names)} {words}".strip()
+        cause = cause_text(last.cause.kind, _listed(last.cause.member_ids, last.names))
         name = SafeText(_listed(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
         before = _listed(last.before, last.names) or "nobody"
         why = ": ".join([cause, *(worded(reason, last.names) for reason in reasons)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from getpass import getuser
 from typing import Annotated
 from uuid import uuid4
@@ -13,18 +13,7 @@ from rich.table import Table
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import utc
 from streaming.cli.group_overview import concerns, newest_first
-from streaming.cli.options import (
-    AsJson,
-    GroupId,
-    OnlyGroup,
-    connected,
-    duration_ms,
-    example,
-    flag,
-    now_ms,
-    option,
-    shared_option,
-)
+from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_option, example, flag, now_ms, option
 from streaming.cli.output import answer, raw_records, read_records
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
@@ -35,9 +24,8 @@ from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings
 
 _Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
-_Text = Annotated[str | None, shared_option("--text", "TEXT", "Note for the others on call.")]
-_By = Annotated[str | None, shared_option("--by", "NAME", "Who it is.", show_default="the user's name")]
-
+_TEXT = option("TEXT", "Note for the others on call.", None, "--text", show_default=False)
+_BY = option("NAME", "Who it is.", None, "--by", show_default="the user's name")
 
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 
@@ -59,11 +47,8 @@ def list_incidents(
     if context.invoked_subcommand is not None:
         return
     listed = newest_first(_read(settings, group_id), closed=all_of_them)
-    shown = (
-        incident_table([record.incident for record in listed])
-        if listed
-        else f"no {'' if all_of_them else 'open '}incidents"
-    )
+    none = f"no {'' if all_of_them else 'open '}incidents"
+    shown = incident_table(record.incident for record in listed) if listed else none
     answer(raw_records(listed), [shown], as_json=as_json)
 
 
@@ -74,7 +59,9 @@ def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
 
 @incidents.command(epilog=example("rebalance-monitor incidents ack checkout 3 --text 'rolled back'"))
 @connected()
-def ack(settings: Settings, group_id: GroupId, number: _Number, *, text: _Text = None, by: _By = None) -> None:
+def ack(
+    settings: Settings, group_id: GroupId, number: _Number, *, text: str | None = _TEXT, by: str | None = _BY
+) -> None:
     """Acknowledge an open incident, until it closes."""
     _publish(settings, group_id, number, text, by)
 
@@ -86,12 +73,12 @@ def mute(
     group_id: GroupId,
     number: _Number,
     *,
-    duration: str = option("TIME", "How long: 30m, 2h or 7d.", ..., "--for"),
-    text: _Text = None,
-    by: _By = None,
+    duration: int = duration_option("--for", "How long: 30m, 2h or 7d.", ...),
+    text: str | None = _TEXT,
+    by: str | None = _BY,
 ) -> None:
     """Mute an open incident for some time: no notifications of it."""
-    _publish(settings, group_id, number, text, by, muted_ms=duration_ms(duration, "--for"))
+    _publish(settings, group_id, number, text, by, muted_ms=duration)
 
 
 def _publish(
@@ -102,24 +89,18 @@ def _publish(
         raise BadInput(
             f"group {group_id}: no open incident {number}; `rebalance-monitor incidents --group {group_id}` lists them"
         )
-    now = now_ms()
+    now, by = now_ms(), by or getuser()
+    until = None if muted_ms is None else now + muted_ms
     data = IncidentAcknowledged(
-        group_id=group_id,
-        timestamp=now,
-        incident=number,
-        text=text,
-        by=by or getuser(),
-        until=None if muted_ms is None else now + muted_ms,
-        muted=muted_ms is not None,
+        group_id=group_id, timestamp=now, incident=number, text=text, by=by, until=until, muted=until is not None
     )
     with EventProducer(settings, component="incidents") as producer:
         producer.send(Event("rebalance-monitor/cli", uuid4().hex, data))
     say(f"published to {settings.topics.membership}; the stream applies it")
 
 
-def incident_table(listed: Collection[Incident]) -> Table:
+def incident_table(listed: Iterable[Incident]) -> Table:
     """Return a table with one row per incident; it has a column with closing times if any incident is closed."""
-    has_closed = any(incident.closed_at is not None for incident in listed)
     rows = (
         (
             SafeText(incident.group_id, "bold"),
@@ -127,12 +108,11 @@ def incident_table(listed: Collection[Incident]) -> Table:
             incident.kind,
             SafeText(incident.status, "bold red" if incident.status == "open" else "dim"),
             utc(incident.opened_at),
-            *([incident.closed_at and utc(incident.closed_at)] if has_closed else ()),
+            incident.closed_at and utc(incident.closed_at),
             incident.times,
             incident.story,
         )
         for incident in listed
     )
-    heads = (fold("group"), right("number"), whole("incident"), whole("status"), whole("since"))
-    closed = [whole("closed")] if has_closed else []
-    return table((*heads, *closed, right("times"), rest("story")), rows)
+    heads = (fold("group"), right("number"), *map(whole, ("incident", "status", "since", "closed")))
+    return table((*heads, right("times"), rest("story")), rows, optional=("closed",))

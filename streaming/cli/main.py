@@ -20,8 +20,6 @@ from streaming.process.plain import warn
 if TYPE_CHECKING:
     import typer
 
-    from streaming.cli.options import Command
-
 
 class CommandEntry(NamedTuple):
     """A command in `--help`: its panel, its module in ``streaming.cli``, and its one-line description."""
@@ -115,7 +113,7 @@ def build(called: str | None) -> typer.Typer:
             app.command(name, help=entry.line, rich_help_panel=entry.panel)(lambda: None)  # the command is only listed
             continue
         module = import_module(f"streaming.cli.{entry.module}")
-        command: typer.Typer | Command = getattr(module, name.replace("-", "_"))
+        command = getattr(module, name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

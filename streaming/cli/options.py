@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -86,17 +86,8 @@ def checkpoint_option(help_text: str, default: Any) -> Any:
 _CLUSTER: Mapping[str, Any] = {"bootstrap_servers": BootstrapServers, "config": Config, "topic_prefix": TopicPrefix}
 
 
-class Command(Protocol):
-    """A function that typer runs as a command."""
-
-    #: The last lines of the command's help.
-    epilog: str
-
-    def __call__(self, *arguments: Any, **options: Any) -> None:
-        """Run the command."""
-
-
-_Function = Callable[..., None]
+#: A function that typer runs as a command.
+Command = Callable[..., None]
 
 
 def example(*lines: str) -> str:
@@ -131,22 +122,18 @@ class Session:
     @property
     def arguments(self) -> list[str]:
         """The common options as arguments for the command line of a child process."""
-        values = {
-            "--log-format": self.log_format,
-            "--bootstrap-servers": self.bootstrap_servers,
-            "--config": self.config,
-            "--topic-prefix": self.topic_prefix,
-        }
+        names = ("log_format", "bootstrap_servers", "config", "topic_prefix")
+        values = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
         words = [word for name, value in values.items() if value is not None for word in (name, str(value))]
         return [*words, *(["--verbose"] if self.verbose else [])]
 
 
-def offline(*examples: str) -> Callable[[_Function], Command]:
+def offline(*examples: str) -> Callable[[Command], Command]:
     """Decorate a command that needs no cluster. ``--verbose`` is read in ``main``, for tracebacks."""
     return lambda function: _with_options(function, examples, {"verbose": Verbose})
 
 
-def connected(*examples: str) -> Callable[[_Function], Command]:
+def connected(*examples: str) -> Callable[[Command], Command]:
     """Decorate a command that reads from the cluster and then ends; its first parameter is the settings."""
 
     def settings(*, config: Path | None, verbose: bool, **cluster: str | None) -> Settings:
@@ -159,7 +146,7 @@ def connected(*examples: str) -> Callable[[_Function], Command]:
     return lambda function: _with_options(function, examples, {**_CLUSTER, "verbose": Verbose}, settings)
 
 
-def long_running(*examples: str, bootstrap_servers: Any = BootstrapServers) -> Callable[[_Function], Command]:
+def long_running(*examples: str, bootstrap_servers: Any = BootstrapServers) -> Callable[[Command], Command]:
     """Decorate a command that runs until it is stopped; its first parameter is the :class:`Session`.
 
     ``bootstrap_servers`` replaces the common option of that name.
@@ -179,7 +166,7 @@ _DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
 
 
 def _with_options(
-    function: _Function, examples: tuple[str, ...], options: Mapping[str, Any], first: Callable[..., Any] | None = None
+    function: Command, examples: tuple[str, ...], options: Mapping[str, Any], first: Callable[..., Any] | None = None
 ) -> Command:
     """Add options to a command; ``first`` makes the function's first argument from the options' values."""
 
@@ -198,7 +185,7 @@ def _with_options(
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # Typer reads the signature.
     vars(run).update(epilog=example(*examples), __signature__=Signature(parameters))
-    return cast("Command", run)
+    return run
 
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
@@ -235,10 +222,16 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def time_option(name: str, help_text: str, default: Any = None, **settings: Any) -> Any:
+def time_option(name: str, help_text: str, **settings: Any) -> Any:
     """Return an option whose value is a time; the command gets it in milliseconds since the epoch."""
+    return option("TIME", help_text, None, name, parser=_named(name, time_ms), **settings)
 
-    def parser(text: str) -> int:
-        return time_ms(text, name)
 
-    return option("TIME", help_text, default, name, parser=parser, **settings)
+def duration_option(name: str, help_text: str, default: Any, *, minimum: int = 1, **settings: Any) -> Any:
+    """Return an option whose value is a duration; the command gets it in milliseconds."""
+    return option("TIME", help_text, default, name, parser=_named(name, duration_ms, minimum=minimum), **settings)
+
+
+def _named(name: str, parse: Callable[..., int], **limits: int) -> Callable[[str], int]:
+    """Return the parser of an option, whose errors have the option's name."""
+    return lambda text: parse(text, name, **limits)

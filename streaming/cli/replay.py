@@ -14,19 +14,9 @@ from msgspec import UNSET, structs
 
 from assignors import __version__
 from assignors.errors import BadInput
+from streaming.cli import options
 from streaming.cli.diff_lines import FeedPrinter, print_diffs
-from streaming.cli.options import (
-    AsJson,
-    GroupId,
-    OnlyGroup,
-    Session,
-    connected,
-    flag,
-    long_running,
-    now_ms,
-    option,
-    time_option,
-)
+from streaming.cli.options import GroupId, Session, connected, flag, long_running, now_ms, option, time_option
 from streaming.cli.output import Progress, file_errors
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.group_reader import read_log, replay_sinks
@@ -35,14 +25,7 @@ from streaming.monitor.outputs import Listing
 from streaming.process.children import open_private
 from streaming.process.plain import say, warn
 from streaming.recording.anonymise import anonymised
-from streaming.recording.file import (
-    RecordedSettings,
-    Recording,
-    RecordingHeader,
-    read_recording,
-    record_log,
-    write_recording,
-)
+from streaming.recording.file import RecordedSettings, RecordingHeader, read_recording, record_log, write_recording
 from streaming.recording.history import RecordedHistory, Replayed, event_time
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
@@ -105,14 +88,10 @@ def _is_same(stored: DiffRecord, replayed: DiffRecord) -> bool:
     """Return True if the stored diff equals the replayed one, which lists all members."""
     if stored.diff.unchanged is UNSET:
         return stored.value == replayed.value
-    members = replayed.diff.members
-    omitted = [member for member_id, member in members.items() if member_id not in stored.diff.members]
-    expected = structs.replace(
-        replayed.diff,
-        members={member_id: member for member_id, member in members.items() if member_id in stored.diff.members},
-        unchanged=len(omitted),
-        unchanged_partitions=stored.diff.unchanged_partitions,
-    )
+    listed, partitions = stored.diff.members, stored.diff.unchanged_partitions
+    members = {member_id: member for member_id, member in replayed.diff.members.items() if member_id in listed}
+    omitted = [member for member_id, member in replayed.diff.members.items() if member_id not in listed]
+    expected = structs.replace(replayed.diff, members=members, unchanged=len(omitted), unchanged_partitions=partitions)
     return stored.diff == expected and not any(member.revoked or member.assigned for member in omitted)
 
 
@@ -127,48 +106,52 @@ def replay(
         Path | None, typer.Argument(metavar="FILE", help="Recording of `record`; needs no cluster.", show_default=False)
     ] = None,
     *,
-    group: OnlyGroup = None,
+    group: options.OnlyGroup = None,
     check: bool = flag("--check", "Compare with the published diffs; exit 1 if they differ."),
     page: bool = flag("--page", "Serve the page of the recording, without a cluster."),
     port: int = option("PORT", "Port of the page; 0: any free port.", 8686, min=0, max=65535),
     publish: bool = flag("--publish", "Write the recording's events to the membership topic, for `stream`."),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compute the diffs from the membership log, or from a recording, again; print or compare them.
 
     Of a recording it also prints the stories, without --json.
     """
-    recording: Recording | None = None
-    if file is not None:
-        with file_errors(str(file)), file.open("rb") as content:
-            recording = read_recording(content, str(file), group)
-    if (page or publish) and recording is None:
-        raise BadInput(f"{'--page' if page else '--publish'}: needs the FILE of a recording")
-    if page and recording is not None:
+    if file is None:
+        if page or publish:
+            raise BadInput(f"{'--page' if page else '--publish'}: needs the FILE of a recording")
+        if check:
+            _report_differences(differences(session.settings, group))
+        else:
+            stop = session.stop
+            print_diffs(replayed_diffs(session.settings, group, until=stop.is_set), as_json=as_json)
+        return
+    with file_errors(str(file)), file.open("rb") as content:
+        recording = read_recording(content, str(file), group)
+    if page:
         from streaming.serve.recorded import serve_recording
 
         serve_recording(recording, "127.0.0.1", port, lambda server: say(f"serving {server.address}"))
-    elif publish and recording is not None:
-        settings = session.settings
+    elif publish:
+        settings, topic = session.settings, session.settings.topics.membership
         with EventProducer(settings) as producer:
             for record in recording.log:
-                producer.send_record(
-                    settings.topics.membership, record.key or b"", record.value or b"", record.all_headers
-                )
-        say(f"{len(recording.log)} events written to {settings.topics.membership}")
+                producer.send_record(topic, record.key or b"", record.value or b"", record.all_headers)
+        say(f"{len(recording.log)} events written to {topic}")
     elif check:
-        count = 0
-        for line in differences(session.settings, group) if recording is None else recording.differences():
-            say(line)
-            count += 1
-        warn(f"{count or 'no'} differences")
-        if count:
-            raise typer.Exit(1)
-    elif recording is not None:
-        print_replay(recording.steps(), recording.header.begin, stories=not as_json, as_json=as_json)
+        _report_differences(recording.differences())
     else:
-        stop = session.stop
-        print_diffs(replayed_diffs(session.settings, group, until=stop.is_set), as_json=as_json)
+        print_replay(recording.steps(), recording.header.begin, stories=not as_json, as_json=as_json)
+
+
+def _report_differences(lines: Iterable[str]) -> None:
+    count = 0
+    for line in lines:
+        say(line)
+        count += 1
+    warn(f"{count or 'no'} differences")
+    if count:
+        raise typer.Exit(1)
 
 
 @connected(
@@ -180,8 +163,8 @@ def record(
     group_id: GroupId,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")],
-    since: int | None = time_option("--from", "Begin: RFC 3339, or ms since the epoch.", None, show_default="all"),
-    until: int | None = time_option("--to", "End, in the same form.", None, show_default="now"),
+    since: int | None = time_option("--from", "Begin: RFC 3339, or ms since the epoch.", show_default="all"),
+    until: int | None = time_option("--to", "End, in the same form.", show_default="now"),
     anonymise: bool = flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks."),
 ) -> None:
     """Record a group's events, outputs and settings in one file; `replay FILE` opens it without a cluster.

@@ -12,13 +12,13 @@ from rich.table import Table
 from assignors import __version__
 from assignors.errors import BadInput
 from streaming.advice.rules import advise_all
+from streaming.cli import group_overview as overview
 from streaming.cli.advise import read_histories
 from streaming.cli.diff_lines import kind_of, utc
 from streaming.cli.episodes import cost_lines, cost_table, episode_lines
-from streaming.cli.group_overview import concerns, group_overview, group_overviews, in_order, newest_first, owner_lines
 from streaming.cli.groups import episode_table, group_table, owner_table
 from streaming.cli.incidents import incident_table
-from streaming.cli.options import connected, duration_ms, flag, now_ms, option
+from streaming.cli.options import connected, duration_option, flag, now_ms, option
 from streaming.cli.output import file_errors, read_records
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_rounds
@@ -45,7 +45,7 @@ def report(
     cluster: bool = flag("--cluster", "All groups: incidents, status and cost."),
     episode: int | None = option("NUMBER", "Episode to report.", None, show_default="the newest"),
     format_: Literal["html", "md"] = flag("--format", "html: one page that loads nothing. md: Markdown.", "html"),
-    since: str = option("TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.", "7d"),
+    since: int = duration_option("--since", "Time of the cluster's cost and incidents: 12h, 7d or 4w.", "7d"),
 ) -> None:
     """Write a report: what happened, timeline, cost, evidence, members, incidents and advice, in one file."""
     if cluster == (group_id is not None):
@@ -54,7 +54,7 @@ def report(
     records = read_records(read_groups, settings, group_id)
     if group_id is None:
         title = f"Rebalances of all groups, {utc(now)}"
-        sections = list(_cluster_sections(records, now, now - duration_ms(since, "--since")))
+        sections = list(_cluster_sections(records, now, now - since))
     else:
         chosen = _chosen(group_id, records, episode)
         title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
@@ -67,7 +67,7 @@ def report(
 
 
 def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode:
-    own = [record.episode for record in in_order(records.episodes)]
+    own = [record.episode for record in overview.in_order(records.episodes)]
     chosen = own if number is None else [episode for episode in own if episode.episode == number]
     if not chosen:
         what = "has no episode" if number is None else f"has no episode {number}"
@@ -87,26 +87,24 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
     until = chosen.closed_at or now_ms
     incidents = [
         record.incident
-        for record in newest_first(records.incidents, closed=True)
-        if concerns(record.incident, group_id)
+        for record in overview.newest_first(records.incidents, closed=True)
+        if overview.concerns(record.incident, group_id)
         and record.incident.opened_at <= until
         and (record.incident.closed_at or now_ms) >= chosen.opened_at
     ]
     if incidents:
         yield ReportSection("Incidents", table=_report_table(incident_table(incidents)))
     if records.assignments:
-        owners = owner_lines(group_overview(group_id, *records).latest)
+        owners = overview.owner_lines(overview.group_overview(group_id, *records).latest)
         yield ReportSection("Members now", table=_report_table(owner_table(owners)))
-        advice = advise_all(read_histories(settings, group_id, None))
         rows = [
             (a.severity, a.title, "; ".join(e.text for e in a.evidence), a.change, a.saving.text if a.saving else "")
-            for a in advice
+            for a in advise_all(read_histories(settings, group_id, None))
         ]
         if rows:
-            yield ReportSection(
-                "Advice", table=ReportTable(("severity", "advice", "evidence", "change", "saves"), rows)
-            )
-    others = [r.episode for r in in_order(records.episodes)[::-1] if r.episode.episode != chosen.episode][:10]
+            heads = ("severity", "advice", "evidence", "change", "saves")
+            yield ReportSection("Advice", table=ReportTable(heads, rows))
+    others = [r.episode for r in overview.in_order(records.episodes)[::-1] if r.episode.episode != chosen.episode][:10]
     if others:
         yield ReportSection("Other episodes", table=_report_table(episode_table(others)))
 
@@ -114,19 +112,15 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
 def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[ReportSection]:
     incidents = [
         record.incident
-        for record in newest_first(records.incidents, closed=True)
+        for record in overview.newest_first(records.incidents, closed=True)
         if (record.incident.closed_at or now_ms) >= begin
     ]
     incidents.sort(key=lambda incident: (incident.scope != "cluster", incident.status != "open"))
     if incidents:
         yield ReportSection("Incidents", table=_report_table(incident_table(incidents)))
-    groups = group_table(group_overviews(*records, now_ms=now_ms))
+    groups = group_table(overview.group_overviews(*records, now_ms=now_ms))
     yield ReportSection("Groups", table=_report_table(groups))
-    recent = [
-        record.episode
-        for record in records.episodes
-        if max(record.episode.opened_at, record.episode.updated_at) >= begin
-    ]
+    recent = overview.since(records.episodes, begin)
     yield ReportSection(f"Cost since {utc(begin)}", table=_cost_table(recent, by_episode=False))
 
 

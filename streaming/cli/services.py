@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from streaming.cli.options import (
-    CoordinatorLogs,
-    MetricsHost,
-    MetricsPort,
-    Session,
-    checkpoint_option,
-    duration_ms,
-    flag,
-    long_running,
-    option,
-)
+from streaming.cli import options
+from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, option
 from streaming.process.plain import say
 
 _BY = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
@@ -30,11 +21,11 @@ def collect(
     session: Session,
     *,
     by: Literal["offsets", "polling"] | None = flag("--by", _BY, None, show_default="offsets"),
-    coordinator_log: CoordinatorLogs = None,
+    coordinator_log: options.CoordinatorLogs = None,
     include_group: list[str] | None = option("REGEX", f"Only {_MATCHING}", None),
     exclude_group: list[str] | None = option("REGEX", f"Exclude {_MATCHING}", None),
-    metrics_host: MetricsHost = "127.0.0.1",
-    metrics_port: MetricsPort = None,
+    metrics_host: options.MetricsHost = "127.0.0.1",
+    metrics_port: options.MetricsPort = None,
 ) -> None:
     """Publish the membership events of consumer groups, until SIGTERM or Ctrl-C."""
     stop, settings = session.stop, session.settings
@@ -66,7 +57,7 @@ def run(
     session: Session,
     *,
     checkpoint: str = checkpoint_option("Folder or URL of offsets and state.", "rebalance-checkpoint"),
-    coordinator_log: CoordinatorLogs = None,
+    coordinator_log: options.CoordinatorLogs = None,
     port: int = option("PORT", "Port of the page and the API.", 8686),
     take_over: bool = flag("--take-over", "End a running collector with the same id."),
 ) -> None:
@@ -96,9 +87,9 @@ def run(
     }
 
     with Children() as children:
-        for name, options in components.items():
+        for name, words in components.items():
             if not stop.is_set():
-                children.add(Child(name, ["streaming", name, *session.arguments, *options]))
+                children.add(Child(name, ["streaming", name, *session.arguments, *words]))
         children.watch(stop, lambda name: require_no_collector(settings, stop) if name == "collect" else None)
 
 
@@ -119,7 +110,7 @@ def serve(
     ),
     access_log: bool = flag("--access-log", "Log every request."),
     database: Path | None = option("FILE", "History file.", None, show_default="in your home"),
-    keep: str = option("TIME", "Drop rounds older than this: 12h, 30d, 8w.", "30d"),
+    keep: int = duration_option("--keep", "Drop rounds older than this: 12h, 30d, 8w.", "30d"),
     keep_mib: int = option("MIB", "Drop the oldest rounds when the history is larger.", 1024, min=1),
     max_clients: int = option("N", "Most clients of the feed at once.", 1000, min=1),
 ) -> None:
@@ -135,10 +126,10 @@ def serve(
     if trust_header is None and trusted_proxies:
         raise UnusableProxy(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
     proxies = None if trust_header is None else Proxies.of(trust_header, trusted_proxies or [])
-    limits = Retention(duration_ms(keep, "--keep"), keep_mib * 2**20)
     settings = session.settings
     source = Source(settings)
-    options = ServeOptions(
+    limits = Retention(keep, keep_mib * 2**20)
+    service = ServeOptions(
         history=database or settings.default_history(source.cluster_id),
         diffs_topic=settings.topics.diffs,
         stories=source.stories,
@@ -153,10 +144,11 @@ def serve(
         cluster_name=settings.kafka.cluster_name,
     )
     tracker, lags = HeartbeatTracker(settings), LagReader(settings)
-    watchdog = Watchdog(_WATCHDOG_SECONDS)
+    watchdog, cluster_id = Watchdog(_WATCHDOG_SECONDS), source.cluster_id
     server = FeedServer(
-        *(source, options),
-        cluster_id=source.cluster_id,
+        source,
+        service,
+        cluster_id=cluster_id,
         freshness=tracker.freshness,
         beat=watchdog.beat,
         lags=lambda: lags.groups,

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from assignors.errors import BadInput
+from streaming.cli import options
 from streaming.cli.options import (
-    AsJson,
-    MetricsHost,
-    MetricsPort,
-    OnlyGroup,
     Session,
     checkpoint_option,
-    duration_ms,
+    duration_option,
     example,
     flag,
     long_running,
@@ -64,7 +61,7 @@ def run_stream(
         "N", f"State buckets that groups share; {_RESIZE}", None, show_default=_DEFAULT_BUCKETS, **_BUCKETS_RANGE
     ),
     shuffle_partitions: int = option("N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", 2, **_TASKS_RANGE),
-    forget_after: str = option("TIME", "Drop the state of a group that is empty this long.", "7d"),
+    forget_after: int = duration_option("--forget-after", "Drop the state of a group that is empty this long.", "7d"),
     episodes: bool | None = flag(
         "--episodes/--no-episodes", "Publish episodes and incidents.", None, show_default="as in the settings, or yes"
     ),
@@ -77,8 +74,8 @@ def run_stream(
     on_data_loss: Literal["stop", "continue", "restart"] = flag(
         "--on-data-loss", "What to do if the topic lost records or is new.", "stop"
     ),
-    metrics_host: MetricsHost = "127.0.0.1",
-    metrics_port: MetricsPort = None,
+    metrics_host: options.MetricsHost = "127.0.0.1",
+    metrics_port: options.MetricsPort = None,
 ) -> None:
     """Run the Spark job: membership events in; diffs, assignments, episodes, incidents and dead letters out."""
     if context.invoked_subcommand is not None:
@@ -98,20 +95,20 @@ def run_stream(
     settings.stream = changed(settings.stream, "stream", **{k: v for k, v in options_set.items() if v is not None})
     log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
     jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
-    options = StreamOptions(
+    job = StreamOptions(
         checkpoint=checkpoint,
         available_now=available_now,
         max_offsets_per_trigger=max_offsets_per_trigger,
         trigger_interval=trigger_interval,
         buckets=buckets,
-        forget_after_ms=duration_ms(forget_after, "--forget-after"),
+        forget_after_ms=forget_after,
         session=jvm,
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         on_data_loss=on_data_loss,
     )
     with report_batches(every_batch=session.verbose or session.log_format == "json") as report:
-        run(settings, options, session.stop, report)
+        run(settings, job, session.stop, report)
 
 
 @stream.command("inspect-state", epilog=example("rebalance-monitor stream inspect-state --checkpoint ./state"))
@@ -119,8 +116,8 @@ def run_stream(
 def inspect_state(
     *,
     checkpoint: str = checkpoint_option("Checkpoint of a stopped job, or a copy.", ...),
-    group: OnlyGroup = None,
-    as_json: AsJson = False,
+    group: options.OnlyGroup = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the groups in a checkpoint. No cluster is needed."""
     import msgspec
@@ -144,7 +141,7 @@ def resize(
     buckets: int | None = option("N", "State buckets.", None, show_default="unchanged", **_BUCKETS_RANGE),
     shuffle_partitions: int | None = option("N", "Tasks of a batch.", None, show_default="unchanged", **_TASKS_RANGE),
     dry_run: bool = flag("--dry-run", "Only print what would be done."),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Change the numbers of buckets and shuffle partitions of a stopped checkpoint. No cluster is needed."""
     from streaming.spark.resize import resize

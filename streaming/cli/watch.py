@@ -21,8 +21,8 @@ def watch(
     from_beginning: bool = flag("--from-beginning", "Start at the oldest diff in the topic."),
     exit_at_end: bool = flag("--exit-at-end", "Exit after the newest diff in the topic."),
     stories: bool = flag("--stories", "Print the story of an episode when it changes, above its diffs."),
-    since: int | None = time_option("--from", "Replay the diffs from this time on; exit at the end.", None),
-    until_: int | None = time_option("--to", "Replay the diffs until this time; then exit.", None),
+    since: int | None = time_option("--from", "Replay the diffs from this time on; exit at the end."),
+    until_: int | None = time_option("--to", "Replay the diffs until this time; then exit."),
     as_json: AsJson = False,
 ) -> None:
     """Follow the diffs: the cause of each round and the partitions that moved. Each diff is printed once.

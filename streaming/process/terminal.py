@@ -7,8 +7,9 @@ for programs is written by ``streaming.cli.output``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import partial
+from itertools import compress
 from typing import Any, Self
 
 from rich.console import Console
@@ -56,11 +57,22 @@ whole = partial(Column, no_wrap=True)
 rest = partial(Column, ratio=1)
 
 
-def table(heads: Iterable[Column | str], rows: Iterable[Iterable[object]], **layout: Any) -> Table:
-    """Return a table with these headings and rows; cells are :class:`SafeText` or are converted by ``str``."""
-    made = Table(*heads, **layout)
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else SafeText("" if cell is None else str(cell)) for cell in row))
+def table(
+    heads: Iterable[Column | str], rows: Iterable[Iterable[object]], *, optional: Container[str] = (), **layout: Any
+) -> Table:
+    """Return a table with these headings and rows; cells are :class:`SafeText` or are converted by ``str``.
+
+    ``optional``: headings of columns that are left out if all their cells are empty.
+    """
+    columns = [head if isinstance(head, Column) else Column(head) for head in heads]
+    texts = [
+        [cell if isinstance(cell, Text) else SafeText("" if cell is None else str(cell)) for cell in row]
+        for row in rows
+    ]
+    shown = [head.header not in optional or any(row[at].plain for row in texts) for at, head in enumerate(columns)]
+    made = Table(*compress(columns, shown), **layout)
+    for row in texts:
+        made.add_row(*compress(row, shown))
     return made
 
 

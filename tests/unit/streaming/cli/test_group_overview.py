@@ -10,8 +10,6 @@ from streaming.cli.group_overview import (
     NoEpisodeThen,
     OwnerLine,
     episode_at,
-    group_document,
-    group_line,
     group_overview,
     group_overviews,
     owner_lines,
@@ -73,7 +71,7 @@ def test_state_without_members_or_episodes() -> None:
     (empty,) = group_overviews([latest(builder)], episode_records(builder), [], NOW)
     (unknown,) = group_overviews([latest(DiffBuilder().join("a"))], [], [], NOW)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
-    assert json.loads(encode(group_line(unknown))) == {
+    assert json.loads(encode(unknown.line())) == {
         "groupId": "g",
         "kind": "consumer",
         "state": None,
@@ -105,7 +103,7 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
     assert both.today == Downtime(lower_ms=10, upper_ms=18, total_ms=(10, 18), bounded_ms=18)
     assert second.today == records[1].episode.downtime
     assert tomorrow.today is None
-    assert json.loads(encode(group_line(both)))["downtimeToday"]["upperMs"] == 18
+    assert json.loads(encode(both.line()))["downtimeToday"]["upperMs"] == 18
 
 
 def test_line_has_the_episode_as_in_the_topic() -> None:
@@ -114,7 +112,7 @@ def test_line_has_the_episode_as_in_the_topic() -> None:
     last = episode_records(builder)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
     (overview,) = group_overviews([latest(builder)], [later], [], NOW)
-    assert encode(group_line(overview)) == (
+    assert encode(overview.line()) == (
         b'{"groupId":"team/checkout","kind":"connect","state":"settled","status":"stable","since":%d,"reason":null,'
         b'"awaited":[],"members":3,"lag":null,"downtimeToday":null,"episode":'
         % (last.episode.closed_at or 0)
@@ -129,7 +127,7 @@ def test_open_incidents_are_listed_with_their_group_as_records() -> None:
     overviews = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
     assert [[incident.incident.incident for incident in group.incidents] for group in overviews] == [[3, 2], []]
     values = b",".join(value for _, value in overviews[0].incidents)
-    for answer in (group_line(overviews[0]), group_document(group_overview("flappy", [flappy], [], wrong))):
+    for answer in (overviews[0].line(), group_overview("flappy", [flappy], [], wrong).document()):
         assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
     assert group_overview(GROUP, [latest(checkout())], [], wrong).incidents == []
 
@@ -169,7 +167,7 @@ def test_latest_episodes_of_a_group_are_newest_first() -> None:
     overview = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(builder)], episode_records(builder), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
     assert [episode.episode.episode for episode in overview.episodes] == wanted
-    answer = json.loads(encode(group_document(overview)))
+    answer = json.loads(encode(overview.document()))
     assert [row["episode"] for row in answer["episodes"]] == wanted
     assert {name: answer[name] for name in ("groupId", "kind", "state", "protocol", "assignor")} == {
         "groupId": "g",
@@ -233,5 +231,5 @@ def test_service_level_is_that_of_the_first_match() -> None:
     ]
     (with_level,) = group_overviews([latest(checkout())], records, [], NOW, levels)
     (without,) = group_overviews([latest(checkout())], records, [], NOW, levels[:1])
-    assert group_line(with_level)["slo"].budget_left == (0.82, 0.9)
-    assert "slo" not in group_line(without)
+    assert with_level.line()["slo"].budget_left == (0.82, 0.9)
+    assert "slo" not in without.line()

@@ -125,8 +125,8 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("downtime", "cell"),
     [
-        (Downtime(lower_ms=300, upper_ms=1210), "300 ms to 1.2 s"),
-        (Downtime(lower_ms=300, upper_ms=None), "≥ 300 ms"),
+        (Downtime(lower_ms=300, upper_ms=1210, total_ms=(300, 1210)), "300 ms to 1.2 s"),
+        (Downtime(lower_ms=300, upper_ms=None, total_ms=(300, None)), "≥ 300 ms"),
         (None, ""),
     ],
 )
