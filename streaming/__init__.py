@@ -54,27 +54,8 @@ _HOMES = {
     ),
 }
 
-__all__ = [
-    "Diff",
-    "DiffReader",
-    "DiffRecord",
-    "Episode",
-    "Event",
-    "EventProducer",
-    "Incident",
-    "LatestAssignment",
-    "MemberFenced",
-    "MemberJoined",
-    "MemberLeft",
-    "PartitionsChanged",
-    "Settings",
-    "SubscriptionChanged",
-    "TopicMetadata",
-    "load",
-    "read_assignments",
-    "read_diffs",
-    "read_episodes",
-    "read_incidents",
-]
+__all__ = ["Diff", "DiffReader", "DiffRecord", "Episode", "Event", "EventProducer", "Incident", "LatestAssignment"]
+__all__ += ["MemberFenced", "MemberJoined", "MemberLeft", "PartitionsChanged", "Settings", "SubscriptionChanged"]
+__all__ += ["TopicMetadata", "load", "read_assignments", "read_diffs", "read_episodes", "read_incidents"]
 
 __getattr__, __dir__ = lazy(globals(), _HOMES)

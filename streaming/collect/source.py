@@ -22,7 +22,7 @@ from streaming.collect.followed_group import COALESCE_MS
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, committed_offsets, reader_config
-from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, known_ends
+from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, OffsetRequest
 from streaming.records.events import GroupObserved
 from streaming.settings.connection import KafkaSettings
 
@@ -265,7 +265,7 @@ class OffsetsTopic:
                 self._waiting()
                 self._stop.wait(0.2)
         places = [(OFFSETS_TOPIC, number) for number in numbers]
-        ends = known_ends(self._kafka, places)
+        ends = OffsetRequest(self._kafka).wait(places)
         self._past = {number: ends.get((OFFSETS_TOPIC, number), 0) for number in numbers}
         wanted = [TopicPartition(*place) for place in places]
         for kept in committed_offsets(self._consumer, wanted, _TIMEOUT, self._stop.is_set) if wanted else ():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
 from typing import Any, Final, Literal, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -39,7 +38,7 @@ class Permission(NamedTuple):
 def optional_permissions(component: str, settings: Settings) -> tuple[Permission, ...]:
     """Return the permissions that a component can work without, after a warning (heartbeats, episodes, incidents)."""
     topics = settings.topics
-    by_component: dict[str, dict[str, str]] = {
+    by_component = {
         "collect": {topics.signs: _WRITE},
         "stream": {topics.signs: _WRITE},
         "serve": dict.fromkeys((topics.signs, topics.episodes, topics.incidents), _READ),
@@ -136,25 +135,22 @@ def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed
 def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
     """Return the granted operations, in lower case, for each topic and group that the cluster describes."""
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
-    topics = [name for name, resource in resources if resource == "topic"]
+    topics = TopicCollection([name for name, resource in resources if resource == "topic"])
     groups = [name for name, resource in resources if resource == "group"]
     options: dict[str, Any] = {"include_authorized_operations": True, "request_timeout": _ANSWER_SECONDS}
-    answers: dict[tuple[str, str], Future[Any]] = {
-        (name, "topic"): answer for name, answer in admin.describe_topics(TopicCollection(topics), **options).items()
-    }
+    answers = {"topic": admin.describe_topics(topics, **options)}
     if groups:
-        described = admin.describe_consumer_groups(groups, **options)
-        answers |= {(name, "group"): answer for name, answer in described.items()}
+        answers["group"] = admin.describe_consumer_groups(groups, **options)
     allowed: dict[tuple[str, str], set[str]] = {}
-    for resource, answer in answers.items():
+    for resource, name, answer in ((kind, *item) for kind, by_name in answers.items() for item in by_name.items()):
         try:
             operations = answer_of(answer).authorized_operations
         except KafkaException as error:
             if error.args[0].name().endswith(_REFUSED):
-                allowed[resource] = set()
+                allowed[name, resource] = set()
             continue
         if operations is not None:
-            allowed[resource] = {operation.name.replace("_", "").lower() for operation in operations}
+            allowed[name, resource] = {operation.name.replace("_", "").lower() for operation in operations}
     return allowed
 
 
@@ -178,9 +174,7 @@ def _who(settings: KafkaSettings) -> tuple[str, str]:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
     if settings.sasl_mechanism == "AWS_MSK_IAM":
         return "this AWS identity", "<ARN of its role>"
-    if settings.uses_sasl:
-        user = settings.sasl_username or settings.sasl_kerberos_principal
-        return f"user {user!r}", f"{user}"
-    if settings.ssl_certificate_file is not None:
+    if not settings.uses_sasl and settings.ssl_certificate_file is not None:
         return f"the owner of {settings.ssl_certificate_file}", "<subject of the certificate>"
-    return "user 'ANONYMOUS'", "ANONYMOUS"
+    user = settings.sasl_username or settings.sasl_kerberos_principal or "ANONYMOUS"
+    return f"user {user!r}", user

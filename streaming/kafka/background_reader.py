@@ -30,8 +30,7 @@ _END_SECONDS: Final = 5.0
 class BackgroundReader(ABC):
     """Reads a topic during its ``with`` block, and starts again 10 s after a failure.
 
-    ``what``: the kind of the topic's records, for the log ("heartbeats are read"). ``without``: the consequence if the
-    topic can't be read, for the log.
+    For the log: ``what`` is the kind of records ("heartbeats are read"), ``without`` the consequence of not reading.
     """
 
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
@@ -98,11 +97,7 @@ class TopicBatch(NamedTuple):
 
 
 class BufferedTopicReader(BackgroundReader):
-    """Reads a topic in a background thread and keeps a few batches of records, which any other thread takes.
-
-    ``positions`` and ``topic_id`` are those of :class:`TopicReader`; without positions, reading starts at the
-    beginning.
-    """
+    """Reads a topic from ``positions`` or its beginning, and keeps a few batches, which any other thread takes."""
 
     def __init__(
         self, settings: KafkaSettings, topic: str, what: str, *, positions: Mapping[Place, int], topic_id: str | None

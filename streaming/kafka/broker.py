@@ -1,10 +1,4 @@
-"""A real Kafka broker as a child process, for the demo and the tests.
-
-::
-
-    with EmbeddedBroker() as broker:
-        print(broker.bootstrap_servers)
-"""
+"""A real Kafka broker as a child process, for the demo and the tests."""
 
 from __future__ import annotations
 
@@ -21,18 +15,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka import admin as kafka_admin
 
 from assignors.errors import OutsideFailure
+from streaming.kafka import runtime
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.jars import Tell, say
-from streaming.kafka.runtime import (
-    DEFAULT_VERSION,
-    Runtime,
-    free_ports,
-    is_open,
-    prepare,
-    server_properties,
-    write_properties,
-    write_storage,
-)
 from streaming.process.children import SupervisedProcess, make_private
 from streaming.settings.connection import KafkaSettings
 
@@ -49,7 +34,6 @@ class EmbeddedBroker:
     """A one-node KRaft cluster on 127.0.0.1, as a context manager.
 
     The broker ends when this process ends, for whatever reason. Ctrl-C in the terminal does not reach the broker.
-
     ``port``: None for any free port, which a restart keeps. ``data_dir`` is kept, and is used again if it has a
     broker's data; None means a temporary folder.
     """
@@ -59,7 +43,7 @@ class EmbeddedBroker:
         *,
         port: int | None = None,
         data_dir: Path | None = None,
-        version: str = DEFAULT_VERSION,
+        version: str = runtime.DEFAULT_VERSION,
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
@@ -114,23 +98,21 @@ class EmbeddedBroker:
 
         Raises:
             OutsideFailure: the broker ended, or does not answer within a minute; the message has the reason.
-            OutsideFailure: as :func:`streaming.kafka.runtime.prepare`.
         """
         if self.running:
             return self
-        runtime = prepare(self._version, progress=self._progress)
-        fixed = self._ports is not None or self._wanted_port is not None
-        for left in range(_TRIES if not fixed else 1, 0, -1):
+        prepared = runtime.prepare(self._version, progress=self._progress)
+        is_fixed = self._ports is not None or self._wanted_port is not None
+        for tries_left in reversed(range(1 if is_fixed else _TRIES)):
             ports = self._ports or self._choose_ports()
             try:
-                self._start(runtime, ports)
+                self._start(prepared, ports)
+                break
             except PortInUse:  # another process took the free port before the broker did
-                if left == 1:
+                if not tries_left:
                     raise
-            else:
-                self._ports = ports
-                return self
-        raise PortInUse
+        self._ports = ports
+        return self
 
     def stop(self, timeout: float = 15.0) -> None:
         """Stop the broker cleanly, or kill it after ``timeout`` seconds; keep its data directory."""
@@ -155,13 +137,13 @@ class EmbeddedBroker:
 
     def close(self) -> None:
         """Stop the broker, and delete its data directory if that is temporary."""
-        if self._own_dir:
-            self.kill()  # the data is deleted, so the broker need not shut down cleanly
-            if self._data_dir is not None:
-                shutil.rmtree(self._data_dir, ignore_errors=True)
-                self._data_dir = None
-        else:
+        if not self._own_dir:
             self.stop()
+            return
+        self.kill()  # the data is deleted, so the broker need not shut down cleanly
+        if self._data_dir is not None:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+            self._data_dir = None
 
     def __enter__(self) -> Self:
         try:
@@ -174,7 +156,7 @@ class EmbeddedBroker:
         self.close()
 
     def _choose_ports(self) -> tuple[int, int]:
-        free = free_ports(2)
+        free = runtime.free_ports(2)
         if self._wanted_port is None:
             return free[0], free[1]
         with socket.socket() as probe:
@@ -187,17 +169,17 @@ class EmbeddedBroker:
                 ) from error
         return self._wanted_port, next(port for port in free if port != self._wanted_port)
 
-    def _start(self, runtime: Runtime, ports: tuple[int, int]) -> None:
+    def _start(self, prepared: runtime.Runtime, ports: tuple[int, int]) -> None:
         storage, config = self.data_dir / "storage", self.data_dir / "server.properties"
         try:
             make_private(self.data_dir)
             if not (storage / "meta.properties").is_file():
-                write_storage(runtime, storage)
-            write_properties(config, server_properties(storage, *ports, self._properties))
+                runtime.write_storage(prepared, storage)
+            runtime.write_properties(config, runtime.server_properties(storage, *ports, self._properties))
             logged = self.log_path.stat().st_size if self.log_path.exists() else 0
         except OSError as error:
             raise OutsideFailure(f"--data-dir {self.data_dir}: {error.strerror}") from error
-        command = runtime.command("kafka.Kafka", str(config), jvm=self._jvm_options)
+        command = prepared.command("kafka.Kafka", str(config), jvm=self._jvm_options)
         process = SupervisedProcess(command, self.log_path)
         try:
             self._await(process, ports[0], logged)
@@ -208,23 +190,21 @@ class EmbeddedBroker:
 
     def _await(self, process: SupervisedProcess, port: int, logged: int) -> None:
         by = time.monotonic() + _START_SECONDS
-        while not is_open(port):
+        client: kafka_admin.AdminClient | None = None
+        reason = f"its port {port} is not open"
+        while time.monotonic() < by:
             if process.wait(0.02) is not None:
                 self._explain(process, port, logged)
-            if time.monotonic() > by:
-                raise OutsideFailure(f"the broker's port {port} is not open after a minute; see {self.log_path}")
-        client = kafka_admin.AdminClient(confluent_config(KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}")))
-        while True:
-            if process.poll() is not None:
-                self._explain(process, port, logged)
+            if client is None and not runtime.is_open(port):
+                continue
+            servers = KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}")
+            client = client or kafka_admin.AdminClient(confluent_config(servers))
             try:
                 if client.list_topics(timeout=2).brokers:
                     return
             except KafkaException as error:
-                if time.monotonic() > by:
-                    raise OutsideFailure(
-                        f"the broker does not answer after a minute ({error.args[0].str()}); see {self.log_path}"
-                    ) from error
+                reason = error.args[0].str()
+        raise OutsideFailure(f"the broker does not answer after a minute ({reason}); see {self.log_path}")
 
     def _explain(self, process: SupervisedProcess, port: int, logged: int) -> None:
         with self.log_path.open("rb") as log:

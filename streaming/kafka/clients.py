@@ -24,7 +24,6 @@ from confluent_kafka import admin as kafka_admin
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import security
-from streaming.kafka.security import explain, plain, silent
 from streaming.settings.connection import KafkaSettings
 
 _T = TypeVar("_T")
@@ -132,7 +131,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
             last = error.args[0]
         admin.poll(0)  # calls `error_cb`
         for event in (*errors, last):
-            if (refusal := explain(event.str(), settings)) is not None:
+            if (refusal := security.explain(event.str(), settings)) is not None:
                 raise refusal
         if time.monotonic() > by:
             down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - librdkafka's public constant
@@ -144,15 +143,15 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
                     f"its listener wants SSL or SASL_SSL (kafka.security_protocol is {settings.security_protocol})"
                 )
             text = reason or last.str()
-            raise ClusterUnavailable(f"{silent(text, settings)} within {timeout:g} s ({plain(text)})")
+            no_answer = security.silent(text, settings)
+            raise ClusterUnavailable(f"{no_answer} within {timeout:g} s ({security.plain(text)})")
 
 
 def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
     """Return the result of an AdminClient request, or raise a copy of its error.
 
-    The future's own error would be part of a reference cycle through its traceback and the caller's frame, often with
-    the client in the cycle. Python frees cycles on any thread. If librdkafka's own thread frees the client, librdkafka
-    ends the process.
+    The future's own error would be in a reference cycle through its traceback, often with the client. Python frees
+    cycles on any thread, and librdkafka ends the process if its own thread frees the client.
     """
     error = future.exception(timeout)
     if error is not None:

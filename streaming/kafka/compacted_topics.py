@@ -1,9 +1,4 @@
-"""Reads the newest record of each key from the compacted topics: assignments, episodes, incidents.
-
-::
-
-    groups = read_groups(load(bootstrap_servers="127.0.0.1:9092"))
-"""
+"""Reads the newest record of each key from the compacted topics: assignments, episodes, incidents."""
 
 from __future__ import annotations
 
@@ -18,19 +13,9 @@ from streaming.episodes.cluster_cause import explain_episodes
 from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
+from streaming.records import episodes as episode_records
 from streaming.records.diffs import LatestAssignment
-from streaming.records.episodes import (
-    EPISODE_TYPE,
-    INCIDENT_TYPE,
-    Episode,
-    EpisodeRecord,
-    Incident,
-    IncidentRecord,
-    MalformedEpisode,
-    decode_episode,
-    decode_incident,
-    of_key,
-)
+from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentRecord, MalformedEpisode
 from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 
@@ -88,9 +73,8 @@ def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupReco
         MalformedEpisode, MalformedLatest: a record does not parse, and ``on_malformed`` is not given.
     """
     topics = settings.topics
-    assignments, episodes, incidents = _read(
-        settings, (topics.assignments, topics.episodes, topics.incidents), **options
-    )
+    names = topics.assignments, topics.episodes, topics.incidents
+    assignments, episodes, incidents = _read(settings, names, **options)
     return GroupRecords(assignments, explain_episodes(episodes, incidents), incidents)
 
 
@@ -188,13 +172,13 @@ class _NewestRecords:
     def __init__(self, settings: Settings, topic: str, group: str | None) -> None:
         kinds: dict[str, tuple[str | None, Callable[[bytes, bytes, int], Any]]] = {
             settings.topics.assignments: (None, _assignment),
-            settings.topics.episodes: (EPISODE_TYPE, _episode),
-            settings.topics.incidents: (INCIDENT_TYPE, _incident),
+            settings.topics.episodes: (episode_records.EPISODE_TYPE, _episode),
+            settings.topics.incidents: (episode_records.INCIDENT_TYPE, _incident),
         }
         self._topic = topic
         self._type, self._decode = kinds[topic]
         self._owners = None if group is None else {group.encode()}
-        if self._owners is not None and self._type == INCIDENT_TYPE:
+        if self._owners is not None and topic == settings.topics.incidents:
             self._owners.add(CLUSTER.encode())
         self._order = RecordOrder()
         self._values: dict[bytes, tuple[bytes, int]] = {}
@@ -243,31 +227,27 @@ def _assignment(_key: bytes, value: bytes, _written: int) -> LatestAssignment:
 
 
 def _episode(key: bytes, value: bytes, written: int) -> EpisodeRecord:
-    episode = decode_episode(value)
+    episode = episode_records.decode_episode(value)
     _require_key(key, episode.group_id, episode.episode)
     return EpisodeRecord(episode, value, written)
 
 
 def _incident(key: bytes, value: bytes, _written: int) -> IncidentRecord:
-    incident = decode_incident(value)
+    incident = episode_records.decode_incident(value)
     _require_key(key, incident.group_id, incident.incident)
     return IncidentRecord(incident, value)
 
 
 def _require_key(key: bytes, group_id: str, number: int) -> None:
-    if of_key(key) != (group_id, number):
+    if episode_records.of_key(key) != (group_id, number):
         raise MalformedEpisode(f"key: {key!r} is not that of the value")
 
 
 class EpisodeReader(Closing):
     """Follows the topic of episodes without a consumer group; returns each record that is the newest of its episode.
 
-    Args:
-        from_beginning: start at the oldest record that compaction has left; otherwise read only new records.
-        group: read only this group's episodes.
-        follow: wait for the topic if it is missing or deleted; otherwise a missing topic is an error.
-        on_malformed: called with the error of each record that is not an episode; reading continues with the next
-        record.
+    ``group``, ``from_beginning`` and ``on_malformed`` are those of :class:`FollowOptions`. ``follow``: wait for the
+    topic if it is missing or deleted; otherwise a missing topic is an error.
     """
 
     def __init__(
@@ -279,9 +259,7 @@ class EpisodeReader(Closing):
         follow: bool = True,
         on_malformed: Callable[[MalformedEpisode], None] = lambda _: None,
     ) -> None:
-        self._topic = settings.topics.episodes
-        self._group = group
-        self._on_malformed = on_malformed
+        self._topic, self._group, self._on_malformed = settings.topics.episodes, group, on_malformed
         self._reader = TopicReader(
             settings.kafka, [self._topic], from_beginning=from_beginning, wait=follow, follow=follow
         )
@@ -302,10 +280,11 @@ class EpisodeReader(Closing):
 
     def _records(self, message: Message) -> Iterator[EpisodeRecord]:
         key, value = message.key() or b"", message.value()
-        if codec.ce_attributes(message.headers()).get("type", EPISODE_TYPE) != EPISODE_TYPE:
+        kind = episode_records.EPISODE_TYPE
+        if codec.ce_attributes(message.headers()).get("type", kind) != kind:
             return
         try:
-            group_id, _ = of_key(key)
+            group_id, _ = episode_records.of_key(key)
             if self._group in (None, group_id) and self._order.accept(message) and value is not None:
                 yield _episode(key, value, 0)
         except MalformedEpisode as problem:

@@ -1,10 +1,7 @@
 """Reads the diffs from Kafka, each exactly once, and can resume after a restart.
 
-The Spark sink delivers each diff at least once, and a diff's ``ce_id`` is a pure function of the log. A reader that
-drops diffs whose id it has seen gets every diff exactly once::
-
-    for record in read_diffs(load(bootstrap_servers="127.0.0.1:9092"), from_beginning=True):
-        print(record.diff.group_id, record.diff.cause.kind, record.diff.moved)
+The Spark sink delivers each diff at least once, and a diff's ``ce_id`` is a pure function of the log. So a reader that
+drops diffs whose id it has seen gets every diff exactly once.
 """
 
 from __future__ import annotations
@@ -24,8 +21,7 @@ from streaming.records import codec
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 
-#: The most ids that are kept. A repeated diff is close to the first copy, because it comes from a repeated batch of
-#: Spark.
+#: The most ids that are kept. A repeated batch of Spark follows the first one closely.
 REMEMBERED_IDS = 200_000
 
 _decoder = msgspec.json.Decoder(Diff)
@@ -107,9 +103,7 @@ class DiffReader(Closing):
     def _record(self, message: Message) -> DiffRecord | None:
         partition, offset, value = message.partition() or 0, message.offset() or 0, message.value() or b""
         ce_id = codec.ce_attributes(message.headers()).get("id")
-        if ce_id is None or ce_id in self._seen:
-            return None
-        if self._group is not None and message.key() != self._group:
+        if ce_id is None or ce_id in self._seen or self._group not in (None, message.key()):
             return None
         try:
             diff = codec.decode(_decoder, value)

@@ -88,15 +88,14 @@ def read_rounds(
     """Return the rounds of each episode, in order, as far as the diff topic still has them."""
     ids = {diff_id for episode in episodes for diff_id in episode.rounds}
     diffs: dict[str, Diff] = {}
-    if ids:
-        groups = {episode.group_id for episode in episodes}
-        group = groups.pop() if len(groups) == 1 else None
-        for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group):
-            each(1)
-            if record.id in ids:
-                diffs[record.id] = record.diff
-                if len(diffs) == len(ids):
-                    break
+    groups = {episode.group_id for episode in episodes}
+    group = groups.pop() if len(groups) == 1 else None
+    for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group) if ids else ():
+        each(1)
+        if record.id in ids:
+            diffs[record.id] = record.diff
+            if len(diffs) == len(ids):
+                break
     return [[diffs[diff_id] for diff_id in episode.rounds if diff_id in diffs] for episode in episodes]
 
 

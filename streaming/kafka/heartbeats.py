@@ -17,20 +17,8 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from msgspec import structs
 
 from assignors.errors import MonitorError, OutsideFailure
-from streaming.freshness import (
-    CONFIRMED,
-    ComponentHeartbeat,
-    Freshness,
-    Limits,
-    MalformedHeartbeat,
-    PartName,
-    TrackedHeartbeat,
-    check_credible,
-    decoded,
-    encoded,
-    judge,
-    unreachable,
-)
+from streaming import freshness as heartbeat_rules
+from streaming.freshness import ComponentHeartbeat, Freshness, MalformedHeartbeat, PartName, TrackedHeartbeat
 from streaming.kafka import background_reader
 from streaming.kafka.access import Permission, denied
 from streaming.kafka.background_reader import BackgroundReader
@@ -104,11 +92,9 @@ class HeartbeatWriter:
         kept = self._heartbeat.positions if positions is None else dict(positions)
         now_ms = time.time_ns() // 1_000_000
         self._heartbeat = structs.replace(self._heartbeat, state=state, timestamp=now_ms, up_to=reached, positions=kept)
-        key, value, headers = encoded(self._heartbeat)
-        try:
+        key, value, headers = heartbeat_rules.encoded(self._heartbeat)
+        with suppress(BufferError):  # no broker answers: the next heartbeat replaces this one
             self._producer.produce(self._topic, key=key, value=value, headers=headers, on_delivery=self._on_delivery)
-        except BufferError:  # no broker answers: the next heartbeat replaces this one
-            return
         self._producer.poll(0)
 
     def _connect(self) -> confluent_kafka.Producer:
@@ -181,8 +167,8 @@ class HeartbeatTracker(BackgroundReader):
             settings.topics.signs, "heartbeats", without=", it is not known whether every component is running"
         )
         self._settings = settings
-        signs = settings.signs
-        self._limits = Limits(signs.silent_after_ms / 1000, signs.behind_after_ms / 1000, signs.forget_after_ms / 1000)
+        limits = settings.signs.silent_after_ms, settings.signs.behind_after_ms, settings.signs.forget_after_ms
+        self._limits = heartbeat_rules.Limits(*(limit_ms / 1000 for limit_ms in limits))
         self._view = _Observation()
         self._began = time.monotonic()
 
@@ -193,8 +179,11 @@ class HeartbeatTracker(BackgroundReader):
             return Freshness()
         if view.contact is None and view.silent_since is None:
             return Freshness(is_known=now - self._began > _OPEN_SECONDS)
-        freshness = judge(view.last.values(), now, now if view.contact is None else view.contact, self._limits)
-        return freshness if view.silent_since is None else unreachable(freshness, int(view.silent_since * 1000))
+        contact = now if view.contact is None else view.contact
+        freshness = heartbeat_rules.judge(view.last.values(), now, contact, self._limits)
+        if view.silent_since is None:
+            return freshness
+        return heartbeat_rules.unreachable(freshness, int(view.silent_since * 1000))
 
     def mark_unreadable(self) -> None:
         """Record that freshness is unknown because the topic can't be read."""
@@ -216,11 +205,10 @@ class HeartbeatTracker(BackgroundReader):
                 self._update_contact(reader)
 
     def _update_contact(self, reader: TopicReader) -> None:
-        if reader.missing or reader.leaderless:
-            self._view = self._view._replace(contact=None, silent_since=None, unreadable=True)
-            return
-        if reader.silent_since is not None:
-            self._view = self._view._replace(contact=None, silent_since=reader.silent_since, unreadable=False)
+        unreadable = bool(reader.missing or reader.leaderless)
+        if unreadable or reader.silent_since is not None:
+            silent_since = None if unreadable else reader.silent_since
+            self._view = self._view._replace(contact=None, silent_since=silent_since, unreadable=unreadable)
             return
         contact = self._view.contact
         if contact is None and reader.at_end:
@@ -241,8 +229,8 @@ class HeartbeatTracker(BackgroundReader):
                 last.pop((key or b"").decode(errors="replace"), None)
                 continue
             try:
-                heartbeat = decoded(key, value)
-                check_credible(heartbeat, written, now_ms)
+                heartbeat = heartbeat_rules.decoded(key, value)
+                heartbeat_rules.check_credible(heartbeat, written, now_ms)
             except MalformedHeartbeat as problem:
                 self.log_malformed(f"partition {message.partition()} offset {message.offset()}: {problem}")
                 continue
@@ -253,7 +241,7 @@ class HeartbeatTracker(BackgroundReader):
             if previous is not None and previous.partition != partition and written < previous.written:
                 continue  # written before the topic got more partitions
             age = max(0, now_ms - written) if is_old else 0
-            count = min(CONFIRMED, 1 + (0 if previous is None else previous.confirmations))
+            count = min(heartbeat_rules.CONFIRMED, 1 + (0 if previous is None else previous.confirmations))
             last[heartbeat.key] = TrackedHeartbeat(heartbeat, now - age / 1000, now_ms - age, count, written, partition)
         if messages:
             self._view = self._view._replace(last=last)
@@ -311,5 +299,5 @@ def _newest_heartbeat(
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):
             with suppress(MalformedHeartbeat):  # `serve` reports it
-                last = decoded(message.key(), value), time.time() - message.timestamp()[1] / 1000
+                last = heartbeat_rules.decoded(message.key(), value), time.time() - message.timestamp()[1] / 1000
     return last

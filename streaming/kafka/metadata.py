@@ -6,12 +6,12 @@ A topic that was deleted and created again has another id.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import OffsetSpec
 
@@ -125,21 +125,9 @@ def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identi
     return dict(identities)
 
 
-_OFFSETS_SECONDS: Final = 10.0
 #: A topic that was just created, or whose leader moves, has no leader for a moment.
 _PATIENCE_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
-#: The temporary errors of such a partition. (``KafkaError.retriable`` covers only transactions.)
-_PASSING: Final = frozenset(
-    {
-        "FENCED_LEADER_EPOCH",
-        "LEADER_NOT_AVAILABLE",
-        "NOT_LEADER_FOR_PARTITION",
-        "OFFSET_NOT_AVAILABLE",
-        "UNKNOWN_LEADER_EPOCH",
-        "UNKNOWN_TOPIC_OR_PART",
-    }
-)
 
 #: A topic and the number of a partition.
 Place = tuple[str, int]
@@ -152,48 +140,27 @@ def bounds(
 
     ``patience``: seconds to wait for partitions without a leader.
     """
-    places = list(places)
+    places, request = list(places), OffsetRequest(settings, committed=True)
     by = time.monotonic() + patience
     while True:
-        try:
-            lows = _offsets(settings, places, OffsetSpec.earliest())
-            highs = _offsets(settings, places, OffsetSpec.latest())
+        lows = request.wait(places, earliest=True)
+        highs = request.wait(places) if len(lows) == len(places) else {}
+        if len(highs) == len(places):
             return {place: (lows[place], highs[place]) for place in places}
-        except KafkaException as error:
-            if time.monotonic() >= by or error.args[0].name() not in _PASSING:
-                names = ", ".join(sorted({topic for topic, _ in places}))
-                raise ClusterUnavailable(
-                    f"topic {names}: nobody tells where its partitions end: {error.args[0].str()}"
-                ) from error
-            time.sleep(_AGAIN_SECONDS)
-
-
-def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
-    if not places:
-        return {}
-    admin = kafka_admin.AdminClient(confluent_config(settings))  # kept: a deleted client receives no answers
-    # The first request of a client without a connection to a broker waits for three seconds one time in five
-    # (12 of 60, librdkafka 2.16); after a metadata request it never waited (0 of 120).
-    admin.list_topics(places[0][0], timeout=_OFFSETS_SECONDS)
-    answers = admin.list_offsets(
-        {TopicPartition(*place): spec for place in places},
-        isolation_level=IsolationLevel.READ_COMMITTED,
-        request_timeout=_OFFSETS_SECONDS,
-    )
-    offsets = {(place.topic, place.partition): answer_of(answer).offset for place, answer in answers.items()}
-    if min(offsets.values()) < 0:
-        # A leader that is about to move returns OFFSET_INVALID (-1001) without an error.
-        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "no offset is available now"))
-    return offsets
+        if request.refused or time.monotonic() >= by:
+            names = ", ".join(sorted({topic for topic, _ in places}))
+            raise ClusterUnavailable(f"topic {names}: no broker returns its partitions' ends: {request.trouble}")
+        time.sleep(_AGAIN_SECONDS)
 
 
 class OffsetRequest:
-    """Sends one ListOffsets request at a time for many partitions, to each of their leaders; never waits.
+    """Sends one ListOffsets request at a time for many partitions, to each of their leaders.
 
     ``committed``: end offsets do not include records of open transactions.
 
     Attributes:
         refused: the topics that this user may not describe, according to the last answer.
+        trouble: the last error of a partition.
     """
 
     def __init__(self, settings: KafkaSettings, *, committed: bool = False) -> None:
@@ -203,12 +170,7 @@ class OffsetRequest:
         self._pending: Mapping[Any, Future[Any]] = {}
         self._admin: Any = None
         self.refused: frozenset[str] = frozenset()
-
-    def meet(self, topic: str) -> None:
-        """Wait for metadata, because a first request without a broker connection may wait for three seconds."""
-        self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
-        with suppress(KafkaException):
-            self._admin.list_topics(topic, timeout=_OFFSETS_SECONDS)
+        self.trouble = "no answer"
 
     @property
     def is_pending(self) -> bool:
@@ -227,6 +189,21 @@ class OffsetRequest:
             request_timeout=_ANSWER_SECONDS,
         )
 
+    def wait(self, places: Collection[Place], *, earliest: bool = False) -> dict[Place, int]:
+        """Return the offsets of the partitions whose leader answers, as :meth:`send` requests them; blocks."""
+        if not places:
+            return {}
+        if self._admin is None:
+            self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
+            # The first request of a client without a connection to a broker waits for three seconds one time in five
+            # (12 of 60, librdkafka 2.16); after a metadata request it never waited (0 of 120).
+            with suppress(KafkaException):
+                self._admin.list_topics(next(iter(places))[0], timeout=_ANSWER_SECONDS)
+        self.send(places, time.monotonic(), earliest=earliest)
+        while (offsets := self.take(time.monotonic())) is None:
+            time.sleep(0.01)
+        return offsets
+
     def take(self, now: float) -> dict[Place, int] | None:
         """Return the offsets that leaders returned; None while answers are outstanding and not timed out."""
         if not all(future.done() for future in self._pending.values()):
@@ -241,6 +218,7 @@ class OffsetRequest:
             try:
                 offset = answer_of(future).offset
             except KafkaException as error:  # the partition has no leader now, or was deleted
+                self.trouble = error.args[0].str()
                 if error.args[0].name() == "TOPIC_AUTHORIZATION_FAILED":
                     refused.add(partition.topic)
                 continue
@@ -250,18 +228,6 @@ class OffsetRequest:
             self._admin = None
         self.refused = frozenset(refused)
         return offsets
-
-
-def known_ends(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, int]:
-    """Return the end offsets of the partitions whose leader answers; blocks."""
-    request, places = OffsetRequest(settings), list(places)
-    if not places:
-        return {}
-    request.meet(places[0][0])
-    request.send(places, time.monotonic())
-    while (ends := request.take(time.monotonic())) is None:
-        time.sleep(0.01)
-    return ends
 
 
 #: Seconds between two requests for end offsets.

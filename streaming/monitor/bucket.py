@@ -51,11 +51,6 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     return writes
 
 
-def is_retired(record: Record) -> bool:
-    """True if a record is of an event type that no longer exists; :func:`process` skips such records."""
-    return record.type in _RETIRED
-
-
 def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
     """Return the timer events that are due, as records for the membership log."""
     writes: list[Write] = []

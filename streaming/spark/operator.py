@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyspark import AccumulatorParam, TaskContext
 
-from streaming.monitor.bucket import expire, is_retired, process
+from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
 from streaming.records import codec
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 #: The local property with the number of a task's batch (``MicroBatchExecution.BATCH_ID_KEY``).
 _BATCH: Final = "streaming.sql.batchId"
-#: Input columns behind the bucket (:mod:`streaming.spark.query` makes them): the fields of a record, then the time
-#: in ms at which the record was appended to its topic. A tick has partition −1 and no other field.
-INPUT = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source", "ce_time", "other_headers", "appended")
+#: Input columns behind the bucket (:mod:`streaming.spark.query` makes them): the fields of a record. A tick has
+#: partition −1 and no other field.
+INPUT = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source", "ce_time", "other_headers")
 #: Output columns: the values of the codec's headers as columns, and any other headers unchanged.
 OUTPUT = {
     "topic": "string",
@@ -58,18 +58,6 @@ class _Header(msgspec.Struct):
 
 
 _headers = msgspec.json.Decoder(list[_Header])
-
-
-class BucketRows(NamedTuple):
-    """The records of one bucket in one batch.
-
-    ``records`` are in Kafka's order for each group. ``oldest``: when the oldest record was appended to its topic (ms);
-    None: no records.
-    """
-
-    records: list[Record]
-    oldest: int | None
-    bytes: int
 
 
 #: Entries ``(batch, bucket, report)``. A deque may grow in one thread (PySpark's, in the driver) while another empties
@@ -125,27 +113,25 @@ def operator(sinks: Sinks, reports: Accumulator[_Lines]) -> Callable[..., Iterat
 
 
 def step(
-    blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks
+    blob: bytes | None, records: list[Record], now_ms: int, sinks: Sinks
 ) -> tuple[list[Write], bytes | None, BucketReport]:
     """Apply one batch, at the time ``now_ms``, to a bucket; return outputs, its state if changed, and its report."""
     bucket = Bucket(blob)
-    writes = process(bucket, rows.records, now_ms, sinks)
-    writes += expire(bucket, now_ms, sinks)
+    writes = process(bucket, records, now_ms, sinks) + expire(bucket, now_ms, sinks)
     changed = bucket.pack() if bucket.changed else None
     topics = [write.topic for write in writes]
+    size = sum(len(record.value) for record in records if record.value)
     due = min(bucket.due.values(), default=0)
-    written = topics.count(sinks.diffs), topics.count(sinks.dead_letters)
-    report = BucketReport(due, *written, rows.oldest, rows.bytes, sum(map(is_retired, rows.records)))
+    report = BucketReport(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), size)
     return writes, changed, report
 
 
 def _bucket_batch(
     sinks: Sinks, reports: Accumulator[_Lines], key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
 ) -> Iterator[pd.DataFrame]:
-    rows = read(frames)
     blob = bytes(state.get[0]) if state.exists else None
     # The batch's time is not a column, because Spark would compile code with this literal for every batch.
-    writes, changed, report = step(blob, rows, state.getCurrentProcessingTimeMs(), sinks)
+    writes, changed, report = step(blob, read(frames), state.getCurrentProcessingTimeMs(), sinks)
     if changed is not None:
         state.update((changed,))
     _send(reports, int(key[0]), report)
@@ -153,8 +139,8 @@ def _bucket_batch(
         yield frame(writes)
 
 
-def read(frames: Iterable[pd.DataFrame]) -> BucketRows:
-    """Return a bucket's records from pandas frames with the bucket's number and the columns :data:`INPUT`."""
+def read(frames: Iterable[pd.DataFrame]) -> list[Record]:
+    """Return a bucket's records, in Kafka's order for each group, from frames with the columns bucket and INPUT."""
     rows = [
         row
         for part in frames
@@ -162,15 +148,13 @@ def read(frames: Iterable[pd.DataFrame]) -> BucketRows:
         if row[0] >= 0
     ]
     rows.sort(key=lambda row: (row[2] or b"", row[0], row[1]))
-    records = [_record(row) for row in rows]
-    size = sum(len(record.value) for record in records if record.value)
-    return BucketRows(records, min((row[-1] for row in rows), default=None), size)
+    return [_record(row) for row in rows]
 
 
 def _record(row: tuple[Any, ...]) -> Record:
     """Return the record of an input row; headers that the codec did not write are in one JSON column."""
     if row[8] is None:
-        return Record._make(row[:9])
+        return Record._make(row)
     partition, offset, key, value = row[:4]
     headers = [(header.key, header.value) for header in _headers.decode(row[8])]
     return Record.of(partition, offset, key, value, headers)

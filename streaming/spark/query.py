@@ -65,15 +65,12 @@ def source(spark: SparkSession, options: dict[str, str]) -> DataFrame:
 
 
 def ticks(records: DataFrame, buckets: int) -> DataFrame:
-    """Return one row for each tick and bucket: ``bucket``, ``partition`` −1, ``offset``, ``appended`` −1.
+    """Return one row for each tick and bucket: ``bucket``, ``partition`` −1, ``offset``.
 
     Number columns are never null, because pandas would convert null numbers to floats.
     """
     return records.select(
-        f.explode(_array(bucket_numbers(buckets))).alias("bucket"),
-        f.lit(-1).alias("partition"),
-        "offset",
-        f.lit(-1).cast("bigint").alias("appended"),
+        f.explode(_array(bucket_numbers(buckets))).alias("bucket"), f.lit(-1).alias("partition"), "offset"
     )
 
 
@@ -99,7 +96,6 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
         # For other headers these columns are meaningless: the operator uses `other_headers`.
         *(f.get(headers, f.lit(number))["value"].alias(codec.HEADER_NAMES[number]) for number in range(1, 5)),
         f.when(usual, None).otherwise(f.coalesce(f.to_json(headers), f.lit("[]"))).alias("other_headers"),
-        f.unix_millis("timestamp").alias("appended"),
     )
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from streaming.kafka.metadata import Contact
+from streaming.kafka.metadata import Contact, Identity
 from streaming.spark.checkpoint import TopicGone, recreated_message
-from streaming.spark.topics import OpenTransaction
-
-if TYPE_CHECKING:
-    from streaming.kafka.metadata import Identity
-    from streaming.spark.progress import BatchReport, BucketReport
-    from streaming.spark.start import StreamOptions
-    from streaming.spark.topics import Ends
+from streaming.spark.progress import BatchReport, BucketReport
+from streaming.spark.start import StreamOptions
+from streaming.spark.topics import Ends
 
 #: A transaction that is open for this long is reported. The collector's transactions take milliseconds.
 OPEN_SECONDS: Final = 10.0
@@ -65,20 +61,17 @@ class Timers:
     """The next timer of every bucket; before the first tick no timer is known, so the first tick is due at once."""
 
     def __init__(self) -> None:
-        self._due: dict[int, int] = {}
+        #: When each bucket's next timer is due, in ms since the epoch; 0: no timer.
+        self.due: dict[int, int] = {}
         self._last = float("-inf")
-        self._first = True
-
-    def update(self, due: Mapping[int, int]) -> None:
-        """Set when the next timers of some buckets are due, in ms since the epoch (0: no timer)."""
-        self._due.update(due)
 
     def is_due(self, now: float) -> bool:
         """Return True if a tick is due at ``now`` (seconds since the epoch); the tick then counts as written."""
-        is_due = self._first or any(0 < ms <= now * 1000 for ms in self._due.values())
+        is_first = self._last == float("-inf")
+        is_due = is_first or any(0 < ms <= now * 1000 for ms in self.due.values())
         if not is_due or now - self._last < _APART_SECONDS:
             return False
-        self._first, self._last = False, now
+        self._last = now
         return True
 
 
@@ -90,18 +83,18 @@ class PartitionGrowth:
     (:data:`SETTLE_SECONDS`), and then reads the old partitions to their ends. With growth by a whole multiple (4 → 8)
     every group stays or moves to a new partition. Otherwise groups also move between old partitions, and no reader can
     keep the order of their events.
+
+    Attributes:
+        partitions: the number of partitions that are read; ``target`` is the number that the topic has.
+        offsets: the next offset of each partition, as of the last batch.
     """
 
     def __init__(self, topic: str, partitions: int) -> None:
-        #: The number of partitions that are read, and the number that the topic has.
         self.partitions = self.target = partitions
-        #: The next offset of each partition, as of the last batch.
         self.offsets: Mapping[int, int] = {}
         self._topic = topic
-        self._since = 0.0
         self._ends: Mapping[int, int] | None = None
-        self._ends_at = 0.0
-        self._idle_at = 0.0
+        self._since = self._ends_at = self._idle_at = 0.0
 
     @property
     def is_pending(self) -> bool:
@@ -148,8 +141,7 @@ class Supervisor:
 
     Attributes:
         applied_up_to: the batches have applied all events before this time; None before the first batch.
-        log_ends: the end offset of each partition that is read, including open transactions.
-        blocked: a transaction that is open for too long; None without such a transaction.
+        blocked: the partition and first offset of a transaction that is open for too long, or None.
     """
 
     def __init__(
@@ -158,16 +150,15 @@ class Supervisor:
         self.growth = PartitionGrowth(membership, partitions)
         self.limit = BatchLimit(options.max_offsets_per_trigger)
         self.applied_up_to: float | None = None
-        self.log_ends: Mapping[int, int] = {}
-        self.blocked: OpenTransaction | None = None
-        self._options = options
-        self._membership = membership
-        self._topics = dict(topics)
-        self._timers = Timers()
+        self.blocked: tuple[int, int] | None = None
+        self._options, self._membership, self._topics = options, membership, dict(topics)
+        self._timers, self._contact = Timers(), Contact()
         self._missing: list[str] = []
-        self._contact = Contact()
         self._warnings: list[str] = []
-        self._open: list[OpenTransaction] = []
+        #: The end offset of each partition that is read, including open transactions.
+        self._log_ends: Mapping[int, int] = {}
+        #: When each open transaction (partition, first offset) was first seen.
+        self._opened: dict[tuple[int, int], float] = {}
 
     def take_warnings(self) -> Sequence[str]:
         """Return the warnings since the last call, oldest first."""
@@ -176,7 +167,7 @@ class Supervisor:
 
     def add_batch(self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport) -> None:
         """Add a batch that ended, or a trigger without new records."""
-        self._timers.update({number: bucket.due for number, bucket in buckets.items()})
+        self._timers.due |= {number: bucket.due for number, bucket in buckets.items()}
         self.growth.add_progress(progress, report.at or 0.0)
         self.limit.add_batch(report.events, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
@@ -218,35 +209,31 @@ class Supervisor:
     def set_ends(self, ends: Ends, now: float) -> None:
         """Set the ends of the partitions that are read, as of ``now``."""
         self.growth.set_ends(ends.stable, now)
-        self.log_ends = ends.log
-        before = {(blocked.partition, blocked.offset): blocked for blocked in self._open}
-        self._open = [
-            before.get((number, stable), OpenTransaction(number, stable, now))
-            for number, stable in ends.stable.items()
-            if stable < ends.log[number]
-        ]
-        late = [blocked for blocked in self._open if now - blocked.since >= OPEN_SECONDS]
-        previous, self.blocked = self.blocked, min(late, key=lambda blocked: blocked.since, default=None)
-        if self.blocked is not None and (previous is None or previous[:2] != self.blocked[:2]):
+        self._log_ends = ends.log
+        opened = [(number, stable) for number, stable in ends.stable.items() if stable < ends.log[number]]
+        self._opened = {place: self._opened.get(place, now) for place in opened}
+        late = [place for place, since in self._opened.items() if now - since >= OPEN_SECONDS]
+        previous, self.blocked = self.blocked, min(late, key=self._opened.__getitem__, default=None)
+        if self.blocked is not None and self.blocked != previous:
+            partition, offset = self.blocked
             self._warnings.append(
-                f"topic {self._membership}: a transaction is open since offset {self.blocked.offset} of partition "
-                f"{self.blocked.partition}; nothing behind it can be read until it ends. "
+                f"topic {self._membership}: a transaction is open since offset {offset} of partition {partition}; "
+                "nothing behind it can be read until it ends. "
                 "`kafka-transactions.sh find-hanging` and `abort` end one whose producer is gone"
             )
-        if previous is not None and self.blocked is None:
+        if self.blocked is None and previous is not None:
             self._warnings.append("the open transaction has ended: the stream reads on")
 
     @property
     def reached(self) -> float | None:
         """The time up to which all events are applied, excluding events after the start of an open transaction."""
-        opened = [blocked.since for blocked in self._open]
-        return None if self.applied_up_to is None else min([self.applied_up_to, *opened])
+        return None if self.applied_up_to is None else min([self.applied_up_to, *self._opened.values()])
 
     @property
     def lag(self) -> int | None:
         """The number of unread records up to the log's end in the partition furthest behind; None if unknown."""
         read = self.growth.offsets
-        behind = [end - read[number] for number, end in self.log_ends.items() if number in read]
+        behind = [end - read[number] for number, end in self._log_ends.items() if number in read]
         return max(0, *behind) if behind else None
 
     def next_action(self, now: float) -> Action:
@@ -262,9 +249,9 @@ class Supervisor:
         return Action.CONTINUE
 
     def _set_partitions(self, partitions: int, now: float) -> None:
+        was = self.growth.partitions
         if not self.growth.set_count(partitions, now):
             return
-        was = self.growth.partitions
         self._warnings.append(
             f"topic {self._membership} has {partitions} partitions, {was} are read: the new ones follow once the "
             "others are read to where producers left them"

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import confluent_kafka
+from confluent_kafka import KafkaError, Message
 
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.metadata import OffsetRequest
 from streaming.kafka.topics import ensure_ticks
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
-
-    from streaming.settings.config import Settings
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
 
 #: A client that has not delivered a tick within this time may have lost its brokers, and is replaced.
 _LATE_SECONDS: Final = 10.0
@@ -37,10 +36,8 @@ class TickTopic:
         self._delivered = time.monotonic()
         self._failure: NotAllowed | None = None
 
-    def _connect(self) -> Producer:
-        from confluent_kafka import Producer
-
-        return Producer(confluent_config(self._kafka) | {"linger.ms": 0})
+    def _connect(self) -> confluent_kafka.Producer:
+        return confluent_kafka.Producer(confluent_config(self._kafka) | {"linger.ms": 0})
 
     def tick(self) -> None:
         """Write a tick without waiting; while no broker answers, the tick is delivered later."""
@@ -60,17 +57,6 @@ class TickTopic:
         if error is not None and error.name() == "TOPIC_AUTHORIZATION_FAILED":
             lacking = Permission("Write", self._topic)
             self._failure = NotAllowed(denied(self._kafka, lacking, "which stream must: no timer would fire"))
-
-
-class OpenTransaction(NamedTuple):
-    """An open transaction; readers of committed records stop at its first record, which is at ``offset``.
-
-    ``since``: when the transaction was first seen, in seconds since the epoch.
-    """
-
-    partition: int
-    offset: int
-    since: float
 
 
 class Ends(NamedTuple):

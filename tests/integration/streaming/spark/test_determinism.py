@@ -89,4 +89,3 @@ def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: 
             assert job.rows(topics.dead_letters) == wanted[names.dead_letters], variant
             assert sum(report.diffs for report in batch_reports) == job.count(topics.diffs), variant
             assert sum(report.dead_letters for report in batch_reports) == job.count(topics.dead_letters), variant
-            assert all(report.oldest for report in batch_reports), variant

@@ -43,7 +43,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Script]:
     (home / "storage").mkdir(parents=True)
     (home / "storage/meta.properties").write_text("cluster.id=AAAAAAAAAAAAAAAAAAAAAQ\n")
     MemoryKafka(monkeypatch)
-    monkeypatch.setattr(broker, "prepare", lambda *_, **__: Script((), home))
+    monkeypatch.setattr(broker.runtime, "prepare", lambda *_, **__: Script((), home))
     monkeypatch.setattr(Script, "text", LISTENS)
     monkeypatch.setattr(Script, "starts", [])
     return Script
@@ -148,11 +148,11 @@ def test_broker_that_never_answers_is_killed_and_reported(
     monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
     monkeypatch.setattr(script, "text", "import time; time.sleep(100)")
     embedded_broker = EmbeddedBroker()
-    with pytest.raises(OutsideFailure, match=r"the broker's port \d+ is not open after a minute; see .*server\.log"):
+    with pytest.raises(OutsideFailure, match=r"\(its port \d+ is not open\); see .*server\.log"):
         embedded_broker.start()
     assert not embedded_broker.running
     embedded_broker.close()
-    monkeypatch.setattr(broker, "is_open", lambda _: True)
+    monkeypatch.setattr(broker.runtime, "is_open", lambda _: True)
     MemoryKafka(monkeypatch).away = True
     with pytest.raises(OutsideFailure, match=r"does not answer after a minute \(broker is away\)"), EmbeddedBroker():
         pass

@@ -228,14 +228,14 @@ def test_a_thread_that_fails_begins_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(kafka)
-    real, failing = hearing.decoded, [RuntimeError("odd")]
+    real, failing = hearing.heartbeat_rules.decoded, [RuntimeError("odd")]
 
     def decoded(*arguments: Any) -> ComponentHeartbeat:
         if failing:
             raise failing.pop()
         return real(*arguments)
 
-    monkeypatch.setattr(hearing, "decoded", decoded)
+    monkeypatch.setattr(hearing.heartbeat_rules, "decoded", decoded)
     with HeartbeatTracker(SETTINGS) as tracker:
         eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
     assert "RuntimeError: odd" in caplog.messages[0]

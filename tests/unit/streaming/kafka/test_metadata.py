@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable
@@ -96,39 +96,23 @@ def test_each_change_of_contact_is_returned_once() -> None:
 PLACE = ("t", 0)
 
 
-def fail_requests(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
-    """Let the cluster fail one request per error code; return the list of codes that are left."""
-    left = [*codes]
-
-    def reject_or_answer(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
-        if left:
-            raise KafkaException(KafkaError(left.pop(0)))
-        return dict.fromkeys(places, 7)
-
-    monkeypatch.setattr(metadata, "_offsets", reject_or_answer)
-    return left
+def test_leaderless_partition_is_awaited(kafka: MemoryKafka) -> None:
+    for code in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+        kafka.fail("list_offsets", KafkaError(code, "no leader"))
+    assert bounds(SETTINGS, [("t", 1)]) == {("t", 1): (0, 1)}
 
 
-def test_leaderless_partition_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_requests(monkeypatch, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-    assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (7, 7)}
+def test_denied_topic_is_reported_at_once(kafka: MemoryKafka) -> None:
+    kafka.fail("list_offsets", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
+    with pytest.raises(ClusterUnavailable, match="topic t: no broker returns its partitions' ends: denied"):
+        bounds(SETTINGS, [PLACE])
 
 
-def test_permanent_error_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = fail_requests(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.LEADER_NOT_AVAILABLE)
-    with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end"):
-        bounds(KafkaSettings(), [PLACE])
-    assert len(left) == 1
-
-
-def test_client_has_metadata_before_it_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka = MemoryKafka(monkeypatch)
-    kafka.create("t")
-    kafka.append("t", b"x")
+def test_client_has_metadata_before_it_is_polled(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(kafka, "receive", calls.append)
-    assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (0, 1)}
-    assert calls == ["list_topics", "list_offsets"] * 2
+    assert bounds(SETTINGS, [PLACE]) == {PLACE: (0, 0)}
+    assert calls == ["list_topics", "list_offsets", "list_offsets"]
 
 
 A, B = ("t", 0), ("t", 1)

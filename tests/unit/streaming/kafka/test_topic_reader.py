@@ -303,21 +303,21 @@ def test_partition_with_lost_records_is_reported_and_reread(
     assert caplog.messages == ["topic t partition 0: ends at 2, before 3: read again"]
 
 
-def test_briefly_unknown_end_offsets_are_requested_again(
+def test_briefly_refused_end_offsets_are_requested_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with reader() as first:
         to_the_end(first)
         kafka.topics["t"].logs.append(Log())
         kafka.append("t", b"new", partition=2)
-        kafka.fail("list_offsets", KafkaError(KafkaError.UNKNOWN, "no leader"))
+        kafka.fail("list_offsets", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
         eventually(lambda: polled(first) == [b"new"])
-    assert caplog.messages == ["topic t: nobody tells where its partitions end: no leader"]
+    assert caplog.messages == ["topic t: no broker returns its partitions' ends: denied"]
 
 
-def test_missing_cluster_is_reported_at_once(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka.fail("list_offsets", KafkaError(KafkaError.UNKNOWN, "no leader"))
-    with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end: no leader"):
+def test_refused_start_closes_the_client(kafka: MemoryKafka) -> None:
+    kafka.fail("list_offsets", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
+    with pytest.raises(ClusterUnavailable, match="topic t: no broker returns its partitions' ends: denied"):
         reader()
     assert all(consumer.closed for consumer in kafka.consumers)
 

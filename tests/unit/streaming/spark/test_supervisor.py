@@ -10,7 +10,7 @@ from streaming.kafka.metadata import Identity
 from streaming.spark.progress import BatchReport, BucketReport, batch_report
 from streaming.spark.start import StreamOptions
 from streaming.spark.supervisor import OPEN_SECONDS, SETTLE_SECONDS, Action, Supervisor, TopicGone
-from streaming.spark.topics import Ends, OpenTransaction
+from streaming.spark.topics import Ends
 
 TOPICS = {"m": Identity("id-m", 4), "diffs": Identity("id-d", 4), "ticks": Identity("id-t", 1)}
 
@@ -149,7 +149,7 @@ def test_no_record_after_an_open_transaction_is_applied() -> None:
         supervisor.add_batch({}, {}, BatchReport(at=at))  # Spark finds no new records
         supervisor.set_ends(Ends({0: 5, 1: 7}, {0: 9, 1: 7}), at)
         assert supervisor.reached == 100.0  # the time is reached even before Spark reports it
-    assert supervisor.blocked == OpenTransaction(0, 5, 100.0)
+    assert supervisor.blocked == (0, 5)
     assert (supervisor.reached, supervisor.applied_up_to) == (100.0, 110.0)
     assert supervisor.lag == 4
     (warning,) = supervisor.take_warnings()  # the warning is given once

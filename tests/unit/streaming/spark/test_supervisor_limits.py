@@ -54,10 +54,10 @@ def test_the_first_tick_is_due_at_once() -> None:
 def test_tick_is_due_with_the_earliest_timer() -> None:
     timers = Timers()
     timers.is_due(0.0)
-    timers.update({0: 50_000, 1: 20_000, 2: 0})
+    timers.due |= {0: 50_000, 1: 20_000, 2: 0}
     assert not timers.is_due(19.9)
     assert timers.is_due(20.0)
-    timers.update({1: 0})
+    timers.due |= {1: 0}
     assert not timers.is_due(21.0)
     assert timers.is_due(50.0)
 
@@ -65,5 +65,5 @@ def test_tick_is_due_with_the_earliest_timer() -> None:
 def test_ticks_continue_until_a_batch_has_reported() -> None:
     timers = Timers()
     timers.is_due(0.0)
-    timers.update({0: 1000})
+    timers.due |= {0: 1000}
     assert [timers.is_due(at) for at in (1.0, 1.2, 1.4, 1.6, 2.2)] == [True, False, False, True, True]
