@@ -21,10 +21,10 @@ from streaming.collect.coordinator.schema import NewerRecord
 from streaming.collect.counts import read_published
 from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.group_states import GroupStates
-from streaming.collect.lifecycle import BaseCollector
+from streaming.collect.lifecycle import BaseCollector, state_event
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
-from streaming.collect.rebalances import Rebalances, state_event
+from streaming.collect.rebalances import Rebalances
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
 from streaming.records.events import GroupObserved, GroupProgress, GroupRebalancing
 from streaming.settings.config import Settings

@@ -23,6 +23,7 @@ from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
+from streaming.records.events import Event, GroupProgress, GroupRebalancing
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -42,6 +43,12 @@ def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[st
         return not is_excluded and any(pattern.fullmatch(group_id) for pattern in included)
 
     return is_wanted
+
+
+def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
+    """Return the event for a group's rebalance or progress; a group has at most one event per type and millisecond."""
+    kind = "progress" if isinstance(data, GroupProgress) else "rebalancing"
+    return Event(source, f"{data.group_id}@{data.timestamp}/{kind}", data)
 
 
 class MembershipTopicWatch:

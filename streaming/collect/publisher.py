@@ -19,17 +19,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
-from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
+from streaming.collect.fold import Outcome, RejectedRecord
 from streaming.collect.source import ResumePoint
+from streaming.kafka import clients
 from streaming.kafka.access import refusal
-from streaming.kafka.clients import (
-    ClusterUnavailable,
-    answer_of,
-    check_reachable,
-    committed_offsets,
-    confluent_config,
-    same_cluster,
-)
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.records import codec
@@ -67,30 +60,29 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
     If an event can't be encoded or is too large for its topic, the result is a dead letter with the event's source
     record, or with the event itself if it has no source record. The group's next event is a complete snapshot again.
     """
+    record = None if isinstance(item, Event) else item.record
+    error: MonitorError
     if isinstance(item, RejectedRecord):
-        return _dead_letter(item.record, item.error, topics, limits)
-    event = item.event if isinstance(item, CollectedEvent) else item
-    record = item.record if isinstance(item, CollectedEvent) else None
-    try:
-        key, value, headers = codec.encode_event(event)
-    except codec.MalformedEvent as error:
-        return _dead_letter(record or RawRecord(-1, -1, -1, None, None), error, topics, limits)
-    size, limit = codec.record_bytes(key, value, headers), limits[topics.membership]
-    if size > limit:
-        refused = codec.RecordTooLarge(
-            f"{event.type} of group {event.data.group_id!r} would have {size} bytes, "
-            f"max.message.bytes of {topics.membership} is {limit}"
-        )
-        return _dead_letter(record or RawRecord(-1, -1, -1, key, value), refused, topics, limits)
-    return OutgoingRecord(topics.membership, key, value, [*headers])
-
-
-def _dead_letter(
-    record: RawRecord, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]
-) -> OutgoingRecord:
-    headers = dead_letter_headers(None, error, topic=OFFSETS_TOPIC, partition=record.partition, offset=record.offset)
+        error = item.error
+    else:
+        event = item if isinstance(item, Event) else item.event
+        try:
+            key, value, headers = codec.encode_event(event)
+        except codec.MalformedEvent as malformed:
+            error = malformed
+        else:
+            size, limit = codec.record_bytes(key, value, headers), limits[topics.membership]
+            if size <= limit:
+                return OutgoingRecord(topics.membership, key, value, [*headers])
+            record = record or RawRecord(-1, -1, -1, key, value)
+            error = codec.RecordTooLarge(
+                f"{event.type} of group {event.data.group_id!r} would have {size} bytes, "
+                f"max.message.bytes of {topics.membership} is {limit}"
+            )
+    record = record or RawRecord(-1, -1, -1, None, None)
+    origin = dead_letter_headers(None, error, topic=OFFSETS_TOPIC, partition=record.partition, offset=record.offset)
     topic = topics.dead_letters
-    return OutgoingRecord(topic, *fit(record.key, record.value, headers, limits[topic]), dead=True)
+    return OutgoingRecord(topic, *fit(record.key, record.value, origin, limits[topic]), dead=True)
 
 
 class Superseded(OutsideFailure):
@@ -122,13 +114,13 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
         try:
             ended.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised where the call was made
-            # A traceback would create a reference cycle of this frame, the future and the error: see answer_of.
+            # A traceback would create a reference cycle of this frame, the future and the error: see clients.answer_of.
             ended.set_exception(error.with_traceback(None))
 
     # A call that never ends blocks its thread, but a daemon thread does not keep the process alive.
     threading.Thread(target=run, name="transaction", daemon=True).start()
     try:
-        answer_of(ended, seconds)
+        clients.answer_of(ended, seconds)
     except TimeoutError:
         raise _ClientLost(f"no answer within {seconds:g} s") from None
 
@@ -138,7 +130,7 @@ class Publisher:
 
     def __init__(self, settings: Settings, group_id: str, stopping: Callable[[], bool]) -> None:
         self._settings, self._group_id, self._stopping = settings, group_id, stopping
-        self._cluster = check_reachable(settings.kafka)
+        self._cluster = clients.check_reachable(settings.kafka)
         self._limits = longest_records(describe_topics(settings, written(settings.topics)))
         self._committed_offsets: Mapping[int, int] | None = None
         self._endless = _ENDLESS_SECONDS
@@ -159,15 +151,11 @@ class Publisher:
                 },
             )
             try:
-                self._retry(lambda client: client.init_transactions(self._try_seconds), producer)
+                self._retry(lambda client, seconds: client.init_transactions(seconds), producer)
             except _ClientLost:
                 self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
             else:
                 return producer
-
-    @property
-    def _try_seconds(self) -> float:
-        return _TRY_PART * self._endless
 
     def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[OutgoingRecord]:
         """Write a batch, and if ``place`` is set the offsets after it, in one transaction; return the written records.
@@ -182,7 +170,7 @@ class Publisher:
             if self._stopping():
                 raise NotPublished("the cluster did not take the last batch; it is read again at the next start")
             time.sleep(_RETRY_SECONDS)
-            same_cluster(self._settings.kafka, self._cluster)
+            clients.same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():
                 self._producer = self._begin()
                 batch = self._encode(items)
@@ -206,9 +194,11 @@ class Publisher:
         """
         if place is None or self._committed_offsets in (None, place.offsets):
             return False
-        consumer = confluent_kafka.Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
+        consumer = confluent_kafka.Consumer(
+            clients.confluent_config(self._settings.kafka) | {"group.id": self._group_id}
+        )
         try:
-            committed = committed_offsets(consumer, place.partitions(), _TIMEOUT, self._stopping)
+            committed = clients.committed_offsets(consumer, place.partitions(), _TIMEOUT, self._stopping)
         finally:
             consumer.close()
         return {partition.partition: partition.offset for partition in committed} == dict(place.offsets)
@@ -223,7 +213,7 @@ class Publisher:
     def _limits_changed(self) -> bool:
         try:
             states = describe_topics(self._settings, written(self._settings.topics))
-        except (ClusterUnavailable, KafkaException) as error:
+        except (clients.ClusterUnavailable, KafkaException) as error:
             _log.warning("the topics' limits are not known: %s", error)
             return False
         gone = [state.name for state in states if not state.exists]
@@ -241,11 +231,11 @@ class Publisher:
             for record in batch:
                 self._producer.send_record(record.topic, record.key, record.value, record.headers)
             if place is not None:
-                arguments = (place.partitions(), place.group, self._try_seconds)
+                arguments = (place.partitions(), place.group, _TRY_PART * self._endless)
                 _call_with_timeout(lambda: client.send_offsets_to_transaction(*arguments), self._endless)
             self._producer.flush(_TIMEOUT)
-            self._retry(lambda client: client.commit_transaction(self._try_seconds))
-        except (KafkaException, NotDelivered, ClusterUnavailable, SystemError) as error:
+            self._retry(lambda client, seconds: client.commit_transaction(seconds))
+        except (KafkaException, NotDelivered, clients.ClusterUnavailable, SystemError) as error:
             # SystemError: confluent-kafka raises a fatal error of librdkafka while it calls back for a record. To
             # abort raises that error again.
             if isinstance(error, KafkaException):
@@ -259,21 +249,23 @@ class Publisher:
                 if not problem.txn_requires_abort():
                     raise NotPublished(f"the cluster refuses what was collected: {problem.str()}") from error
             # The client has no metadata; after a restart of the only broker it may never receive metadata.
-            has_no_metadata = isinstance(error, ClusterUnavailable) and error.__cause__ is not None
+            has_no_metadata = isinstance(error, clients.ClusterUnavailable) and error.__cause__ is not None
             if has_no_metadata and self._is_reachable():
                 raise _ClientLost(str(error)) from error
             _log.warning("transaction failed: %s", error)
-            self._retry(lambda client: client.abort_transaction(self._try_seconds))
+            self._retry(lambda client, seconds: client.abort_transaction(seconds))
             return False
         return True
 
-    def _retry(self, call: Callable[[confluent_kafka.Producer], object], producer: EventProducer | None = None) -> None:
-        """Call ``call`` with the producer's client, and repeat it while the cluster does not answer."""
+    def _retry(
+        self, call: Callable[[confluent_kafka.Producer, float], object], producer: EventProducer | None = None
+    ) -> None:
+        """Call ``call`` with the client and a timeout (s); repeat it while the cluster does not answer."""
         client = (producer or self._producer).client
         tries = 0
         while True:
             try:
-                _call_with_timeout(lambda: call(client), self._endless)
+                _call_with_timeout(lambda: call(client, _TRY_PART * self._endless), self._endless)
             except KafkaException as error:
                 self._raise_fatal(error)
                 problem = error.args[0]
@@ -290,7 +282,7 @@ class Publisher:
 
     def _is_reachable(self) -> bool:
         try:
-            check_reachable(self._settings.kafka, timeout=_REACH_TIMEOUT_SECONDS)
+            clients.check_reachable(self._settings.kafka, timeout=_REACH_TIMEOUT_SECONDS)
         except OutsideFailure:
             return False
         return True

@@ -20,15 +20,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, UnsetType, structs
 
 from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
-from streaming.records.events import (
-    MAX_TIMESTAMP,
-    Event,
-    GroupDeleted,
-    GroupObserved,
-    GroupProgress,
-    GroupRebalancing,
-    ObservedMember,
-)
+from streaming.records.events import MAX_TIMESTAMP, GroupDeleted, GroupObserved, GroupRebalancing, ObservedMember
 
 #: States in which a group rebalances, as Kafka names them.
 REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
@@ -40,10 +32,8 @@ LOG, ADMIN, RECORDS = "coordinator-log", "admin", "records"
 _EVERY_MS: Final = 1000
 #: A rebalance is over once its group is missing in this many ListGroups responses in a row.
 _MISSED: Final = 2
-_JOINED: Final = frozenset(
-    {ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED}
-)
-_ENDS: Final = frozenset({MessageKind.GROUP_EMPTY, MessageKind.GROUP_DEAD, MessageKind.GROUP_UNLOADED})
+_JOINED: Final = (ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED)
+_ENDS: Final = (MessageKind.GROUP_EMPTY, MessageKind.GROUP_DEAD, MessageKind.GROUP_UNLOADED)
 
 
 class ListedGroup(NamedTuple):
@@ -237,12 +227,6 @@ class Rebalances:
             source=rebalance.source,
             commits_stopped=UNSET if group is None else _have_stopped(group, rebalance.since),
         )
-
-
-def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
-    """Return the event for a group's rebalance or progress; a group has at most one event per type and millisecond."""
-    kind = "progress" if isinstance(data, GroupProgress) else "rebalancing"
-    return Event(source, f"{data.group_id}@{data.timestamp}/{kind}", data)
 
 
 def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str], list[str]]:

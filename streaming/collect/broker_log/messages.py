@@ -23,7 +23,9 @@ from __future__ import annotations
 import csv
 import re
 from importlib.resources import files
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
+
+from msgspec import structs
 
 from streaming.collect.broker_log.events import (
     NO_REASON,
@@ -74,8 +76,7 @@ def compile_template(text: str) -> re.Pattern[str]:
         else:
             pattern += "(?:" if piece[2] == "<" else ")?"
     pattern += re.escape(text[at:].removesuffix(".")) + (r"\.?" if text.endswith(".") else "")
-    pattern += ")" if has_reason else ""
-    return re.compile(pattern, re.DOTALL)
+    return re.compile(pattern + (")" if has_reason else ""), re.DOTALL)
 
 
 def _rows(table: str) -> list[dict[str, str]]:
@@ -83,26 +84,17 @@ def _rows(table: str) -> list[dict[str, str]]:
     return [row | {"until": row["until"] or NEWEST} for row in csv.DictReader(lines)]
 
 
-def split_members(text: str) -> tuple[str, ...]:
+def _split_members(text: str) -> tuple[str, ...]:
     """Return the member ids in a comma-separated list; ids that end with a UUID may contain commas."""
     separator = rf"(?<={_UUID}), " if re.search(rf"{_UUID}(?:, |$)", text) else ", "
     return tuple(member for member in re.split(separator, text) if member)
 
 
-def instance_id(text: str | None) -> str | None:
+def _instance_id(text: str | None) -> str | None:
     """Return the group.instance.id in Scala's ``Some(x)``/``None`` or Java's ``x``/``null``."""
     if text is None or text in ("None", "null", ""):
         return None
     return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text
-
-
-class RebalanceReason(NamedTuple):
-    """The parsed reason of a rebalance."""
-
-    kind: ReasonKind
-    member_ids: tuple[str, ...] = ()
-    instance_id: str | None = None
-    client_reason: str | None = None
 
 
 #: Tuples of kind, first release, last release and template.
@@ -114,16 +106,19 @@ _PATTERNS: Final = tuple(
 )
 
 
-def read_reason(text: str) -> RebalanceReason:
-    """Parse the reason of a rebalance; an unknown wording has the kind ``other``."""
+def _read_reason(text: str) -> dict[str, Any]:
+    """Parse the reason of a rebalance into fields of an event; an unknown wording has the kind ``other``."""
     for kind, pattern in _PATTERNS:
-        match = pattern.match(text)
-        if match is not None:
+        if (match := pattern.match(text)) is not None:
             part = match.groupdict()
-            members = split_members(part["members"]) if "members" in part else (part.get("member", ""),)
-            client_reason = _sent(part.get("client_reason"))
-            return RebalanceReason(kind, tuple(filter(None, members)), instance_id(part.get("instance")), client_reason)
-    return RebalanceReason(ReasonKind.OTHER)
+            members = _split_members(part["members"]) if "members" in part else (part.get("member", ""),)
+            return {
+                "reason_kind": kind,
+                "member_ids": tuple(filter(None, members)),
+                "instance_id": _instance_id(part.get("instance")),
+                "client_reason": _sent(part.get("client_reason")),
+            }
+    return {"reason_kind": ReasonKind.OTHER, "member_ids": (), "instance_id": None, "client_reason": None}
 
 
 def _sent(client_reason: str | None) -> str | None:
@@ -207,26 +202,25 @@ def _event(
     if part.get("members") is not None:
         opened = match.string[match.start("members") - 1]
         members = part["members"] if is_exact else _closed(part["members"], "[]" if opened == "[" else "()")
-        member_ids, reason = split_members(members), "did not join again in time"
-    client_reason, reason_kind, instance = _sent(part.get("client_reason")), None, instance_id(part.get("instance"))
-    if message.kind is MessageKind.PREPARING and reason:
-        reason = reason if is_exact else _closed(reason, "()")
-        reason_kind, member_ids, instance, client_reason = read_reason(reason)
-    return CoordinatorEvent(
+        member_ids, reason = _split_members(members), "did not join again in time"
+    event = CoordinatorEvent(
         kind=message.kind,
         group_id=part["group"],
         number=None if part.get("number") is None else int(part["number"]),
         member_ids=member_ids,
-        instance_id=instance,
+        instance_id=_instance_id(part.get("instance")),
         client_id=part.get("client"),
         host=part.get("host"),
         protocol=cast("Protocol | None", part.get("protocol")) or message.protocol,
         reason=reason,
-        reason_kind=reason_kind,
-        client_reason=client_reason,
+        client_reason=_sent(part.get("client_reason")),
         late=message.late,
         timestamp=timestamp,
     )
+    if message.kind is not MessageKind.PREPARING or not reason:
+        return event
+    reason = reason if is_exact else _closed(reason, "()")
+    return structs.replace(event, reason=reason, **_read_reason(reason))
 
 
 def _closed(text: str, brackets: str) -> str:

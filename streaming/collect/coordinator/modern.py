@@ -59,14 +59,6 @@ class MemberMetadata(NamedTuple):
     endpoint: str | UnsetType = UNSET
 
 
-class TargetAssignment(NamedTuple):
-    """A member's target partitions or active tasks, and the standby and warm-up tasks of a streams group."""
-
-    active: Held
-    standby: Held | UnsetType = UNSET
-    warmup: Held | UnsetType = UNSET
-
-
 class CurrentMemberAssignment(NamedTuple):
     """A member's current assignment, epochs and state; its state is None before its first assignment."""
 
@@ -99,6 +91,7 @@ class ModernGroup:
 
     Attributes:
         epoch: the group's epoch record, an int or a :class:`StreamsEpoch`; None while it is unknown.
+        targets: the target partitions, or active tasks, of each member.
         regexes: the topics that each subscription pattern matches.
         changed: members with a part that was set or removed since a caller last cleared this set.
     """
@@ -107,7 +100,7 @@ class ModernGroup:
     epoch: Any = None
     target_epoch: int | None = None
     subscriptions: dict[str, MemberMetadata] = field(default_factory=dict)
-    targets: dict[str, TargetAssignment] = field(default_factory=dict)
+    targets: dict[str, Held] = field(default_factory=dict)
     currents: dict[str, CurrentMemberAssignment] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     topology: Topology | None = None
@@ -203,7 +196,7 @@ class ModernGroup:
             previous_member_epoch=current.previous_member_epoch,
             state=current.state,
             pending_revocation=named(current.pending_revocation, name),
-            target=None if target is None else named(target.active, name),
+            target=None if target is None else named(target, name),
             standby=UNSET if current.standby is UNSET else named(current.standby, name),
             warmup=UNSET if current.warmup is UNSET else named(current.warmup, name),
             process_id=subscription.process_id,

@@ -160,7 +160,7 @@ _TOPICS = Field("subscribedTopicNames", strings, "topics")
 _REBALANCE_TIMEOUT = Field("rebalanceTimeoutMs", Reader.int32, "rebalance_timeout_ms")
 _EPOCH = Field("epoch", Reader.int32, "value")
 _TARGET_EPOCH = Field("assignmentEpoch", Reader.int32, "value")
-_TARGET = Field("topicPartitions", _PARTITIONS, "active")
+_TARGET = Field("topicPartitions", _PARTITIONS, "value")
 _ASSIGNED = Field("assignedPartitions", _PARTITIONS, "active")
 _ROLES = (
     Field("activeTasks", _TASKS, "active"),
@@ -170,7 +170,6 @@ _ROLES = (
 #: Part of a group → the class of its value; other parts have one field, which is the value.
 _MAKERS: dict[str, Callable[..., Any]] = {
     "subscriptions": modern.MemberMetadata,
-    "targets": modern.TargetAssignment,
     "currents": modern.CurrentMemberAssignment,
     "topology": modern.Topology,
 }
@@ -235,7 +234,7 @@ _TYPES = {
         Field("userEndpoint", _endpoint, "endpoint"),
     ),
     20: _part("streams", "target_epoch", "StreamsGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
-    21: _part("streams", "targets", "StreamsGroupTargetAssignmentMemberValue", *_ROLES),
+    21: _part("streams", "targets", "StreamsGroupTargetAssignmentMemberValue", Field("activeTasks", _TASKS, "value")),
     22: _part(
         *("streams", "currents", "StreamsGroupCurrentMemberAssignmentValue"),
         *_progress("UNKNOWN", STABLE, "UNREVOKED_TASKS", "UNRELEASED_TASKS"),

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from streaming.collect.lifecycle import BaseCollector
+from streaming.collect.lifecycle import BaseCollector, state_event
 from streaming.collect.metrics import PollMetrics
 from streaming.collect.polling.group import (
     DEAD,
@@ -27,7 +27,7 @@ from streaming.collect.polling.group import (
 from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, read_published_state
 from streaming.collect.polling.schedule import Pace, Schedule, wait
-from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances, state_event
+from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.metadata import Contact
 from streaming.records.events import Event, GroupObserved

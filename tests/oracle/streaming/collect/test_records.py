@@ -62,7 +62,7 @@ def target_epoch(rng: random.Random) -> tuple[dict[str, Any], Any]:
 
 def target(rng: random.Random) -> tuple[dict[str, Any], Any]:
     entries = by_id(rng)
-    return {"topicPartitions": entries}, {"active": ids(entries)}
+    return {"topicPartitions": entries}, ids(entries)
 
 
 def consumer(rng: random.Random) -> tuple[dict[str, Any], Any]:
@@ -150,7 +150,7 @@ def streams_member(rng: random.Random) -> tuple[dict[str, Any], Any]:
 def streams_target(rng: random.Random) -> tuple[dict[str, Any], Any]:
     active, standby, warmup = (tasks(rng) for _ in range(3))
     value = {"activeTasks": active, "standbyTasks": standby, "warmupTasks": warmup}
-    return value, {"active": roles(active), "standby": roles(standby), "warmup": roles(warmup)}
+    return value, roles(active)
 
 
 def streams_current(rng: random.Random) -> tuple[dict[str, Any], Any]:

@@ -105,7 +105,7 @@ def test_batch_without_topic_metadata_is_written_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
-    send, failing = (EventProducer.send_record, iter([publisher.ClusterUnavailable(f"topic {TOPIC}: no leader")]))
+    send, failing = (EventProducer.send_record, iter([publisher.clients.ClusterUnavailable(f"topic {TOPIC}: no leader")]))
 
     def fail_then_send(producer: EventProducer, *record: Any) -> None:
         for error in failing:
@@ -327,7 +327,7 @@ def test_unknown_limits_stay_unchanged(
     kafka.fail("describe_configs", KafkaError(KafkaError._TRANSPORT, "away"))
 
     def refused(*_: Any) -> None:
-        raise publisher.ClusterUnavailable("away")
+        raise publisher.clients.ClusterUnavailable("away")
 
     monkeypatch.setattr(publisher, "describe_topics", refused)
     taking.publish([event(1)], place(10))
@@ -340,10 +340,10 @@ def test_unreachable_cluster_is_awaited_by_same_producer(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def unreachable(*_: Any, **__: Any) -> None:
-        raise publisher.ClusterUnavailable("away")
+        raise publisher.clients.ClusterUnavailable("away")
 
     taking = Publisher(SETTINGS, "group", lambda: False)
-    monkeypatch.setattr(publisher, "check_reachable", unreachable)
+    monkeypatch.setattr(publisher.clients, "check_reachable", unreachable)
     kafka.fail("commit", AWAY, AWAY, AWAY)
     taking.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka), kafka.epochs["group"]) == ([b"1"], {3: 10, 5: 20}, 1)

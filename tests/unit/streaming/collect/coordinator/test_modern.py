@@ -15,7 +15,6 @@ from streaming.collect.coordinator.modern import (
     MemberMetadata,
     ModernGroup,
     StreamsEpoch,
-    TargetAssignment,
     Topology,
 )
 from streaming.collect.coordinator.records import decode
@@ -47,7 +46,7 @@ def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | 
 
 
 def test_parts_are_put_together() -> None:
-    now, target = current(2, "STABLE"), TargetAssignment({"id": (0,)})
+    now, target = current(2, "STABLE"), {"id": (0,)}
     parts = [
         part("subscriptions", subscription("t"), "m"),
         part("epoch", 2),
@@ -216,9 +215,7 @@ def test_other_record_types_of_share_groups() -> None:
     )
     assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == GroupPart("g", "share", "epoch", 2)
     assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == GroupPart("g", "share", "target_epoch", 2)
-    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart(
-        "g", "share", "targets", TargetAssignment({}), "m"
-    )
+    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart("g", "share", "targets", {}, "m")
     assert decode(key(13, "m"), None) == GroupPart("g", "share", "targets", None, "m")
 
 
@@ -226,7 +223,7 @@ def test_the_view_of_two_members_with_one_partition() -> None:
     metadata = MemberMetadata(client_id="c", client_host="/h", topics=("t",))
     has = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
     members = {"a": metadata, "b": metadata}
-    group = ModernGroup("share", 3, 3, members, {"a": TargetAssignment({TOPIC: (0,)})}, dict.fromkeys(members, has))
+    group = ModernGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, has))
 
     def seen(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
         return ObservedMember(
@@ -323,7 +320,7 @@ def group(
         epoch,
         target,
         {"m": SAID},
-        {"m": TargetAssignment({"0": (1, 2)}, {"1": (0,)}, {})},
+        {"m": {"0": (1, 2)}},
         {} if now is None else {"m": now},
         topology=Topology(0, ("in",)) if topology else None,
     )

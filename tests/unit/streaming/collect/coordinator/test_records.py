@@ -6,13 +6,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.modern import (
-    CurrentMemberAssignment,
-    GroupPart,
-    MemberMetadata,
-    StreamsEpoch,
-    TargetAssignment,
-)
+from streaming.collect.coordinator.modern import CurrentMemberAssignment, GroupPart, MemberMetadata, StreamsEpoch
 from streaming.collect.coordinator.records import OffsetCommit, decode
 from streaming.collect.coordinator.schema import MalformedRecord, NewerRecord
 from streaming.records.events import GroupObserved, ObservedMember
@@ -54,7 +48,7 @@ def test_first_epoch_of_a_consumer_group() -> None:
     assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
         GroupPart("g-consumer", "consumer", "subscriptions", metadata, A),
         GroupPart("g-consumer", "consumer", "epoch", 2),
-        GroupPart("g-consumer", "consumer", "targets", TargetAssignment(now.active), A),
+        GroupPart("g-consumer", "consumer", "targets", now.active, A),
         GroupPart("g-consumer", "consumer", "target_epoch", 2),
         GroupPart("g-consumer", "consumer", "currents", now, A),
     ]
