@@ -28,7 +28,7 @@ _BROKER_TRIES = 3
 #: The error code of a topic that does not exist; a topic that this user may not see has another code.
 _UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
 #: The metadata of a topic that does not exist.
-_NO_TOPIC = TopicMetadata(partitions=0)
+NO_TOPIC = TopicMetadata(partitions=0)
 #: The most topics in one DescribeTopics request.
 _BATCH = 500
 #: The broker settings that limit the timeouts of groups.
@@ -139,7 +139,7 @@ class ClusterTopics:
         topics = {name: self._topics[name] for name in names if name in self._topics}
         for name, topic in _described(admin, requested - counts.keys()):
             if isinstance(topic, KafkaError) and topic.name() == _UNKNOWN:
-                topics[name] = _NO_TOPIC
+                topics[name] = NO_TOPIC
         self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in topics.items()})
         self._admin = admin
         return topics

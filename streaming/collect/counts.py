@@ -14,7 +14,7 @@ from typing import Final
 from confluent_kafka import KafkaException, Message
 
 from assignors.errors import BadInput
-from streaming.collect.cluster import ClusterTopics
+from streaming.collect.cluster import NO_TOPIC, ClusterTopics
 from streaming.collect.cluster_view import ClusterView, subscribed
 from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
 from streaming.kafka.topic_reader import RecordOrder, read_to_end
@@ -31,7 +31,7 @@ from streaming.records.events import (
 )
 from streaming.settings.config import Settings
 
-_NO_TOPIC: Final = TopicMetadata(partitions=0)
+_log = logging.getLogger(__name__)
 
 
 def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> bool:
@@ -100,7 +100,7 @@ class PartitionCounts:
         published = self._published.get(group_id, {})
         # A topic that never existed is not a change.
         pairs = ((name, current[name]) for name in sorted(topics) if name in current)
-        new = {name: topic for name, topic in pairs if published.get(name, _NO_TOPIC) != topic}
+        new = {name: topic for name, topic in pairs if published.get(name, NO_TOPIC) != topic}
         if not new:
             return []
         self._published[group_id] = published | new
@@ -161,9 +161,6 @@ def read_published(settings: Settings, source: str, each: Callable[[Message], No
         published.take(message)
         each(message)
     return published
-
-
-_log = logging.getLogger(__name__)
 
 
 class CountsPublisher:

@@ -82,7 +82,8 @@ class Fold:
         #: The last record of each group that changed in this run, and of each group whose commits in it are evidence.
         self._changed: dict[str, RawRecord] = {}
         self._resumed: dict[str, RawRecord] = {}
-        self._held: set[str] = set()
+        #: The last record of each group with a snapshot that waits to be published.
+        self._held: dict[str, RawRecord] = {}
         self._outcomes: list[Outcome] = []
 
     def add(self, record: RawRecord) -> list[Outcome]:
@@ -112,7 +113,7 @@ class Fold:
         self._resumed = {}
         for group_id, record in self._changed.items():
             if self.groups[group_id].hold(record):
-                self._held.add(group_id)
+                self._held[group_id] = record
             else:
                 self._publish(self.groups[group_id], record)
         self._changed = {}
@@ -147,10 +148,8 @@ class Fold:
         return outcomes
 
     def _publish_held(self, group_ids: Iterable[str]) -> list[Outcome]:
-        groups = [self.groups[group_id] for group_id in group_ids]
-        held = [(group.held, group) for group in groups if group.held is not None]
-        for record, group in sorted(held, key=lambda pair: pair[0].offset):
-            self._publish(group, record)
+        for group_id in sorted(group_ids, key=lambda group_id: self._held[group_id].offset):
+            self._publish(self.groups[group_id], self._held[group_id])
         return self._take_outcomes(0 if self._has_begun else self.start)
 
     def _take_outcomes(self, start: int) -> list[Outcome]:
@@ -215,7 +214,7 @@ class Fold:
             self._outcomes.append(CollectedEvent(record, event))
 
     def _publish(self, group: FollowedGroup, record: RawRecord) -> None:
-        self._held.discard(group.group_id)
+        self._held.pop(group.group_id, None)
         previous = group.snapshot
         data: EventData | None = group.release(record, self._leader_since)
         if group.state.is_gone:

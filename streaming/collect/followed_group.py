@@ -75,7 +75,6 @@ class FollowedGroup:
         published_at: record time of the last published snapshot, ms.
         leader_epoch: the partition leader's epoch at the last snapshot; the leader is the coordinator.
         is_new: True if the group's first record was read, so no generation is missing.
-        held: the last record of a snapshot that waits to be published; None if no snapshot waits.
         evidence: evidence about members that were removed since ``snapshot``, while a newer snapshot waits.
     """
 
@@ -88,7 +87,6 @@ class FollowedGroup:
     owners: PartitionOwners = field(default_factory=PartitionOwners)
     leader_epoch: int = -1
     is_new: bool = False
-    held: RawRecord | None = None
     evidence: list[Evidence] = field(default_factory=list)
 
     def apply(self, record: ClassicGroup | GroupPart) -> None:
@@ -113,7 +111,6 @@ class FollowedGroup:
             return False
         if group.number is None or group.state in _SETTLED:
             return False
-        self.held = record
         if removed := group.changed - group.subscriptions.keys():
             static = {subscription.group_instance_id for subscription in group.subscriptions.values()} - {None}
             gone = (m for m in snapshot.members if m.member_id in removed and m.group_instance_id not in static)
@@ -129,7 +126,6 @@ class FollowedGroup:
 
     def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
         """Return the event for the group's state at ``record``; None if nothing changed."""
-        self.held = None
         before = self.snapshot
         now = self.state.snapshot(self.group_id, record.timestamp, self.names)
         if self.state.modern is not None:

@@ -23,8 +23,6 @@ _log = logging.getLogger(__name__)
 _EVERY_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 5.0
 _TIMEOUT_MS: Final = 5000
-#: The type of groups with the classic protocol, including Connect's groups.
-_CLASSIC: Final = "classic"
 #: The rebalancing states as kafka-python spells them, such as ``PREPARING_REBALANCE``.
 _STATES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
 #: Rounds between two requests for the cluster's brokers; while no group is visible, also for groups in any state.
@@ -110,7 +108,7 @@ class GroupStates(Closing):
     def _of_broker(self, client: KafkaAdminClient, broker: int) -> dict[str, ListedGroup]:
         listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATES)
         wanted = [group for group in listed if self._is_wanted(group["group_id"])]
-        classic = [group["group_id"] for group in wanted if (group.get("group_type") or _CLASSIC).lower() == _CLASSIC]
+        classic = [group["group_id"] for group in wanted if (group.get("group_type") or "classic").lower() == "classic"]
         described: dict[str, dict[str, Any]] = {}
         try:
             described = client.describe_groups(classic, group_coordinator_id=broker) if classic else {}

@@ -51,18 +51,15 @@ def consumed_partitions(group: KnownGroup) -> list[Place]:
 
 @dataclass(slots=True)
 class _Pace:
-    """The time (s) of a group's next sample, and the state that decides it.
+    """The times (s) of a group that is in flux, or has not caught up, and the pause between its samples.
 
-    Attributes:
-        targets: the end offsets when the flux ended; None if the group is still in flux, or is at rest.
-        is_active: the group is in flux, or has not caught up.
+    ``targets``: the end offsets when the flux ended; None if the group is still in flux.
     """
 
     due: float
     flux_until: float = 0.0
     pause: float = _EVERY_SECONDS
     targets: dict[Place, int] | None = None
-    is_active: bool = False
 
 
 class SampleSchedule:
@@ -73,49 +70,44 @@ class SampleSchedule:
 
     def __init__(self, rest_seconds: float) -> None:
         self._rest = rest_seconds
-        self._paces: dict[str, _Pace] = {}
-        self._active: set[str] = set()
+        self._active: dict[str, _Pace] = {}
+        #: When each group at rest is due.
+        self._resting: dict[str, float] = {}
         self._next_batch = float("-inf")
 
     def touch(self, group_id: str, now: float) -> None:
         """Mark a group as in flux from ``now`` on, so that it is sampled often."""
-        pace = self._paces.setdefault(group_id, _Pace(now))
-        if not pace.is_active:
-            pace.due = now
-        pace.flux_until, pace.pause, pace.targets, pace.is_active = (now + _FLUX_SECONDS, _EVERY_SECONDS, None, True)
-        self._active.add(group_id)
+        pace = self._active.setdefault(group_id, _Pace(now))
+        pace.flux_until, pace.pause, pace.targets = now + _FLUX_SECONDS, _EVERY_SECONDS, None
+        self._resting.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
         """Return the groups to sample now, groups in flux first; ``group_ids`` returns all groups."""
-        due = [group_id for group_id in self._active if self._paces[group_id].due <= now]
+        due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
         if not self._rest or now < self._next_batch:
             return due
         self._next_batch = now + _BATCH_SECONDS
-        existing = group_ids()
-        for gone in self._paces.keys() - set(existing):
-            del self._paces[gone]
-            self._active.discard(gone)
-        for group_id in existing:
-            pace = self._paces.get(group_id)
-            if pace is None:  # spread over the time between two samples
-                self._paces[group_id] = _Pace(now + crc32(group_id.encode()) % 1000 / 1000 * self._rest)
-            elif not pace.is_active and pace.due <= now:
-                due.append(group_id)
-        return due
+        existing = set(group_ids())
+        self._active = {group_id: pace for group_id, pace in self._active.items() if group_id in existing}
+        # New groups are spread over the time between two samples.
+        self._resting = {
+            group_id: self._resting.get(group_id, now + crc32(group_id.encode()) % 1000 / 1000 * self._rest)
+            for group_id in existing - self._active.keys()
+        }
+        return due + [group_id for group_id, due_at in self._resting.items() if due_at <= now]
 
     def sampled(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
         """Set when the group is sampled next; ``ends``: the end offsets of its partitions."""
-        pace = self._paces.get(group_id)
+        pace = self._active.get(group_id)
         if pace is None:
-            return
-        if not pace.is_active:
-            pace.due = now + self._rest
+            if group_id in self._resting:
+                self._resting[group_id] = now + self._rest
             return
         if now >= pace.flux_until:
             pace.targets = pace.targets or dict(ends)
             if all(committed.get(place, end) >= end for place, end in pace.targets.items()):
-                pace.is_active, pace.targets, pace.due = False, None, now + (self._rest or _LONGEST_SECONDS)
-                self._active.discard(group_id)
+                del self._active[group_id]
+                self._resting[group_id] = now + (self._rest or _LONGEST_SECONDS)
                 return
             pace.pause = min(2 * pace.pause, _LONGEST_SECONDS)
         pace.due = now + pace.pause

@@ -62,17 +62,10 @@ def epoch_timestamp(number: float) -> LogTimestamp | None:
 
 def timestamp_of(part: Mapping[str, str | Any]) -> LogTimestamp | None:
     """Return the timestamp for the named groups of a match of :data:`_FORMATS`; None if no such date exists."""
-    month = part["month"]
+    month = int(part["month"]) if part["month"].isdigit() else MONTHS.index(part["month"]) + 1
+    date, time = f"{part['year']}-{month:02}-{part['day']:0>2}", f"{part['hour']:0>2}:{part['minute']}:{part['second']}"
     try:
-        second = datetime(
-            int(part["year"]),
-            int(month) if month.isdigit() else MONTHS.index(month) + 1,
-            int(part["day"]),
-            int(part["hour"]),
-            int(part["minute"]),
-            int(part["second"]),
-            tzinfo=_zone(part.get("zone")),
-        )
+        second = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(part.get("zone")))
     except ValueError:
         return None
     ms, precision_ms = _fraction(part["fraction"])
@@ -190,8 +183,7 @@ def read_line(line: str) -> CoordinatorEvent | None:
     if "\x1b" in line:
         line = COLOURS.sub("", line)
     for text in texts(line) if _JSON.search(line) else ():
-        event = read_text(text)
-        if event is not None:
+        if (event := read_text(text)) is not None:
             return event
     return _read_text(line, is_field=False)
 
@@ -211,8 +203,7 @@ def _read_text(line: str, *, is_field: bool) -> CoordinatorEvent | None:
         return _read_at(line, prefix.start(), prefix.end(), is_exact=is_field and prefix.start() == 0)
     for opening in islice(_OPENING.finditer(line), _OPENINGS_TRIED):
         start = opening.start()
-        event = _read_at(line, start, start, is_exact=is_field and start == 0)
-        if event is not None:
+        if (event := _read_at(line, start, start, is_exact=is_field and start == 0)) is not None:
             return event
     return None
 
@@ -224,10 +215,8 @@ def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) 
     text = _without_trailer(message)
     is_exact = is_exact or len(text) < len(message) or _LOGGER_AHEAD.search(header) is not None
     timestamp = last_timestamp(header) or last_timestamp(line[start + len(text) :])
-    tries = (text,) if is_exact else (_without_end(text, _BRACKETS_BEHIND), text)
-    for attempt in tries:
-        event = read_message(attempt, timestamp, is_exact=is_exact)
-        if event is not None:
+    for attempt in (text,) if is_exact else (_without_end(text, _BRACKETS_BEHIND), text):
+        if (event := read_message(attempt, timestamp, is_exact=is_exact)) is not None:
             return event
     return read_message(text, timestamp, is_exact=False, is_beginning=True)
 
@@ -258,13 +247,9 @@ def field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
         if isinstance(value, dict) and isinstance(seconds := value.get("epochSecond"), int):
             nanos = value.get("nanoOfSecond")
             return epoch_timestamp(seconds + (nanos / 1e9 if isinstance(nanos, int) else 0))
-        if not _TIME_FIELD.search(name) or isinstance(value, bool):
+        if not _TIME_FIELD.search(name) or not isinstance(value, str | int | float) or isinstance(value, bool):
             continue
-        timestamp = None
-        if isinstance(value, str):
-            timestamp = last_timestamp(value)
-        elif isinstance(value, int | float):
-            timestamp = epoch_timestamp(value)
+        timestamp = last_timestamp(value) if isinstance(value, str) else epoch_timestamp(value)
         if timestamp is not None:
             return timestamp
     return None

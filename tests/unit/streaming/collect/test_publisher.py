@@ -105,7 +105,10 @@ def test_batch_without_topic_metadata_is_written_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
-    send, failing = (EventProducer.send_record, iter([publisher.clients.ClusterUnavailable(f"topic {TOPIC}: no leader")]))
+    send, failing = (
+        EventProducer.send_record,
+        iter([publisher.clients.ClusterUnavailable(f"topic {TOPIC}: no leader")]),
+    )
 
     def fail_then_send(producer: EventProducer, *record: Any) -> None:
         for error in failing:
