@@ -11,7 +11,7 @@ from rich.table import Table
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.cli.options import AsJson, connected, example, flag, offline, option
-from streaming.cli.output import answer, camel_case
+from streaming.cli.output import answer
 from streaming.process.plain import say
 from streaming.process.terminal import table, whole
 
@@ -45,9 +45,10 @@ def broker(
             raise BadInput(f"--property {text}: NAME=VALUE is needed")
         extra[name] = value
     stop = stop_on_signals()
-    with EmbeddedBroker(port=port, data_dir=data_dir, version=version or DEFAULT_VERSION, properties=extra) as embedded:
+    version = version or DEFAULT_VERSION
+    with EmbeddedBroker(port=port, data_dir=data_dir, version=version, properties=extra) as embedded:
         place = {"bootstrapServers": embedded.bootstrap_servers, "log": str(embedded.log_path), "pid": embedded.pid}
-        text = f"Kafka {version or DEFAULT_VERSION} at {embedded.bootstrap_servers}, log {embedded.log_path}"
+        text = f"Kafka {version} at {embedded.bootstrap_servers}, log {embedded.log_path}"
         answer([place], [text], as_json=as_json)
         while not stop.wait(0.2):
             if not embedded.running:
@@ -134,36 +135,27 @@ def topics(
 
     states = (ensure_topics if create else describe_topics)(settings, settings.topics.made)
     problems = (state.problem for state in states if state.problem)
-    answer(map(camel_case, states), [topic_table(states), *problems], as_json=as_json)
+    answer(states, [topic_table(states), *problems], as_json=as_json)
     if not all(state.exists and state.problem is None for state in states):
         raise typer.Exit(1)
 
 
 def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:
     """Return a table with one row per dead letter: its place, the reason, and its source."""
-    rows = (
-        (
-            f"{letter.partition}:{letter.offset}",
-            letter.exception,
-            letter.message,
-            f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}",
-            None if letter.key is None else letter.key.decode(errors="backslashreplace"),
-        )
-        for letter in letters
-    )
+    rows = []
+    for letter in letters:
+        place = f"{letter.partition}:{letter.offset}"
+        source = f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}"
+        key = None if letter.key is None else letter.key.decode(errors="backslashreplace")
+        rows.append((place, letter.exception, letter.message, source, key))
     return table((whole("place"), "reason", "message", "read from", "key"), rows)
 
 
 def topic_table(states: Iterable[MonitorTopic]) -> Table:
     """Return a table with one row per topic of the monitor."""
-    rows = (
-        (
-            state.name,
-            state.cleanup_policy or state.wanted_cleanup_policy,
-            state.partitions,
-            state.replication_factor,
-            "wrong cleanup policy" if state.problem else "ok" if state.exists else "missing",
-        )
-        for state in states
-    )
+    rows = []
+    for state in states:
+        policy = state.cleanup_policy or state.wanted_cleanup_policy
+        word = "wrong cleanup policy" if state.problem else "ok" if state.exists else "missing"
+        rows.append((state.name, policy, state.partitions, state.replication_factor, word))
     return table((whole("topic"), "cleanup", "partitions", "replicas", "state"), rows)

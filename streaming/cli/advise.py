@@ -16,7 +16,7 @@ from streaming.advice.model import SEVERITIES, Advice
 from streaming.advice.replay import Budget
 from streaming.advice.rules import advise_all, episodes_to_read, fails
 from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, flag, now_ms, offline, option
-from streaming.cli.output import Progress, answer, warn_skipped
+from streaming.cli.output import Progress, answer, file_errors, warn_skipped
 from streaming.episodes.story import count
 from streaming.kafka.compacted_topics import read_groups
 from streaming.kafka.group_reader import read_live, read_rounds
@@ -58,26 +58,21 @@ def advise(
         raise BadInput(f"--fail-on {fail_on}: write {', '.join(SEVERITIES)}")
     if every == (group_id is not None) and (every or client_config is None):
         raise BadInput("give GROUP, --all, or --config FILE: one of the first two at most")
-    file = None if client_config is None else _read_configuration(client_config)
+    file = None
+    if client_config is not None:
+        with file_errors(f"--config {client_config}"):
+            file = parse_configuration(client_config.name, client_config.read_text())
     if every or group_id is not None:
         configure_logging(quiet=True)
         settings = load(settings_file, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
         histories = read_histories(settings, group_id, file)
     else:
-        histories = [
-            GroupHistory("" if file is None else file.values.get("group.id", ""), now_ms(), configuration=file)
-        ]
+        name = "" if file is None else file.values.get("group.id", "")
+        histories = [GroupHistory(name, now_ms(), configuration=file)]
     advices = advise_all(histories, Budget(FLEET_WORK) if every else None)
     answer(advices, _lines(advices, len(histories)), as_json=as_json)
     if fail_on is not None and fails(advices, fail_on):
         raise typer.Exit(1)
-
-
-def _read_configuration(path: Path) -> ClientConfiguration:
-    try:
-        return parse_configuration(path.name, path.read_text())
-    except (OSError, UnicodeDecodeError) as problem:
-        raise BadInput(f"--config {path}: {problem}") from problem
 
 
 def read_histories(settings: Settings, group_id: str | None, file: ClientConfiguration | None) -> list[GroupHistory]:
@@ -92,10 +87,10 @@ def read_histories(settings: Settings, group_id: str | None, file: ClientConfigu
     episodes: dict[str, list[Episode]] = defaultdict(list)
     incidents: dict[str, list[Incident]] = defaultdict(list)
     rounds: dict[str, dict[int, list[Diff]]] = defaultdict(dict)
-    for episode in (record.episode for record in records.episodes):
-        episodes[episode.group_id].append(episode)
-    for incident in (record.incident for record in records.incidents):
-        incidents[incident.group_id].append(incident)
+    for record in records.episodes:
+        episodes[record.episode.group_id].append(record.episode)
+    for opened in records.incidents:
+        incidents[opened.incident.group_id].append(opened.incident)
     for episode, own in zip(chosen, diffs, strict=True):
         rounds[episode.group_id][episode.episode] = own
     return [

@@ -16,7 +16,7 @@ from assignors.assignment import count_moved, diff_members, normalize_members, s
 from assignors.errors import BadInput, InvalidGroup, MonitorError
 from assignors.explain import explain
 from assignors.java import uuid_bits
-from assignors.model import Assignment, Member, Topic, TopicPartitions
+from assignors.model import Assignment, Member, Topic, TopicPartitions, check_group
 from streaming.cli.json_lines import answer_lines, error_answer, read_object, standard_input
 from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline
 from streaming.cli.output import writer
@@ -98,10 +98,8 @@ def parse_group(data: bytes) -> GroupQuery:
     line = read_object(data, _decoder)
     _check_size(line)
     topics = {name: _build_topic(name, topic, line.protocol) for name, topic in line.topics.items()}
-    if line.protocol == "consumer":
-        _check_topic_ids(topics)
     members = [_build_member(at, member, line.protocol) for at, member in enumerate(line.members)]
-    _check_members(members)
+    check_group(topics, members)
     return GroupQuery(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
 
 
@@ -134,14 +132,6 @@ def _build_topic(name: str, line: TopicLine, protocol: str) -> Topic:
     return Topic(name, line.partitions, racks, line.topic_id)
 
 
-def _check_topic_ids(topics: Mapping[str, Topic]) -> None:
-    seen: dict[tuple[int, int], str] = {}
-    for name, topic in topics.items():
-        owner = name if topic.topic_id is None else seen.setdefault(uuid_bits(topic.topic_id), name)
-        if owner != name:
-            raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id!r} is also that of {owner}")
-
-
 def _build_member(at: int, line: MemberLine, protocol: str) -> Member:
     if protocol == "zookeeper":
         if line.streams is None:
@@ -154,27 +144,16 @@ def _build_member(at: int, line: MemberLine, protocol: str) -> Member:
     return Member(**structs.asdict(line) | {"topics": tuple(line.topics or ())})
 
 
-def _check_members(members: list[Member]) -> None:
-    seen: dict[str, int] = {}
-    for at, member in enumerate(members):
-        first = seen.setdefault(member.member_id, at)
-        if first != at:
-            raise InvalidGroup(
-                f"members[{at}].memberId: {member.member_id!r} is listed twice, first as members[{first}]"
-            )
-
-
 #: Assignors that ``--compare`` shows side by side, in the order of Kafka's documentation.
 COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
     """Return the assignment that an assignor of the query's protocol computes."""
-    chosen = registry.find(query.protocol, assignor)
-    if query.protocol == "zookeeper" and query.kafka_version is not None:
-        # Only the ZooKeeper consumer changed its rules between Kafka versions.
-        return chosen.assign(query.topics, query.members, kafka_version=query.kafka_version)
-    return chosen.assign(query.topics, query.members)
+    # Only the ZooKeeper consumer changed its rules between Kafka versions.
+    has_version = query.protocol == "zookeeper" and query.kafka_version is not None
+    version = {"kafka_version": query.kafka_version} if has_version else {}
+    return registry.find(query.protocol, assignor).assign(query.topics, query.members, **version)
 
 
 def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]:
@@ -199,11 +178,9 @@ def comparison_answer(data: bytes) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for assignor in COMPARED if query.protocol == "classic" else registry.names(query.protocol):
         try:
-            assignment = compute_assignment(query, assignor)
+            answers[assignor] = _comparison(query, compute_assignment(query, assignor))
         except MonitorError as error:
             answers[assignor] = error_answer(error)
-            continue
-        answers[assignor] = _comparison(query, assignment)
     if not answers:
         registry.find(query.protocol, "")  # raises with the list of protocols
     return {"compared": answers}
@@ -213,24 +190,16 @@ def _comparison(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
     owned: dict[str, TopicPartitions] = {member.member_id: member.owned for member in query.members}
     before = {member: owned.get(member, {}) for member in assignment}
     changes = diff_members(sorted_shares(before), sorted_shares(assignment)).values()
+    counts = {name: sum(size(getattr(change, name)) for change in changes) for name in ("revoked", "assigned", "kept")}
     sizes = [size(share) for share in assignment.values()]
-    return {
-        "assignment": normalize_members(assignment),
-        "revoked": sum(size(change.revoked) for change in changes),
-        "assigned": sum(size(change.assigned) for change in changes),
-        "kept": sum(size(change.kept) for change in changes),
-        "moved": count_moved(owned, assignment),
-        "most": max(sizes, default=0),
-        "least": min(sizes, default=0),
-    }
+    extremes = {"most": max(sizes, default=0), "least": min(sizes, default=0)}
+    moved = count_moved(owned, assignment)
+    return {"assignment": normalize_members(assignment), **counts, "moved": moved, **extremes}
 
 
 def sorted_shares(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
     """Return each member's partitions in ascending order."""
-    return {
-        member: {topic: sorted(partitions) for topic, partitions in share.items()}
-        for member, share in assignment.items()
-    }
+    return {member: {topic: sorted(p) for topic, p in share.items()} for member, share in assignment.items()}
 
 
 @offline(

@@ -79,7 +79,6 @@ def _named_as_options() -> Iterator[None]:
 
 
 _LAST = 2**31 - 1
-_DIGITS = len(str(_LAST))
 _Broker = Annotated[int, Meta(ge=0, le=_LAST)]
 _Replicas = list[_Broker]
 
@@ -109,9 +108,8 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
         expected = compute_assignment(query, query.named_assignor())
     elif not registry.names(query.protocol):
         registry.find(query.protocol, "")  # raises with the list of protocols
-    checked = make_group(query.protocol, assignor, query.topics, query.members, query.assignment)
-    rules = rules_for(query.protocol, assignor, checked)
     group = (query.protocol, assignor, query.topics, query.members, query.assignment)
+    rules = rules_for(query.protocol, assignor, make_group(*group))
     violations = [str(violation) for violation in broken_rules(*group, rules=rules)]
     if exact:
         rules.append("exact")
@@ -121,13 +119,12 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
 
 def _exact_violations(query: GroupQuery, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
     observed = query.assignment or {}
-    violations = []
-    for member, change in diff_members(sorted_shares(observed), sorted_shares(expected)).items():
-        for what, share in (("should not hold", change.revoked), ("should hold", change.assigned)):
-            for name, partitions in share.items():
-                listed = ",".join(map(str, partitions))
-                violations.append(f"exact: {member} {what} {name}-{listed} under {query.assignor}")
-    return violations
+    return [
+        f"exact: {member} {what} {name}-{','.join(map(str, partitions))} under {query.assignor}"
+        for member, change in diff_members(sorted_shares(observed), sorted_shares(expected)).items()
+        for what, share in (("should not hold", change.revoked), ("should hold", change.assigned))
+        for name, partitions in share.items()
+    ]
 
 
 def _is_placement(data: bytes) -> bool:
@@ -141,9 +138,9 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
     line = read_object(data, _decoder)
     placed: dict[Any, list[int]] = {}
     for name, value in line.placement.items():
-        of_topic = isinstance(value, dict)
-        for partition, replicas in value.items() if isinstance(value, dict) else [(name, value)]:
-            key = f"{name}-{_parse_partition(partition)}" if of_topic else str(_parse_partition(partition))
+        topic, shares = (f"{name}-", value) if isinstance(value, dict) else ("", {name: value})
+        for partition, replicas in shares.items():
+            key = f"{topic}{_parse_partition(partition)}"
             if key in placed:
                 raise BadInput(f"placement: partition {key} is listed twice")
             placed[key] = replicas
@@ -162,7 +159,7 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
 
 
 def _parse_partition(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= _LAST):
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_LAST)) and int(text) <= _LAST):
         raise BadInput(f"placement: {text!r} is not a partition number, 0 to {_LAST}")
     return int(text)
 
@@ -199,16 +196,14 @@ def check(
 
     The exit status is 1 if a rule is broken, and 2 if a line can't be used.
     """
-    write = writer("check", as_json=as_json, as_table=as_table)
-    has_violation = False
+    write, verdicts = writer("check", as_json=as_json, as_table=as_table), set[bool]()
 
     def answer(data: bytes) -> dict[str, Any]:
-        nonlocal has_violation
         result = check_answer(data, exact=exact)
-        has_violation = has_violation or not result["ok"]
+        verdicts.add(result["ok"])
         return result
 
-    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes) or int(has_violation))
+    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes) or int(False in verdicts))
 
 
 @offline("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")
@@ -230,15 +225,7 @@ def place(
     as_table: AsTable = False,
 ) -> None:
     """Compute the replica placement of new partitions: their brokers, the preferred leader first."""
-    placement = place_replicas(
-        brokers,
-        partitions,
-        replication_factor,
-        placer=placer,
-        start_index=start_index,
-        shift=shift,
-        start_partition=start_partition,
-        seed=seed,
-    )
+    where: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}
+    placement = place_replicas(brokers, partitions, replication_factor, placer=placer, seed=seed, **where)
     write = writer("placement", as_json=as_json, as_table=as_table)
     write({str(partition): replicas for partition, replicas in placement.items()})

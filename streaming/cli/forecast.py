@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Column, Table
+from rich.table import Table
 
-from streaming.cli.options import AsOneDocument, GroupId, connected, duration_ms, flag, option
+from streaming.cli.diff_lines import listed
+from streaming.cli.options import AsOneDocument, GroupId, connected, duration_option, flag, option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
@@ -22,19 +23,15 @@ from streaming.simulation.migration import parse_targets, plan_migration, recent
 from streaming.simulation.past_episode import forecast_past_episode
 
 #: Name of a protocol in the forecast → its name for people.
-_WAY_NAMES = {
-    "eager": "eager",
-    "cooperative": "cooperative",
-    "static": "static members",
-    "consumer": "consumer (KIP-848)",
-}
-
-
+_WAY_NAMES = {"eager": "eager", "cooperative": "cooperative"}
+_WAY_NAMES |= {"static": "static members", "consumer": "consumer (KIP-848)"}
 _PARALLEL = option("N", "Members that restart at once.", None, min=1, show_default="a twentieth, at least 1")
-_DOWN = option("TIME", "Time that a restarting member is down.", "20s")
-_BETWEEN = option("TIME", "Time between a member's return and the next stop.", "30s")
-_HEARTBEAT = option("TIME", "heartbeat.interval.ms of the members.", None, show_default="3s; KIP-848 5s")
-_PROCESSING = option("TIME", "Time that a member takes to process one poll.", "1s")
+_DOWN = duration_option("--down", "Time that a restarting member is down.", "20s")
+_BETWEEN = duration_option("--between", "Time between a member's return and the next stop.", "30s", minimum=0)
+_HEARTBEAT = duration_option(
+    "--heartbeat", "heartbeat.interval.ms of the members.", None, show_default="3s; KIP-848 5s"
+)
+_PROCESSING = duration_option("--processing", "Time that a member takes to process one poll.", "1s", minimum=0)
 _DEPLOY = "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input."
 _FROM = "Repeat the membership changes of an episode: its number, or last."
 
@@ -46,20 +43,20 @@ def forecast(
     *,
     rolling_restart: bool = flag("--rolling-restart", "Restart every member, in the order of names."),
     parallel: int | None = _PARALLEL,
-    down: str = _DOWN,
-    between: str = _BETWEEN,
+    down: int = _DOWN,
+    between: int = _BETWEEN,
     scale: int | None = option("N", "Change the group to N members.", None, min=1, show_default=False),
     deploy: str | None = option("ROLLOUT|FILE", _DEPLOY, None, show_default=False),
     from_: str | None = option("EPISODE", _FROM, None, "--from", show_default=False),
-    heartbeat: str | None = _HEARTBEAT,
-    processing: str = _PROCESSING,
+    heartbeat: int | None = _HEARTBEAT,
+    processing: int = _PROCESSING,
     as_json: AsOneDocument = False,
 ) -> None:
     """Forecast the cost of a change of a live group: eager, cooperative, static members and KIP-848.
 
     Give one of --rolling-restart, --scale, --deploy and --from. TIME is 500ms, 20s or 5m.
     """
-    restart = _restart(parallel, down, between)
+    restart = changes.RollingRestart(parallel, down, between)
     change = changes.single_change(
         restart if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
@@ -80,16 +77,9 @@ def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | cha
     return changes.Deploy(load_deploy_file(name))
 
 
-def _restart(parallel: int | None, down: str, between: str) -> changes.RollingRestart:
-    return changes.RollingRestart(parallel, duration_ms(down, "--down"), duration_ms(between, "--between", minimum=0))
-
-
-def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
-    times = {"processing_ms": duration_ms(processing, "--processing", minimum=0)}
-    if heartbeat is not None:
-        beat = duration_ms(heartbeat, "--heartbeat")
-        times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
-    return times
+def _times(heartbeat: int | None, processing: int) -> dict[str, int]:
+    beats = {} if heartbeat is None else {"heartbeat_ms": heartbeat, "consumer_heartbeat_ms": heartbeat}
+    return {"processing_ms": processing} | beats
 
 
 @connected("rebalance-monitor migrate checkout --to consumer")
@@ -101,10 +91,10 @@ def migrate(
         "NAME", "Target: cooperative, static or consumer. Repeatable.", None, show_default="all three"
     ),
     parallel: int | None = _PARALLEL,
-    down: str = _DOWN,
-    between: str = _BETWEEN,
-    heartbeat: str | None = _HEARTBEAT,
-    processing: str = _PROCESSING,
+    down: int = _DOWN,
+    between: int = _BETWEEN,
+    heartbeat: int | None = _HEARTBEAT,
+    processing: int = _PROCESSING,
     as_json: AsOneDocument = False,
 ) -> None:
     """Check whether a group is ready for cooperative rebalancing, static members or KIP-848.
@@ -112,8 +102,7 @@ def migrate(
     Prints what blocks each member, the steps of Kafka's documentation with their forecasts, and the steps that were
     taken already. TIME is 500ms, 20s or 5m.
     """
-    targets = parse_targets(to or [])
-    restart = _restart(parallel, down, between)
+    targets, restart = parse_targets(to or []), changes.RollingRestart(parallel, down, between)
     times = _times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
@@ -121,31 +110,19 @@ def migrate(
         past = recent_steps([record.episode for record in records])
         diffs = read_rounds(settings, past, each=progress.step)
     with Progress("events simulated") as progress:
-        happened = [
-            (episode, forecast_past_episode(episode, rounds, group, times))
-            for episode, rounds in zip(past, diffs, strict=True)
-        ]
+        forecasts = (forecast_past_episode(*step, group, times) for step in zip(past, diffs, strict=True))
+        happened = list(zip(past, forecasts, strict=True))
         plan = plan_migration(group, targets, restart=restart, times=times, happened=happened, each=progress.step)
     answer([plan], migration_lines(plan, len(group.members)), as_json=as_json)
 
 
 def forecast_lines(group_id: str, forecast: Forecast) -> Iterator[Table | SafeText]:
-    """Yield the cost of a change under each protocol."""
+    """Yield the cost of a change under each protocol, as a table in which the group's own protocol is bold."""
     plan = forecast.plan
     partitions = sum(topic.partitions for topic in plan.topics.values())
     now = f"{len(plan.members)} members, {partitions} partitions, now {_WAY_NAMES[forecast.own]}"
     yield SafeText().append(group_id, "bold").append(f"  {now}")
     yield SafeText(forecast.sentence, "bold")
-    yield forecast_table(forecast)
-    yield from _unsure(forecast.unsure)
-
-
-def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
-    return (SafeText(f"not exact: {line}", "dim") for line in lines)
-
-
-def forecast_table(forecast: Forecast) -> Table:
-    """Return a table with one row per protocol; the row of the group's own protocol is bold."""
     rows = []
     for cost in forecast.costs:
         result = cost.simulation.result
@@ -156,7 +133,12 @@ def forecast_table(forecast: Forecast) -> Table:
         rows.append([SafeText(str(cell), "bold" if cost.way.name == forecast.own else "") for cell in cells])
     numbers = map(right, ("rebalances", "rounds", "moved", "downtime", "worst"))
     heads = (whole("protocol"), whole("assignor"), *numbers, fold("of partition"))
-    return table(heads, rows, box=None, pad_edge=False)
+    yield table(heads, rows, box=None, pad_edge=False)
+    yield from _unsure(forecast.unsure)
+
+
+def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
+    return (SafeText(f"not exact: {line}", "dim") for line in lines)
 
 
 #: The most members that are named per reason.
@@ -171,8 +153,17 @@ def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | S
     for target, path in plan["targets"].items():
         yield from _target_lines(target, path)
     if plan["happened"]:
+        rows = (
+            (
+                *(step["episode"], step["kind"], step["status"], rfc3339(step["openedAt"])),
+                *(step["rebalances"], step["rounds"], step["moved"], _downtime_text(step["downtime"])),
+                None if step["forecast"] is None else _cost_text(step["forecast"]),
+            )
+            for step in plan["happened"]
+        )
+        heads = ("episode", "kind", "status", "since", "rebalances", "rounds", "moved", "downtime", "as forecast now")
         yield SafeText("happened", "bold")
-        yield _past_step_table(plan["happened"])
+        yield table(heads, rows, box=None, pad_edge=False)
     yield from _unsure(plan["unsure"])
 
 
@@ -183,9 +174,8 @@ def _target_lines(target: str, path: Mapping[str, Any]) -> Iterator[SafeText]:
     for obstacle in path["inTheWay"]:
         reasons.setdefault((obstacle["reason"], obstacle["step"]), []).append(obstacle["name"])
     for (reason, until), names in reasons.items():
-        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         ends = "in the way" if until is None else f"until step {until}"
-        yield SafeText(f"  {ends}: {', '.join(names[:_MAX_NAMED])}{more}: {reason}")
+        yield SafeText(f"  {ends}: {listed(names, _MAX_NAMED)}: {reason}")
     for number, step in enumerate(path["steps"], 1):
         yield SafeText(f"  {number}. {step['says']}")
         if step["forecast"] is not None:
@@ -200,19 +190,6 @@ def _cost_text(cost: Mapping[str, Any]) -> str:
         f"{format_seconds(cost['downtime']['totalMs'])} of downtime, "
         f"{format_seconds(worst['ms'] if worst else 0)} at worst"
     )
-
-
-def _past_step_table(happened: Sequence[Mapping[str, Any]]) -> Table:
-    rows = (
-        (
-            *(step["episode"], step["kind"], step["status"], rfc3339(step["openedAt"])),
-            *(step["rebalances"], step["rounds"], step["moved"], _downtime_text(step["downtime"])),
-            None if step["forecast"] is None else _cost_text(step["forecast"]),
-        )
-        for step in happened
-    )
-    heads = map(Column, ("episode", "kind", "status", "since", "rebalances", "rounds", "moved", "downtime"))
-    return table((*heads, "as forecast now"), rows, box=None, pad_edge=False)
 
 
 def _downtime_text(downtime: Mapping[str, int | None] | None) -> str:

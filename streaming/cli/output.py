@@ -54,17 +54,8 @@ def file_errors(name: str) -> Iterator[None]:
     """Report a file that can't be read or written as bad input; ``name``: the option and the file."""
     try:
         yield
-    except OSError as error:
-        raise BadInput(f"{name}: {error.strerror}") from error
-
-
-def camel_case(value: Any) -> dict[str, Any]:
-    """Return a dataclass as a dictionary with camelCase names: ``wantedCleanupPolicy``."""
-    document = {}
-    for name, field in msgspec.to_builtins(value).items():
-        first, *rest = name.split("_")
-        document[first + "".join(map(str.capitalize, rest))] = field
-    return document
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{name}: {error.strerror if isinstance(error, OSError) else error}") from error
 
 
 def json_lines() -> Callable[[Any], None]:

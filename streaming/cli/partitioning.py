@@ -91,7 +91,8 @@ def partition(
     sizes = {"batch_size": batch_size, "record_size": record_size}
     choose = partition_chooser(partitioner, partitions, start=start, seed=seed, **sizes)
     lines, write = standard_input(), json_lines()
-    status = answer_lines(
-        lines, lambda line: choose(parse_key(line, keys)), write, limit=max_line_bytes, skip_blank=False
-    )
-    raise typer.Exit(status)
+
+    def answer(line: bytes) -> int:
+        return choose(parse_key(line, keys))
+
+    raise typer.Exit(answer_lines(lines, answer, write, limit=max_line_bytes, skip_blank=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ import yaml
 from rich.table import Table
 
 from assignors.assignment import diff
-from streaming.cli.diff_lines import CAUSES, share_text
+from streaming.cli.diff_lines import cause_text, listed, share_text
 from streaming.cli.options import AsOneDocument, flag, offline, option
 from streaming.cli.output import answer
 from streaming.process.plain import say_lines
@@ -52,13 +52,9 @@ def simulate(
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:
-        scenarios = builtin_scenarios.list_builtin_scenarios()
-        lines = (
-            (name, entry.description, entry.members, entry.partitions) for name, entry in BUILTIN_SCENARIOS.items()
-        )
-        heads = ("scenario", "what happens", "members", "partitions")
-        shown = table(heads, lines, box=None, pad_edge=False)
-        answer(scenarios, [shown], as_json=as_json)
+        entries = ((name, e.description, e.members, e.partitions) for name, e in BUILTIN_SCENARIOS.items())
+        shown = table(("scenario", "what happens", "members", "partitions"), entries, box=None, pad_edge=False)
+        answer(builtin_scenarios.list_builtin_scenarios(), [shown], as_json=as_json)
         return
     name = scenario or ""
     if show:
@@ -75,13 +71,10 @@ def simulate(
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
     """Return the scenario in a file or standard input, or the built-in scenario with this name and size."""
-    if name in BUILTIN_SCENARIOS and not Path(name).exists():
+    is_builtin = name in BUILTIN_SCENARIOS and not Path(name).exists()
+    text = None if is_builtin else _read_text(name, "SCENARIO")
+    if text is None:  # the error about an unknown name lists the built-in scenarios
         return builtin_scenarios.load_builtin_scenario(name, members, partitions)
-    text = _read_text(name, "SCENARIO")
-    if text is None:
-        return builtin_scenarios.load_builtin_scenario(
-            name, members, partitions
-        )  # the error lists the built-in scenarios
     if members is not None or partitions is not None:
         raise InvalidScenario("--members, --partitions: only for built-in scenarios; a file sets its own")
     return load_scenario(text)
@@ -127,8 +120,6 @@ def builtin_scenario_yaml(name: str, members: int | None, partitions: int | None
 
 #: The most members that are listed per round.
 _MAX_LISTED = 20
-
-
 _LEGEND = "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
 
 
@@ -162,19 +153,13 @@ def _round_table(simulation: Simulation, max_rows: int) -> Table:
     number = "epoch" if simulation.protocol == "consumer" else "generation"
     rows: list[tuple[object, ...]] = []
     for record in rounds[:max_rows]:
-        words, _ = CAUSES.get(record.reason.kind, (record.reason.kind, ""))
-        cause = f"{_listed(record.reason.members)} {words}".strip()
-        rows.append((f"{record.at / 1000:.1f}", record.number, record.round, cause, _listed(_changes(record))))
+        cause = cause_text(record.reason.kind, listed(record.reason.members, _MAX_LISTED))
+        changes = listed(_changes(record), _MAX_LISTED)
+        rows.append((f"{record.at / 1000:.1f}", record.number, record.round, cause, changes))
     if len(rounds) > max_rows:
         rows.append(("", "", "", f"{len(rounds) - max_rows} more rounds (--rows)", ""))
     numbers = map(right, ("s", number, "round"))
     return table((*numbers, fold("cause"), rest("changes")), rows, box=None, pad_edge=False)
-
-
-def _listed(texts: Iterable[str]) -> str:
-    listed = list(texts)
-    more = f" and {len(listed) - _MAX_LISTED} more" if len(listed) > _MAX_LISTED else ""
-    return ", ".join(listed[:_MAX_LISTED]) + more
 
 
 def _changes(record: SimulatedRound) -> Iterator[str]:

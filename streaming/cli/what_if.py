@@ -49,15 +49,9 @@ def what_if(
     """
     with Progress("records read") as progress:
         group = read_live(settings, group_id, also=tuple(subscribe or ()), each=progress.step)
-    question = parse_query(
-        group,
-        add=add or (),
-        remove=remove or (),
-        partitions=partitions or (),
-        subscribe=subscribe or (),
-        protocol=protocol,
-        assignor=assignor,
-    )
+    changes = {"add": add, "remove": remove, "partitions": partitions, "subscribe": subscribe}
+    lists = {name: texts or () for name, texts in changes.items()}
+    question = parse_query(group, **lists, protocol=protocol, assignor=assignor)
     change = apply_change(group, question.changes)
     with Progress("assignments computed") as progress:
         results = list(progress.counted(outlooks(change)))
@@ -144,11 +138,8 @@ def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
 def _uncertainties(change: ChangedGroup, results: Sequence[Outlook]) -> Iterator[str]:
     """Yield each distinct reason why the results may differ from what will happen."""
     yield from (*change.before.unknown, *change.notes)
-    reasons: dict[str, list[str]] = {}
-    for outlook in results:
-        for reason in outlook.inexact:
-            reasons.setdefault(reason, []).append(f"{outlook.way.protocol} {outlook.way.assignor}")
-    for reason, ways in reasons.items():
+    for reason in dict.fromkeys(reason for outlook in results for reason in outlook.inexact):
+        ways = [f"{outlook.way.protocol} {outlook.way.assignor}" for outlook in results if reason in outlook.inexact]
         yield f"{', '.join(ways)}: {reason}"
     if any(not outlook.exact_rounds for outlook in results):
         yield "rounds under the consumer protocol depend on when heartbeats come: `forecast` plays them"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import ConfigResource, NewTopic
+from msgspec import Struct, structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.episodes.incidents import Thresholds
@@ -31,8 +31,7 @@ _SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorTopic:
+class MonitorTopic(Struct, frozen=True, rename="camel"):
     """One of the monitor's topics: its required cleanup policy, and its configuration (None: it does not exist)."""
 
     name: str
@@ -149,7 +148,7 @@ def _describe(
                 continue
             config = _config(admin, settings.kafka, state.name, timeout)
             states.append(
-                replace(
+                structs.replace(
                     state,
                     partitions=len(partitions),
                     replication_factor=min(len(partition.replicas) for partition in partitions),

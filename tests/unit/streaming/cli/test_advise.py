@@ -111,7 +111,7 @@ def test_a_file_alone_needs_no_cluster(command: Command, tmp_path: Path) -> None
         ((), "give GROUP, --all, or --config FILE"),
         (("--all", "checkout"), "give GROUP, --all, or --config FILE"),
         (("--all", "--fail-on", "bad"), "--fail-on bad: write info, warning, critical"),
-        (("--config", "/no/such/file"), "--config /no/such/file: [Errno 2]"),
+        (("--config", "/no/such/file"), "--config /no/such/file: No such file"),
         (("nobody",), "group nobody: nothing is known of it"),
     ],
 )

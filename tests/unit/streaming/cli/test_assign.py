@@ -76,10 +76,7 @@ def test_invalid_lines_get_errors_in_place(run: Run) -> None:
             {**base, "topics": {"t": {"partitions": 10**40}}},
             error("BadInput", "topics.t.partitions: expected `int` <= 5000000"),
         ),
-        (
-            {**base, "members": [member, member]},
-            error("InvalidGroup", "members[1].memberId: 'a' is listed twice, first as members[0]"),
-        ),
+        ({**base, "members": [member, member]}, error("InvalidGroup", "members[1].memberId: 'a' is listed twice")),
         (
             {**base, "members": [{**member, "owned": {"t": [2]}}]},
             {"assignment": {"a": {"t": [0, 1]}}},  # the topic was created again: range ignores owned partitions

@@ -115,7 +115,7 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
         ({"topics": {"t0": {"partitions": 2, "racks": [["a"]]}}}, "topics.t0.racks: 1 entries for 2 partitions"),
         (
             {"members": [{"memberId": "c", "topics": []}, {"memberId": "c", "topics": []}]},
-            "members[1].memberId: 'c' is listed twice, first as members[0]",
+            "members[1].memberId: 'c' is listed twice",
         ),
         (member(owned={"t0": [1, 1]}), "members[0].owned.t0: a partition is listed twice"),
         ({"members": [{"memberId": "c"}]}, "members[0].topics: missing"),
@@ -128,20 +128,6 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
         (
             {"protocol": "consumer", "topics": {"t0": {"partitions": 1, "topicId": "AAAA"}}},
             "topics.t0.topicId: 'AAAA' has 3 bytes, not 16",
-        ),
-        (
-            {
-                "protocol": "consumer",
-                "topics": {"a": {"partitions": 1, "topicId": ID}, "b": {"partitions": 1, "topicId": ID}},
-            },
-            f"topics.b.topicId: '{ID}' is also that of a",
-        ),
-        (  # spare bits of the last character: another text of the same Uuid
-            {
-                "protocol": "consumer",
-                "topics": {"a": {"partitions": 1, "topicId": ID}, "b": {"partitions": 1, "topicId": ID[:-1] + "R"}},
-            },
-            f"topics.b.topicId: '{ID[:-1]}R' is also that of a",
         ),
         (
             {"protocol": "consumer", "topics": {"t0": {"partitions": 1, "topicId": "+" * 22}}},
