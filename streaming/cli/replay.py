@@ -129,7 +129,7 @@ def replay(
     with file_errors(str(file)), file.open("rb") as content:
         recording = read_recording(content, str(file), group)
     if page:
-        from streaming.serve.recorded import serve_recording
+        from streaming.serve.server import serve_recording
 
         serve_recording(recording, "127.0.0.1", port, lambda server: say(f"serving {server.address}"))
     elif publish:

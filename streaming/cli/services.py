@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from assignors.errors import BadInput
 from streaming.cli import options
 from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, option
 from streaming.process.plain import say
@@ -119,12 +120,12 @@ def serve(
     from streaming.kafka.lag_reader import LagReader
     from streaming.process.watchdog import Watchdog
     from streaming.serve.history import Retention
-    from streaming.serve.security import Proxies, UnusableProxy
+    from streaming.serve.security import Proxies
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import Source
 
     if trust_header is None and trusted_proxies:
-        raise UnusableProxy(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
+        raise BadInput(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
     proxies = None if trust_header is None else Proxies.of(trust_header, trusted_proxies or [])
     settings = session.settings
     source = Source(settings)

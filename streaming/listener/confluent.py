@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streaming.listener.listener import Reporting, reporter
-from streaming.listener.membership import About
+from streaming.listener.membership import configured
+from streaming.records.events import MemberJoined
 
 _Callback = Callable[[Any, list[Any]], object]
-_COOPERATIVE = "cooperative-sticky"
 
 
 class ConfluentReporting(Reporting):
@@ -64,7 +64,7 @@ def _chained(own: _Callback | None, report: Callable[[list[Any]], None]) -> _Cal
     return both
 
 
-def about(config: Mapping[str, Any]) -> About | None:
+def about(config: Mapping[str, Any]) -> MemberJoined | None:
     """Read a consumer's configuration, with librdkafka's defaults; None: it has no group."""
     if not config.get("group.id"):
         return None
@@ -72,17 +72,16 @@ def about(config: Mapping[str, Any]) -> About | None:
     assignors = str(config.get("partition.assignment.strategy") or "range,roundrobin").split(",")
     if modern:
         assignors = [str(config["group.remote.assignor"])] if config.get("group.remote.assignor") else []
-    return About(
-        group_id=str(config["group.id"]),
+    return configured(
+        str(config["group.id"]),
         client_id=str(config.get("client.id", "rdkafka")),
         client_host=socket.gethostname(),
-        instance_id=config.get("group.instance.id") or None,
+        group_instance_id=config.get("group.instance.id") or None,
         rack_id=config.get("client.rack") or None,
-        protocol="consumer" if modern else "classic",
-        assignors=tuple(name.strip() for name in assignors),
+        group_protocol="consumer" if modern else "classic",
+        assignors=[name.strip() for name in assignors],
         session_timeout_ms=int(config.get("session.timeout.ms", 45_000)),
         rebalance_timeout_ms=int(config.get("max.poll.interval.ms", 300_000)),
-        incremental=modern or _COOPERATIVE in assignors,
     )
 
 

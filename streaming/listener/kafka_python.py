@@ -10,9 +10,8 @@ from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, Co
 from kafka.coordinator.base import MemberState
 
 from streaming.listener.listener import Reporter, Reporting, reporter
-from streaming.listener.membership import About
-
-_COOPERATIVE = "cooperative-sticky"
+from streaming.listener.membership import configured
+from streaming.records.events import MemberJoined
 
 
 class KafkaPythonReporting(Reporting):
@@ -93,20 +92,17 @@ class _AsyncReportingListener(AsyncConsumerRebalanceListener):
         await self._call("lost", lost)
 
 
-def about(config: Mapping[str, Any]) -> About | None:
+def about(config: Mapping[str, Any]) -> MemberJoined | None:
     """Read a consumer's configuration, with the client's defaults; None: it has no group."""
     if config["group_id"] is None:
         return None
-    assignors = tuple(assignor.name for assignor in config["partition_assignment_strategy"])
-    return About(
-        group_id=config["group_id"],
+    return configured(
+        config["group_id"],
         client_id=config["client_id"],
         client_host=socket.gethostname(),
-        instance_id=config.get("group_instance_id"),
+        group_instance_id=config.get("group_instance_id"),
         rack_id=config.get("client_rack") or None,
-        assignors=assignors,
+        assignors=[assignor.name for assignor in config["partition_assignment_strategy"]],
         session_timeout_ms=config["session_timeout_ms"],
         rebalance_timeout_ms=config["max_poll_interval_ms"],
-        # If a member may be eager, all are.
-        incremental=set(assignors) == {_COOPERATIVE},
     )

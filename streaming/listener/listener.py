@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.listener.membership import About, ClockReading, Membership, Place
-from streaming.records.events import Event
+from streaming.listener.membership import ClockReading, Membership, Place
+from streaming.records.events import Event, MemberJoined
 
 if TYPE_CHECKING:
     from streaming.kafka.producer import EventProducer
@@ -171,23 +171,19 @@ def _safely() -> Iterator[None]:
 class Reporter:
     """Reports one consumer.
 
-    Args:
-        where: returns the client's current member id and generation; called in callbacks only.
-        look: returns the same, or None while it is in no generation; called from another thread, so only for
-            clients that allow it.
+    ``where`` returns the client's current member id and generation; it is called in callbacks only. ``look`` returns
+    the same, or None while it is in no generation; it is called from another thread, so only for clients that allow it.
     """
 
     def __init__(
         self,
         outbox: Outbox,
-        about: About,
+        about: MemberJoined,
         where: Callable[[], tuple[str, int]],
         look: Callable[[], tuple[str, int] | None] | None = None,
     ) -> None:
         self.membership = Membership(about)
-        self._outbox = outbox
-        self._where = where
-        self._look = look
+        self._outbox, self._where, self._look = outbox, where, look
         self._looked: tuple[str, int] | None = None
 
     @_safely()
@@ -236,7 +232,7 @@ class Reporter:
 
 def reporter(
     outbox: Outbox,
-    about: Callable[[], About | None],
+    about: Callable[[], MemberJoined | None],
     where: Callable[[], tuple[str, int]],
     look: Callable[[], tuple[str, int] | None] | None = None,
 ) -> Reporter | None:
@@ -272,20 +268,13 @@ class Reporting:
 
 
 _Consumer = TypeVar("_Consumer")
-#: The packages of each client's classes.
-_CONFLUENT = ("confluent_kafka", "cimpl")
-_KAFKA_PYTHON = ("kafka",)
 
 
 class Listener:
     """Reports all consumers of an application to the monitor; it is closed when the process ends.
 
-    Args:
-        monitor: bootstrap servers of the monitor's cluster; or all settings (:func:`streaming.load`) of a secured one.
-        topic_prefix: of the monitor's topics.
-
-    Raises:
-        InvalidSettings: a setting is wrong. Nothing is raised afterwards.
+    ``monitor``: bootstrap servers of the monitor's cluster; or all settings (:func:`streaming.load`) of a secured one.
+    Raise InvalidSettings if a setting is wrong. Nothing is raised afterwards.
     """
 
     def __init__(self, monitor: str | Settings, *, topic_prefix: str | None = None) -> None:
@@ -299,16 +288,15 @@ class Listener:
     def wrap(self, consumer: type[_Consumer]) -> type[_Consumer]:
         """Return a class to use in place of this one, with the same arguments and behaviour and its own ``poll``.
 
-        Raises:
-            BadInput: it is not a consumer of confluent-kafka or kafka-python.
+        Raise BadInput if it is not a consumer of confluent-kafka or kafka-python.
         """
         packages = {base.__module__.partition(".")[0] for base in consumer.__mro__}
         mixin: type[Reporting]
-        if packages.intersection(_CONFLUENT):
+        if packages & {"confluent_kafka", "cimpl"}:
             from streaming.listener.confluent import ConfluentReporting
 
             mixin = ConfluentReporting
-        elif packages.intersection(_KAFKA_PYTHON):
+        elif "kafka" in packages:
             from streaming.listener.kafka_python import KafkaPythonReporting
 
             mixin = KafkaPythonReporting

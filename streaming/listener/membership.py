@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from msgspec import UNSET
+from msgspec import structs
 
 from streaming.records.events import (
     AssignmentAcknowledged,
@@ -40,20 +40,9 @@ LOST: Final = "its partitions were lost: the coordinator had taken it out of the
 Place = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """A consumer's configuration; ``incremental``: its callbacks name added and revoked partitions, not all it owns."""
-
-    group_id: str
-    client_id: str | None = None
-    client_host: str | None = None
-    instance_id: str | None = None
-    rack_id: str | None = None
-    protocol: Literal["classic", "consumer"] = "classic"
-    assignors: tuple[str, ...] = ()
-    session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
-    incremental: bool = False
+def configured(group_id: str, **configuration: Any) -> MemberJoined:
+    """Return the event of a consumer with this configuration, without its member id, its topics and the time."""
+    return MemberJoined(group_id=group_id, timestamp=0, member_id="", topics=[], acknowledges=True, **configuration)
 
 
 class ClockReading(NamedTuple):
@@ -74,10 +63,16 @@ class _MemberState:
 
 
 class Membership:
-    """One consumer in its group: each method returns the events to send. Any thread may call them."""
+    """One consumer in its group: each method returns the events to send. Any thread may call them.
 
-    def __init__(self, about: About) -> None:
+    ``about``: its configuration, as of :func:`configured`.
+    """
+
+    def __init__(self, about: MemberJoined) -> None:
         self._about = about
+        #: Its callbacks name added and revoked partitions, not all it owns. If a member may be eager, all are.
+        self._is_incremental = about.group_protocol == "consumer" or {*about.assignors} == {"cooperative-sticky"}
+        self._pause = min(BEAT_MS, (about.session_timeout_ms or 3 * BEAT_MS) // 3)
         self._source = f"listener/{uuid4().hex}"
         self._count = 0
         self._lock = threading.Lock()
@@ -102,7 +97,7 @@ class Membership:
         """Return the events of an assignment: all partitions, or the added ones of an incremental member."""
         with self._lock:
             state, assigned = self._state, frozenset(partitions)
-            owned = state.owned | assigned if state is not None and self._about.incremental else assigned
+            owned = state.owned | assigned if state is not None and self._is_incremental else assigned
             return self._set_state(_MemberState(member_id, generation, owned), at, assigned=assigned)
 
     def revoked(self, partitions: Iterable[Place], generation: int, at: ClockReading) -> list[Event]:
@@ -113,17 +108,17 @@ class Membership:
                 return []
             revoked = state.owned.intersection(partitions)
             owned = state.owned - revoked
-            if self._about.incremental and not self._leaving:
+            if self._is_incremental and not self._leaving:
                 return self._set_state(_MemberState(state.member_id, generation, owned), at, revoked=revoked)
             self._state = replace(state, owned=owned, between=True)
-            return [self._acknowledged(at, revoked=revoked)]
+            return [self._acknowledged(self._state, at, revoked=revoked)]
 
     def lost(self, at: ClockReading) -> list[Event]:
         """Return the events of a member that the coordinator has removed: others may own its partitions already."""
         with self._lock:
             if self._state is None:
                 return []
-            instance_id = self._about.instance_id
+            instance_id = self._about.group_instance_id
             fenced = MemberFenced(**self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True)
             self._state = None
             return [self._event(fenced)]
@@ -140,7 +135,7 @@ class Membership:
                 return []
             left = MemberLeft(**self._member(at), reason=reason, acknowledges=True)
             self._state = None
-            return [] if self._about.instance_id is not None else [self._event(left)]
+            return [] if self._about.group_instance_id is not None else [self._event(left)]
 
     def seen(self, member_id: str, generation: int, at: ClockReading) -> list[Event]:
         """Return the events of a generation without a callback, as it changed nothing for the member."""
@@ -163,7 +158,7 @@ class Membership:
             if repeats and not state.between and at.tick - self._since >= repeats[0]:
                 self._repeated += 1
                 self._beat_at = at.tick + self._pause
-                return [self._acknowledged(at)]
+                return [self._acknowledged(state, at)]
             if at.tick < self._beat_at:
                 return []
             self._beat_at = at.tick + self._pause
@@ -174,10 +169,6 @@ class Membership:
         with self._lock:
             return [] if self._state is None else self._renew(self._state, at)
 
-    @property
-    def _pause(self) -> int:
-        return min(BEAT_MS, self._about.session_timeout_ms // 3)
-
     def _renew(self, state: _MemberState, at: ClockReading) -> list[Event]:
         joined = self._joined(at)
         return [joined] if state.between else [joined, *self._set_state(state, at)]
@@ -186,40 +177,22 @@ class Membership:
         previous, self._state = self._state, state
         self._since, self._repeated, self._beat_at = at.tick, 0, at.tick + self._pause
         has_joined = previous is None or previous.member_id != state.member_id
-        return [*([self._joined(at)] if has_joined else []), self._acknowledged(at, **change)]
+        return [*([self._joined(at)] if has_joined else []), self._acknowledged(state, at, **change)]
 
     def _joined(self, at: ClockReading) -> Event:
-        about, self._renewed = self._about, at.tick
-        return self._event(
-            MemberJoined(
-                **self._member(at),
-                topics=list(self._topics),
-                group_instance_id=about.instance_id,
-                client_id=about.client_id,
-                client_host=about.client_host,
-                rack_id=about.rack_id,
-                group_protocol=about.protocol,
-                assignors=list(about.assignors),
-                session_timeout_ms=about.session_timeout_ms,
-                rebalance_timeout_ms=about.rebalance_timeout_ms,
-                acknowledges=True,
-            )
-        )
+        self._renewed = at.tick
+        return self._event(structs.replace(self._about, **self._member(at), topics=list(self._topics)))
 
-    def _acknowledged(
-        self, at: ClockReading, *, revoked: Iterable[Place] | None = None, assigned: Iterable[Place] | None = None
-    ) -> Event:
-        """Return the event of the consumer's assignment after a callback, with the partitions of that callback."""
-        state = self._state
-        between = state is None or state.between
+    def _acknowledged(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> Event:
+        """Return the event of the consumer's assignment; ``change``: partitions of the callback that set it."""
+        changed: dict[str, Any] = {name: _by_topic(partitions) for name, partitions in change.items()}
         return self._event(
             AssignmentAcknowledged(
                 **self._member(at),
-                generation=BETWEEN if between or state is None else state.generation,
-                owned=_by_topic(() if state is None else state.owned),
-                held_ms=0 if between else at.tick - self._since,
-                revoked=UNSET if revoked is None else _by_topic(revoked),
-                assigned=UNSET if assigned is None else _by_topic(assigned),
+                generation=BETWEEN if state.between else state.generation,
+                owned=_by_topic(state.owned),
+                held_ms=0 if state.between else at.tick - self._since,
+                **changed,
             )
         )
 

@@ -7,10 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from http import HTTPStatus
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
-from anyio import to_thread
 from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,8 +38,6 @@ from streaming.serve.stories import DowntimeTotals, Sort, names_in
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 
 _DEFAULT_LIMIT: Final = 100
@@ -154,7 +151,7 @@ class Api:
     def __init__(
         self, feed: Feed, *, access: Access, max_clients: int, workers: Workers, publish: Callable[[Event], None]
     ) -> None:
-        self._feed, self._board, self._archive = feed, feed.board, feed.archive
+        self._feed, self._board, self._archive, self._read = feed, feed.board, feed.archive, feed.read
         self._access, self._max_clients, self._workers, self._publish = access, max_clients, workers, publish
 
     def routes(self) -> list[Route]:
@@ -169,10 +166,6 @@ class Api:
         query = decode_query(request, operation.parameters)
         response: Response = await getattr(self, operation.name)(request, query)
         return response
-
-    async def _read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Query the archive in a thread; only a few queries run at once."""
-        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._feed.readers)
 
     def _group(self, request: Request) -> GroupSummary:
         name = unquote(request.path_params["group"])  # see WholeGroups
@@ -195,8 +188,7 @@ class Api:
             return await self._board.shared_snapshot().body.response(request, self._feed.readers)
         groups = self._board.groups
         if at_ms is not None:
-            rounds = {then.summary.group_id: then for then in await self._read(self._archive.groups_at, at_ms)}
-            groups = {name: rounds[name].group(groups[name]) for name in rounds.keys() & groups.keys()}
+            groups = await self._read(self._archive.groups_at, list(groups.values()), at_ms)
         names = sorted(name for name in groups if cursor is None or name > cursor)
         page = names[:limit]
         next_cursor = page[-1] if len(page) < len(names) else None
@@ -318,28 +310,22 @@ class Api:
         if query["at"] is not None:
             return await self._group_at(group, query["at"])
         name, today = group.group_id, midnight(time.time_ns() // 1_000_000)
-        now = await self._read(self._archive.group, name, today)
-        return Json(
-            {
-                "group": group,
-                "assignment": None if now.assignment is None else Raw(now.assignment),
-                "names": now.names,
-                "downtime": self._board.current_stories.downtime.get(name, DowntimeTotals()),
-                "downtimeToday": now.downtime,
-                "since": now.since,
-                "standing": self._board.status_document(),
-                "annotations": self._annotations(name)[:_ANNOTATIONS],
-            }
-        )
+        now = {
+            "group": group,
+            "downtime": self._board.current_stories.downtime.get(name, DowntimeTotals()),
+            "standing": self._board.status_document(),
+            "annotations": self._annotations(name)[:_ANNOTATIONS],
+        }
+        return Json(now | await self._read(self._archive.group, name, today))
 
     async def _group_at(self, group: GroupSummary, at_ms: int) -> Response:
-        then = await self._read(self._archive.group_at, group.group_id, at_ms)
+        then = await self._read(self._archive.group_at, group, at_ms)
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
         annotations = self._annotations(group.group_id, until=at_ms + 1)
         return Json(
             {
-                "group": then.round.group(group),
+                "group": then.group,
                 "assignment": then.assignment,
                 "names": called(then.assignment.names),
                 "standing": self._board.status_document(),
@@ -413,7 +399,7 @@ class Api:
             page = page._replace(items=[annotated_body(body, marks) for body in page.items])
         names: dict[str, str] = {}
         for body in reversed(page.items):  # the oldest first, so that the newest name of a member wins
-            names |= names_in(sort, body)
+            names |= names_in(body)
         return Json(_listed(page, f"{sort}s") | {"names": names, "caughtUp": sort in self._board.status.whole})
 
     async def description(self, request: Request) -> Response:

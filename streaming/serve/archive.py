@@ -5,31 +5,22 @@ from __future__ import annotations
 import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.downtime import together
-from streaming.records.episodes import Downtime, decode_episode
+from streaming.records.episodes import decode_episode
 from streaming.records.names import called
-from streaming.serve import historyfile
+from streaming.serve import historyfile, ownership
 from streaming.serve.history import Extent, StoredRound, with_status
-from streaming.serve.ownership import (
-    MOST_BYTES,
-    assignment_after,
-    joined_since,
-    latest_assignment,
-    names_of,
-    owners_before,
-    up_to,
-)
 from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
 from streaming.serve.stories import MOST_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
 
@@ -112,50 +103,17 @@ class OwnersOverTime(NamedTuple):
     began: int = 0
 
 
-class GroupNow(NamedTuple):
-    """A group's latest assignment as in the topic, and its members' display names and join times (ms).
-
-    ``downtime``: downtime of the group in its episodes since a time.
-    """
-
-    assignment: bytes | None
-    names: dict[str, str]
-    since: dict[str, int]
-    downtime: Downtime | None
-
-
-class RoundThen(NamedTuple):
-    """A group's newest round, the number of this round, and the group's newest episode, as of a moment (ms)."""
-
-    at_ms: int
-    seq: int
-    summary: RoundSummary
-    newest: EpisodeSummary | None
-
-    def group(self, now: GroupSummary) -> GroupSummary:
-        """Return the group as of the moment; its totals are taken from ``now``, the group's current summary."""
-        newest = self.newest
-        if newest is not None and (newest.closed_at or 0) > self.at_ms:
-            newest = msgspec.structs.replace(newest, closed_at=None)
-        return with_status(after_round(now, self.seq, self.summary), newest)
+#: JSON of a group's latest assignment, episodes and incidents (newest first), and diffs by the number of their episode.
+GroupPast = tuple[bytes | None, list[bytes], list[bytes], dict[int, list[bytes]]]
 
 
 class GroupThen(NamedTuple):
-    """A group as of a moment: its newest round, its assignment, and JSON bytes of its stories, the newest first."""
+    """A group as of a moment: its summary, its assignment, and JSON bytes of its stories, the newest first."""
 
-    round: RoundThen
+    group: GroupSummary
     assignment: LatestAssignment
     episodes: list[bytes]
     incidents: list[bytes]
-
-
-class GroupPast(NamedTuple):
-    """A group's latest assignment, stories (newest first), and diffs by the number of their episode, as JSON bytes."""
-
-    assignment: bytes | None
-    episodes: list[bytes]
-    incidents: list[bytes]
-    rounds: dict[int, list[bytes]]
 
 
 class Archive:
@@ -178,7 +136,7 @@ class Archive:
             if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
                 return None
             with closing(connection.execute(_AFTER, (seq, limit))) as rows:
-                return list(up_to(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
+                return list(ownership.up_to(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
         """Return the stories with numbers after ``seq``, in order."""
@@ -187,7 +145,7 @@ class Archive:
                 StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))
                 for row_seq, sort, ce_id, group, body in rows
             )
-            return list(up_to(max_bytes, stories, lambda stored: len(stored.body)))
+            return list(ownership.up_to(max_bytes, stories, lambda stored: len(stored.body)))
 
     def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
         """Return stories as in their topic, newest first; ``opened``: only open stories (True), only closed (False)."""
@@ -223,10 +181,10 @@ class Archive:
                     f"SELECT body FROM rounds WHERE ce_id IN ({ids}) ORDER BY written, seq",  # noqa: S608 - question marks
                     episode.rounds,
                 ).fetchall()
-                if len(bodies) == episode.round_count and size < MOST_BYTES:
+                if len(bodies) == episode.round_count and size < ownership.MOST_BYTES:
                     rounds[episode.episode] = [zlib.decompress(body) for (body,) in bodies]
                     size += sum(map(len, rounds[episode.episode]))
-        return GroupPast(self.assignment(group), episodes, incidents, rounds)
+        return self.assignment(group), episodes, incidents, rounds
 
     def page(self, window: Window, *, with_diff: bool) -> StoredPage:
         """Return a page of rounds, newest first, each ``{"seq", "summary"}``, and ``"diff"`` if ``with_diff``."""
@@ -249,10 +207,10 @@ class Archive:
 
         with self._reading() as connection:
             page = _page(connection, window, item)
-            owners = owners_before(connection, ends[-1][0]) if ends else []
+            owners = ownership.owners_before(connection, ends[-1][0]) if ends else []
             names: dict[str, str] = {}
             for _, diff in reversed(ends):
-                names |= names_of(connection, diff)
+                names |= ownership.names_of(connection, diff)
         return OwnersOverTime(encode(owners), encode(names), page, ends[-1][1].timestamp if ends else 0)
 
     def round(self, group: str, seq: int) -> bytes | None:
@@ -266,9 +224,9 @@ class Archive:
                 return None
             body = zlib.decompress(row[1])
             diff = _diffs.decode(body)
-            listed = diff.named
-            names = {member_id: name for member_id, name in names_of(connection, diff).items() if member_id in listed}
-            return encode({"seq": seq, "summary": Raw(row[0]), "names": names, "diff": Raw(body)})
+            names = ownership.names_of(connection, diff)
+        listed = {member_id: name for member_id, name in names.items() if member_id in diff.named}
+        return encode({"seq": seq, "summary": Raw(row[0]), "names": listed, "diff": Raw(body)})
 
     def assignment(self, group: str) -> bytes | None:
         """Return the latest assignment of a group, as in the topic."""
@@ -276,16 +234,20 @@ class Archive:
             row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]
 
-    def group(self, group: str, since_ms: int) -> GroupNow:
-        """Return a group's assignment and members, and its downtime in the episodes that had a round since a time."""
+    def group(self, group: str, since_ms: int) -> dict[str, object]:
+        """Return a group's latest assignment, its members' names and join times, and its downtime, as in JSON answers.
+
+        ``downtimeToday``: downtime of the episodes that had a round since ``since_ms``.
+        """
         body = self.assignment(group)
         with self._reading() as connection:
             episodes = connection.execute(_EPISODES_SINCE, (group, since_ms)).fetchall()
             downtime = together(_episodes.decode(zlib.decompress(episode)).downtime for (episode,) in episodes)
             if body is None:
-                return GroupNow(None, {}, {}, downtime)
+                return {"assignment": None, "names": {}, "since": {}, "downtimeToday": downtime}
             latest = _assignments.decode(body)
-            return GroupNow(body, called(latest.names), joined_since(connection, group, latest.members), downtime)
+            since = ownership.joined_since(connection, group, latest.members)
+        return {"assignment": Raw(body), "names": called(latest.names), "since": since, "downtimeToday": downtime}
 
     def search(self, words: str, limit: int) -> list[dict[str, object]]:
         """Return partitions, topics and members of latest assignments whose names contain a text.
@@ -308,38 +270,41 @@ class Archive:
                     break
         return matches[:limit]
 
-    def group_at(self, group: str, at_ms: int) -> GroupThen | None:
+    def group_at(self, now: GroupSummary, at_ms: int) -> GroupThen | None:
         """Return a group as of a moment; None if no round before it is stored, or the group was deleted then."""
         with self._reading() as connection:
-            then = _round_at(connection, group, at_ms)
-            if then is None:
+            group = _summary_at(connection, now, at_ms)
+            if group is None:
                 return None
-            episodes = _versions_at(connection, "episode", group, at_ms, _EPISODES_AT)
+            episodes = _versions_at(connection, "episode", group.group_id, at_ms, _EPISODES_AT)
             incidents = [
                 body
-                for body in _versions_at(connection, "incident", group, at_ms, MOST_STORIES)
+                for body in _versions_at(connection, "incident", group.group_id, at_ms, MOST_STORIES)
                 if (closed := _incidents.decode(body).closed_at) is None or closed > at_ms
             ]
-            latest = latest_assignment(connection, group)
+            latest = ownership.latest_assignment(connection, group.group_id)
             if latest is None or latest.timestamp > at_ms:
-                (body,) = connection.execute("SELECT body FROM rounds WHERE seq = ?", (then.seq,)).fetchone()
-                latest = assignment_after(connection, then.seq, _diffs.decode(zlib.decompress(body)), then.summary)
-            return GroupThen(then, latest, episodes, incidents)
+                latest = ownership.assignment_after(connection, group)
+            return GroupThen(group, latest, episodes, incidents)
 
-    def groups_at(self, at_ms: int) -> list[RoundThen]:
-        """Return the newest round and episode of each group as of a moment, without groups that were deleted then."""
+    def groups_at(self, groups: Iterable[GroupSummary], at_ms: int) -> dict[str, GroupSummary]:
+        """Return groups as of a moment, by group id, without those that had no round yet or were deleted then."""
         with self._reading() as connection:
-            names = connection.execute("SELECT name FROM groups WHERE summary IS NOT NULL").fetchall()
-            rounds = [_round_at(connection, name, at_ms) for (name,) in names]
-        return [then for then in rounds if then is not None]
+            then = [_summary_at(connection, group, at_ms) for group in groups]
+        return {group.group_id: group for group in then if group is not None}
 
 
-def _round_at(connection: sqlite3.Connection, group: str, at_ms: int) -> RoundThen | None:
-    row = connection.execute(_ROUND_AT, (group, at_ms)).fetchone()
+def _summary_at(connection: sqlite3.Connection, now: GroupSummary, at_ms: int) -> GroupSummary | None:
+    """Return a group as of a moment; its totals are those of its current summary ``now``."""
+    row = connection.execute(_ROUND_AT, (now.group_id, at_ms)).fetchone()
     if row is None or (summary := _summaries.decode(row[1])).state == "Dead":
         return None
-    episodes = _versions_at(connection, "episode", group, at_ms, 1)
-    return RoundThen(at_ms, row[0], summary, episode_summary(episodes[0]) if episodes else None)
+    newest: EpisodeSummary | None = None
+    for body in _versions_at(connection, "episode", now.group_id, at_ms, 1):
+        newest = episode_summary(body)
+        if (newest.closed_at or 0) > at_ms:
+            newest = structs.replace(newest, closed_at=None)
+    return with_status(after_round(now, row[0], summary), newest)
 
 
 def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int | None) -> Iterator[dict[str, object]]:

@@ -38,8 +38,7 @@ class Frame(Struct, frozen=True):
     """One server-sent event: its bytes, and the fields that filters compare.
 
     ``seq`` and ``story_seq``: the number of its round or story, else 0. An event without a group is for every
-    listener. ``place`` is the line with the event's id, if the event has one. Listeners that receive stories get other
-    ids.
+    listener.
     """
 
     data: bytes
@@ -47,7 +46,6 @@ class Frame(Struct, frozen=True):
     seq: int = 0
     cause: str = ""
     moved: int = 0
-    place: bytes = b""
     story_seq: int = 0
 
 
@@ -116,8 +114,7 @@ class Board:
         #: Counters of records and of clients.
         self.refused = self.repeated = self.fell_behind = self.cut_off = 0
         self._frames: list[Frame] = []
-        self._start = 0
-        self._size = 0
+        self._start = self._size = 0
         self._listeners: set[asyncio.Event] = set()
         self._snapshot: Snapshot | None = None
         self._stories: tuple[CurrentStories, int, bytes] | None = None
@@ -142,15 +139,13 @@ class Board:
         summary = stored.summary
         group, diff = self.groups[summary.group_id], Raw(one_line(stored.body))
         data = _event("round", {"seq": stored.seq, "summary": summary, "group": group, "diff": diff})
-        place = b"id: %b\n" % self.event_id(stored.seq)
-        return Frame(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved, place)
+        return Frame(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved)
 
     def story_frame(self, stored: StoredStory) -> Frame:
         """Return a story as an event: its number, id and names, and the ``episode`` or ``incident`` as in the topic."""
-        sort, body = stored.sort, stored.body
+        sort, body, names = stored.sort, stored.body, names_in(stored.body)
         if sort == "episode":
             body = annotated_body(body, self.current_stories.annotations)
-        names = names_in(sort, stored.body)
         data = _event(sort, {"seq": stored.seq, "id": stored.id, "names": names, sort: Raw(one_line(body))})
         return Frame(data, stored.group_id, story_seq=stored.seq)
 
@@ -158,7 +153,7 @@ class Board:
         """Publish a committed update of the history, and wake all listeners."""
         self.groups |= batch.groups
         if batch.rounds:
-            self.extent = msgspec.structs.replace(self.extent, last=batch.rounds[-1].seq)
+            self.extent = structs.replace(self.extent, last=batch.rounds[-1].seq)
         for stored in batch.rounds:
             self._push(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
@@ -183,9 +178,7 @@ class Board:
         self, extent: Extent, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
     ) -> None:
         """Apply the result of retention to the board: it dropped the oldest rounds, and the groups in ``gone``."""
-        self.extent = extent
-        self.groups = dict(groups)
-        self.current_stories = current_stories
+        self.extent, self.groups, self.current_stories = extent, dict(groups), current_stories
         self._snapshot = None
         if gone:
             self._push(Frame(_event("gone", {"groups": gone})))

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
@@ -23,10 +25,19 @@ from streaming.serve.historyfile import HistoryFailure
 
 log = logging.getLogger(__name__)
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 #: Approximate size of one write, bytes. For a client that stopped reading, the socket's buffer adds to it.
 WRITE_BYTES: Final = 128 * 1024
 _PAGE_ROUNDS: Final = 500
 
+#: nginx would buffer the stream without the last of these headers.
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
 _RESET: Final = b'event: reset\ndata: {"reason":"the rounds after this id are gone; a snapshot follows"}\n\n'
 
 
@@ -39,30 +50,30 @@ class FeedTimes(Struct, frozen=True):
     retry: float = 1.0
 
 
+@dataclass(slots=True)
 class Feed:
-    """State that all clients of the feed share."""
+    """State that all clients of the feed share. ``readers`` limits the threads that query the archive."""
 
-    def __init__(self, board: Board, archive: Archive, readers: CapacityLimiter, times: FeedTimes) -> None:
-        self.board = board
-        self.archive = archive
-        self.readers = readers
-        self.times = times
+    board: Board
+    archive: Archive
+    readers: CapacityLimiter
+    times: FeedTimes
+
+    async def read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Query the archive in a thread; only a few queries run at once."""
+        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self.readers)
 
     async def stored(self, position: int) -> list[Frame] | None:
         """Return the rounds after a place, up to the newest round on the board; None if retention has dropped some."""
         extent = self.board.extent
-        rows = await to_thread.run_sync(
-            self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
-        )
+        rows = await self.read(self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES)
         # The history may already have newer rounds; the client gets these from the board later.
         return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
 
     async def stored_stories(self, position: int) -> list[Frame]:
         """Return stories that changed after a place, in their current form, up to the newest story on the board."""
         last = self.board.current_stories.last
-        rows = await to_thread.run_sync(
-            self.archive.stories_after, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
-        )
+        rows = await self.read(self.archive.stories_after, position, _PAGE_ROUNDS, WRITE_BYTES)
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
 
@@ -93,12 +104,7 @@ class FeedResponse:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client leaves, stops reading or loses its access, or the server closes."""
         board = self._feed.board
-        headers = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),  # without this header nginx buffers the stream
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
@@ -209,7 +215,7 @@ class FeedResponse:
         return [*writes, b"".join(parts)] if parts else writes
 
     def _place(self, frame: Frame, position: int) -> bytes:
-        """Return the line with the event's id, which has both numbers if the client follows stories."""
-        if self._story_seq is None or not (frame.seq or frame.story_seq):
-            return frame.place
+        """Return the line with the event's id, which rounds and stories have."""
+        if not (frame.seq or frame.story_seq):
+            return b""
         return b"id: %b\n" % self._feed.board.event_id(position, self._story_seq)

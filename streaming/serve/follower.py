@@ -34,10 +34,6 @@ _BLOCKED_SECONDS: Final = 1.0
 STALLED_SECONDS: Final = 15.0
 
 
-class FollowerEnded(OutsideFailure):
-    """The thread that reads the topics ended."""
-
-
 class Follower:
     """Thread that reads the source until it is stopped; every record read is stored and published before it ends.
 
@@ -102,7 +98,8 @@ class Follower:
         except BaseException as error:
             # If the end of this thread went unnoticed, the page would look live but no longer change.
             log.debug("the follower ended", exc_info=error)
-            ended = FollowerEnded(f"reading the topics ended with {type(error).__name__}: {error}; please report it")
+            reason = f"reading the topics ended with {type(error).__name__}: {error}; please report it"
+            ended = OutsideFailure(reason)
             ended.__cause__ = error
             self._failed(ended)
 
@@ -166,11 +163,12 @@ class Follower:
 
     def _trim(self) -> None:
         trimmed = self._persist(self._history.trim, self._limits, _now_ms(), caught_up=self._source.caught_up)
-        if trimmed is None or not (trimmed.rounds or trimmed.groups):
+        rounds, gone = trimmed or (0, [])
+        if not (rounds or gone):
             return
-        log.info("retention dropped %d rounds and %d deleted groups", trimmed.rounds, len(trimmed.groups))
+        log.info("retention dropped %d rounds and %d deleted groups", rounds, len(gone))
         extent, groups, stories = self._history.extent, self._history.groups, self._history.current_stories
-        self._on_loop(lambda: self._board.trimmed(extent, groups, trimmed.groups, stories))
+        self._on_loop(lambda: self._board.trimmed(extent, groups, gone, stories))
 
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Run ``work`` on the event loop and wait for it, so that no work accumulates while the loop is busy."""

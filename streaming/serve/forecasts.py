@@ -82,13 +82,14 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
 
 def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
     """Return the document of ``advise --json`` for a group, without members' settings."""
+    assignment, episodes, incidents, rounds = past
     history = GroupHistory(
         group,
         now_ms,
-        episodes=[decode_episode(body) for body in past.episodes],
-        latest=None if past.assignment is None else _decoder.decode(past.assignment),
-        incidents=[decode_incident(body) for body in past.incidents],
-        rounds={number: [_diffs.decode(body) for body in bodies] for number, bodies in past.rounds.items()},
+        episodes=list(map(decode_episode, episodes)),
+        latest=None if assignment is None else _decoder.decode(assignment),
+        incidents=list(map(decode_incident, incidents)),
+        rounds={number: list(map(_diffs.decode, bodies)) for number, bodies in rounds.items()},
     )
     return encode({"groupId": group, "advice": advise(history, Budget(MOST_WORK))})
 

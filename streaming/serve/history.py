@@ -10,14 +10,15 @@ import logging
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
 
+from assignors.errors import BadInput
 from streaming.episodes.status import group_status
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment
@@ -51,7 +52,7 @@ class StoredRound(Struct, frozen=True):
 class HistoryUpdate(Struct):
     """The result of one transaction: new rounds and stories, changed groups, and counts of dropped records.
 
-    ``current_stories``: the current stories, if the transaction changed them.
+    ``current_stories``: the current stories, if the transaction had records of their topics.
     """
 
     rounds: list[StoredRound]
@@ -78,13 +79,6 @@ class Retention(Struct, frozen=True):
     max_bytes: int
 
 
-class Trimmed(NamedTuple):
-    """The result of retention: the number of rounds and the groups that it dropped."""
-
-    rounds: int
-    groups: list[str]
-
-
 class History:
     """Writes the history; only one thread may use it at a time. ``stories``: the kind of stories in each topic."""
 
@@ -95,7 +89,6 @@ class History:
         self._diffs_topic = diffs_topic
         self._connection = self._file.connection
         self._now_ms = 0
-        self._group_ids: dict[str, int] = {}
         self.groups: dict[str, GroupSummary] = {}
         try:
             self._load()
@@ -113,7 +106,7 @@ class History:
             if self._diffs_topic in topics or not self.extent.last:
                 return
             names = ", ".join(sorted(topics))
-        raise historyfile.WrongHistory(
+        raise BadInput(
             f"--database {self.path}: holds the rounds of other topics ({names}), this is {self._diffs_topic}; "
             "name another file, or remove it to build it again from the topics"
         )
@@ -123,10 +116,8 @@ class History:
             self._stories = Stories(self._connection)
             meta = dict(self._connection.execute("SELECT key, value FROM meta"))
             self.epoch: str = meta["epoch"]
-            for group_id, name, summary in self._connection.execute("SELECT id, name, summary FROM groups"):
-                self._group_ids[name] = group_id
-                if summary is None:
-                    continue
+            rows = self._connection.execute("SELECT name, summary FROM groups WHERE summary IS NOT NULL")
+            for name, summary in rows:
                 group = self.groups[name] = _summary_decoder.decode(summary)
                 if group.group_id != name:
                     raise ValueError(f"group {group.group_id!r} is stored under another name")
@@ -147,7 +138,7 @@ class History:
         return notice
 
     def check(self) -> None:
-        """Record the newest number beside the file; raise HistoryGone if the file was removed or replaced."""
+        """Record the newest number beside the file; raise HistoryFailure if the file was removed or replaced."""
         self._file.check()
         with plainly(self.path):
             self._file.mark = f"{self.epoch}.{self.extent.last}"
@@ -188,45 +179,43 @@ class History:
                     connection.execute("UPDATE places SET partition = -1 WHERE topic = ?", (topic,))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
-    def append(self, arrived: Iterable[TopicRecord], now_ms: int | None = None) -> HistoryUpdate:
+    def append(self, arrived: Sequence[TopicRecord], now_ms: int | None = None) -> HistoryUpdate:
         """Store records and the offsets after them in one transaction. ``now_ms``: the time of storing."""
         batch = HistoryUpdate([], {})
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        positions: dict[tuple[str, int], int] = {}
-        before = self.groups, self._group_ids
         stories_before = self._stories.begin()
-        self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
         try:
             with self._transaction() as connection:
                 for record in arrived:
                     self._store(record, batch)
-                    positions[record.topic, record.partition] = record.offset + 1
+                positions = {(record.topic, record.partition): record.offset + 1 for record in arrived}
                 connection.executemany(
                     "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)",
-                    [(topic, partition, offset) for (topic, partition), offset in positions.items()],
+                    [(*place, offset) for place, offset in positions.items()],
                 )
                 self._update_status(batch)
                 connection.executemany(
-                    "UPDATE groups SET summary = ? WHERE id = ?",
-                    [(encode(summary), self._group_ids[name]) for name, summary in batch.groups.items()],
+                    "UPDATE groups SET summary = ? WHERE name = ?",
+                    [(encode(summary), name) for name, summary in batch.groups.items()],
                 )
         except BaseException:
-            self.groups, self._group_ids = before
             self._stories.current_stories = stories_before
             raise
-        if batch.stories or batch.current_stories:
-            batch.current_stories = self._stories.current_stories
-        else:
-            self._stories.current_stories = stories_before
+        self.groups |= batch.groups
+        if any(record.topic in self._sorts for record in arrived):
+            batch.current_stories = self.current_stories
         return batch
+
+    def _newest(self, name: str, batch: HistoryUpdate) -> GroupSummary | None:
+        return batch.groups.get(name) or self.groups.get(name)
 
     def _update_status(self, batch: HistoryUpdate) -> None:
         for name in {*batch.groups, *(story.group_id for story in batch.stories if story.sort == "episode")}:
-            before = self.groups.get(name)
+            before = self._newest(name, batch)
             if before is not None:
                 group = with_status(before, self.current_stories.newest.get(name))
                 if group != before:
-                    self.groups[name] = batch.groups[name] = group
+                    batch.groups[name] = group
 
     def _store(self, record: TopicRecord, batch: HistoryUpdate) -> None:
         try:
@@ -238,7 +227,6 @@ class History:
                 annotation = annotation_of(record)
                 batch.stories += self._stories.annotate(annotation)
                 batch.annotations.append(annotation)
-                batch.current_stories = self._stories.current_stories
             else:
                 self._store_story(record, story_of(record, self._sorts[record.topic]), batch)
         except UnusableRecord as error:
@@ -278,29 +266,28 @@ class History:
         )
         seq = stored.lastrowid or 0
         batch.rounds.append(StoredRound(seq, summary, body))
-        before = self.groups.get(name)
-        self.groups[name] = batch.groups[name] = (
-            records.advance(before, seq, summary)
-            if before is None or written is not None
-            else records.count_older(before, summary)
-        )
+        before = self._newest(name, batch)
+        if before is None or written is not None:
+            batch.groups[name] = records.advance(before, seq, summary)
+        else:
+            batch.groups[name] = records.count_older(before, summary)
 
     def _store_assignment(
         self, record: TopicRecord, name: str, latest: LatestAssignment | None, batch: HistoryUpdate
     ) -> None:
-        group_id = self._group(name)
-        if self._keep_place(record, group_id) is None:
+        group = self._group(name)
+        if self._keep_place(record, group) is None:
             return
-        self._connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (record.value, group_id))
-        before = self.groups.get(name)
+        self._connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (record.value, group))
+        before = self._newest(name, batch)
         if latest is not None:
-            group = records.with_assignment(before, latest)
+            after = records.with_assignment(before, latest)
         elif before is not None:
-            group = structs.replace(before, state="Dead", members=0)
+            after = structs.replace(before, state="Dead", members=0)
         else:
             return
-        if group != before:
-            self.groups[name] = batch.groups[name] = group
+        if after != before:
+            batch.groups[name] = after
 
     def _store_story(self, record: TopicRecord, key: StoryKey, batch: HistoryUpdate) -> None:
         stored = self._stories.store(self._group(key.group_id), key, record, self._now_ms)
@@ -308,21 +295,20 @@ class History:
             batch.stories.append(stored)
             if key.sort == "incident" and key.group_id == CLUSTER:
                 batch.stories += self._stories.explain(key)
-        elif record.value is None:
-            batch.current_stories = self._stories.current_stories
-        else:
+        elif record.value is not None:
             batch.repeated += 1
 
     def _group(self, name: str) -> int:
-        group_id = self._group_ids.get(name)
-        if group_id is None:
-            self._connection.execute("INSERT OR IGNORE INTO groups (name) VALUES (?)", (name,))
-            row = self._connection.execute("SELECT id FROM groups WHERE name = ?", (name,)).fetchone()
-            group_id = self._group_ids[name] = row[0]
-        return group_id
+        """Return the id of a group, which gets one with its first record."""
+        row = self._connection.execute("SELECT id FROM groups WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            return self._connection.execute("INSERT INTO groups (name) VALUES (?)", (name,)).lastrowid or 0
+        return int(row[0])
 
-    def trim(self, limits: Retention, now_ms: int, *, caught_up: bool = True) -> Trimmed:
+    def trim(self, limits: Retention, now_ms: int, *, caught_up: bool = True) -> tuple[int, list[str]]:
         """Drop the oldest rounds, and groups that are deleted in Kafka and have no round left.
+
+        Return the number of dropped rounds, and the dropped groups.
 
         ``caught_up``: the topics are read to their ends. Before that, a group may only seem to be deleted: if a topic
         got more partitions, one partition is read before another.
@@ -336,19 +322,17 @@ class History:
             gone = self._drop_dead_groups() if caught_up else []
             if dropped or gone:
                 self._connection.execute("PRAGMA incremental_vacuum").fetchall()
-        return Trimmed(dropped, gone)
+        return dropped, gone
 
     def _trim_batch(self, limits: Retention, now_ms: int) -> int:
         """Drop the oldest rounds, at most a few hundred, and return the number of dropped rounds."""
-        oldest = self._connection.execute(
-            "SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
-        ).fetchall()
+        execute = self._connection.execute
+        oldest = execute("SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)).fetchall()
         # Only the first rounds may be dropped, as a feed id covers all rounds up to it. Rounds that were stored before
         # an expired round are expired too, whatever the clock was then.
         is_full = used_bytes(self._connection) > limits.max_bytes
-        due: int | None = self._connection.execute(
-            "SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,)
-        ).fetchone()[0]
+        expired = execute("SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,))
+        due: int | None = expired.fetchone()[0]
         if not oldest or (due is None and not is_full):
             return 0
         last, stored = oldest[-1]
@@ -370,13 +354,11 @@ class History:
                 "AND NOT EXISTS (SELECT 1 FROM stories WHERE stories.group_id = groups.id)"
             )
             dead = [name for name, group in self.groups.items() if group.state == "Dead" and name in without]
-            gone = {*dead, *(name for (name,) in empty)}
-            ids = [(without[name],) for name in gone]
+            ids = [(without[name],) for name in {*dead, *(name for (name,) in empty)}]
             for table in ("stories", "versions", "downtime", "places"):
                 connection.executemany(f"DELETE FROM {table} WHERE group_id = ?", ids)  # noqa: S608 - our tables
             connection.executemany("DELETE FROM groups WHERE id = ?", ids)
-        self._group_ids = {name: group for name, group in self._group_ids.items() if name not in gone}
-        self.groups = {name: group for name, group in self.groups.items() if name not in gone}
+        self.groups = {name: group for name, group in self.groups.items() if name not in dead}
         if dead:
             self._stories.reload()
         return dead

@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -79,24 +79,12 @@ CREATE TABLE downtime (
 """
 
 
-class WrongHistory(BadInput):
-    """The file named by --database is not a history of this cluster."""
-
-
 class HistoryFailure(OutsideFailure):
     """The history file can't be used."""
 
 
 class HistoryBlocked(HistoryFailure):
     """The history file can't be written for now: the disk is full, or another program holds a lock."""
-
-
-class HistoryInUse(HistoryFailure):
-    """Another process serves from the history file."""
-
-
-class HistoryGone(HistoryFailure):
-    """The history file was removed or replaced while it was in use."""
 
 
 def _beside(path: Path) -> list[Path]:
@@ -106,13 +94,11 @@ def _beside(path: Path) -> list[Path]:
 def _examine(path: Path, cluster_id: str) -> bool:
     """Return True if the path has a history of this cluster and version; False if the file is missing or empty.
 
-    Raises:
-        WrongHistory: the path has a file that is not a history of this cluster and version.
-        sqlite3.Error, OSError: the file can't be read.
+    Raise BadInput if the path has any other file.
     """
 
-    def wrong(reason: str) -> WrongHistory:
-        return WrongHistory(f"--database {path}: {reason}")
+    def wrong(reason: str) -> BadInput:
+        return BadInput(f"--database {path}: {reason}")
 
     if path.exists() and not path.is_file():
         raise wrong(f"is a {'folder' if path.is_dir() else 'device or pipe'}; name a file")
@@ -164,41 +150,31 @@ class HistoryFile:
     """The single writer of a history; a missing file is created empty.
 
     Raises:
-        WrongHistory: the path has another file, or a history of another cluster or release.
-        HistoryInUse: another process uses the history.
-        HistoryFailure: the file is damaged or can't be written; it stays as it was.
+        BadInput: the path has another file, or a history of another cluster or release.
+        HistoryFailure: the file is damaged, can't be written, or another process uses it; it stays as it was.
     """
 
     def __init__(self, path: Path, cluster_id: str) -> None:
         self.path = Path(os.path.realpath(path))  # two names of the same file have the same lock
-        with plainly(path, "--database"):
+        with plainly(path, "--database"), ExitStack() as opened:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _examine(self.path, cluster_id)  # before a lock file is created: the path may have another program's file
             lock = self.path.with_name(f"{self.path.name}.lock")
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            opened.callback(os.close, self._lock)
             try:
-                self._open(path, cluster_id)
-            except BaseException:
-                os.close(self._lock)
-                raise
-        self._files = {file: _identity(file) for file in (self.path, *_beside(self.path))}
-
-    def _open(self, path: Path, cluster_id: str) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it with the process
-        except BlockingIOError as error:
-            raise HistoryInUse(
-                f"--database {path}: another `serve` uses it; stop that one, or name another file"
-            ) from error
-        if not _examine(self.path, cluster_id):
-            _build(self.path, cluster_id)
-        self.connection = connect(self.path)
-        try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it with the process
+            except BlockingIOError as error:
+                reason = "another `serve` uses it; stop that one, or name another file"
+                raise HistoryFailure(f"--database {path}: {reason}") from error
+            if not _examine(self.path, cluster_id):
+                _build(self.path, cluster_id)
+            self.connection = connect(self.path)
+            opened.callback(self.connection.close)
             self.connection.execute("BEGIN IMMEDIATE")  # reports a lock, or a read-only file, at the start
             self.connection.execute("COMMIT")
-        except BaseException:
-            self.connection.close()
-            raise
+            self._opened = opened.pop_all()
+        self._files = {file: _identity(file) for file in (self.path, *_beside(self.path))}
 
     @property
     def mark(self) -> str:
@@ -211,33 +187,28 @@ class HistoryFile:
         os.pwrite(self._lock, text.encode(), 0)
 
     def check(self) -> None:
-        """Raise HistoryGone if the history or its log was removed or replaced, HistoryFailure if the check fails."""
+        """Raise HistoryFailure if the history or its log was removed or replaced."""
         with plainly(self.path):
             gone = [path for path, identity in self._files.items() if _identity(path) != identity]
             if gone:
-                raise HistoryGone(
+                raise HistoryFailure(
                     f"history {gone[0]}: was removed or replaced while in use; "
                     "the next start builds it again from the topics, or goes on with what is there"
                 )
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
-        try:
+        with self._opened:
             # Otherwise the changes stay in the log, which the next start merges.
             with suppress(sqlite3.Error):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.connection.close()
             with suppress(OSError):
                 if _identity(self.path) != self._files[self.path]:
-                    self._remove_logs()
-        finally:
-            os.close(self._lock)
-
-    def _remove_logs(self) -> None:
-        """Remove this history's logs, which SQLite would otherwise apply to the next file at this path."""
-        for path in _beside(self.path):
-            if (identity := self._files[path]) is not None and _identity(path) == identity:
-                path.unlink()
+                    # SQLite would apply the logs of this history to the next file at this path.
+                    for path in _beside(self.path):
+                        if self._files[path] is not None and _identity(path) == self._files[path]:
+                            path.unlink()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

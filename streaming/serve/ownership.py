@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assignors.assignment import normalize, union
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.records.names import called
-from streaming.serve.records import OwnerChange, RoundSummary, places
+from streaming.serve.records import GroupSummary, OwnerChange, places
 
 _T = TypeVar("_T")
 
@@ -36,6 +36,8 @@ SELECT later.seq FROM rounds JOIN rounds AS later ON later.group_id = rounds.gro
 AND (later.written, later.seq) > (rounds.written, rounds.seq)
 WHERE rounds.seq = ? ORDER BY later.written, later.seq LIMIT 1
 """
+#: Fields that an assignment takes unchanged from the summary of its group.
+_GROUP_FIELDS: Final = ("group_id", "protocol", "assignor", "generation", "group_epoch", "timestamp")
 _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
@@ -97,8 +99,10 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
     return [(owner, topic, sorted(numbers)) for owner in shares for topic, numbers in shares[owner].items()]
 
 
-def assignment_after(connection: sqlite3.Connection, seq: int, diff: Diff, summary: RoundSummary) -> LatestAssignment:
-    """Return the assignment after a stored round; members that its diff omits are added if later rounds show them."""
+def assignment_after(connection: sqlite3.Connection, group: GroupSummary) -> LatestAssignment:
+    """Return the assignment after a group's round; members that its diff omits are added if later rounds show them."""
+    (body,) = connection.execute("SELECT body FROM rounds WHERE seq = ?", (group.seq,)).fetchone()
+    diff = _diffs.decode(zlib.decompress(body))
     members = {
         member_id: normalize(union(member.kept, member.assigned))
         for member_id, member in diff.members.items()
@@ -113,7 +117,7 @@ def assignment_after(connection: sqlite3.Connection, seq: int, diff: Diff, summa
     if diff.unchanged is not UNSET:
         latest = latest_assignment(connection, diff.group_id)
         names = (latest.names if latest is not None else {}) | names
-        later = connection.execute(_ROUND_AFTER, (seq,)).fetchone()
+        later = connection.execute(_ROUND_AFTER, (group.seq,)).fetchone()
         if later is not None:
             for owner, topic, numbers in owners_before(connection, later[0]):
                 if owner is not None and owner not in diff.members:
@@ -121,8 +125,7 @@ def assignment_after(connection: sqlite3.Connection, seq: int, diff: Diff, summa
         elif latest is not None:
             members |= {owner: share for owner, share in latest.members.items() if owner not in diff.members}
     return LatestAssignment(
-        **{name: getattr(summary, name) for name in ("group_id", "protocol", "assignor", "generation", "group_epoch")},
-        timestamp=summary.timestamp,
+        **{name: getattr(group, name) for name in _GROUP_FIELDS},
         members=members,
         kind=diff.kind,
         names={member_id: name for member_id, name in names.items() if member_id in members},

@@ -49,11 +49,7 @@ class TopicRecord(Struct, frozen=True):
 
 
 def round_of(record: TopicRecord) -> RoundSummary:
-    """Return the summary of a record of the diff topic.
-
-    Raises:
-        UnusableRecord: the value is not a diff, or the header ``ce_id`` is missing.
-    """
+    """Return the summary of a record of the diff topic; raise UnusableRecord if it has no diff or no ``ce_id``."""
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
     return summarise(record.id, decoded(_diffs, record.value))
@@ -62,8 +58,7 @@ def round_of(record: TopicRecord) -> RoundSummary:
 def assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
     """Return the group and the assignment of a record of the compacted topic; None if the group was deleted.
 
-    Raises:
-        UnusableRecord: the value is not an assignment, or the key names another group.
+    Raise UnusableRecord if the value is not an assignment, or the key names another group.
     """
     if record.key is None:
         raise UnusableRecord("key: missing")
@@ -80,11 +75,7 @@ def assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
 
 
 def decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
-    """Return the decoded value of a record.
-
-    Raises:
-        UnusableRecord: the value is missing or malformed.
-    """
+    """Return the decoded value of a record; raise UnusableRecord if it is missing or malformed."""
     if value is None:
         raise UnusableRecord("value: missing (null)")
     try:
@@ -101,22 +92,19 @@ StateName = Literal["PreparingRebalance", "CompletingRebalance", "Stable", "Empt
 OwnerChange = tuple[str | None, str, list[int]]
 
 
-class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
+class _RoundState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The state of a group after a round.
 
-    ``members`` counts the members after the round, ``partitions`` the partitions that the group consumes, and
-    ``unassigned`` those that no member owns. ``names``: display names, by member id, of the members that the cause
-    names or that gained or lost partitions. Times are milliseconds since the epoch.
+    ``members`` counts the members, ``partitions`` the partitions that the group consumes, and ``unassigned`` those that
+    no member owns. ``timestamp`` is milliseconds since the epoch.
     """
 
-    id: str
     group_id: str
     protocol: str
     assignor: str | None
     generation: int | None
     group_epoch: int | None
     round: int
-    cause: Cause
     timestamp: int
     state: StateName
     members: int
@@ -128,8 +116,18 @@ class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     names: dict[str, str] = field(default_factory=dict)
 
 
-class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The state of a group after its latest round, and its totals since the history began.
+class RoundSummary(_RoundState, frozen=True, kw_only=True):
+    """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
+
+    ``names``: display names, by member id, of the members that the cause names or that gained or lost partitions.
+    """
+
+    id: str
+    cause: Cause
+
+
+class GroupSummary(_RoundState, frozen=True, kw_only=True):
+    """The state of a group after its latest round, and its totals since the history began. Times are milliseconds.
 
     ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
     and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
@@ -137,25 +135,11 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     while only the group's assignment is known. ``causes`` counts rounds by cause, ``rebalanceCauses`` rebalances by the
     cause of their first round. ``names`` has display names of the members that ``cause`` names, and of awaited ones.
     ``causeMembers``: by cause, the display names of the members that its newest round names.
-    ``status``: the worst that applies, ``since`` when (ms), with its ``reason`` and the ids of ``awaited`` members;
+    ``status``: the worst that applies, ``since`` when, with its ``reason`` and the ids of ``awaited`` members;
     ``state`` is Kafka's.
     """
 
-    group_id: str
-    state: StateName
-    protocol: str
-    assignor: str | None
-    generation: int | None
-    group_epoch: int | None
-    round: int
-    members: int
-    partitions: int
-    unassigned: int
     cause: Cause | None
-    moved: int
-    violations: list[str]
-    timestamp: int
-    kind: Kind = "consumer"
     seq: int = 0
     rounds: int = 0
     rebalances: int = 0
@@ -166,7 +150,6 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     rebalance_started: int = 0
     rebalance_ms: int = 0
     timed_rebalances: int = 0
-    names: dict[str, str] = field(default_factory=dict)
     cause_members: dict[str, str] = field(default_factory=dict)
     status: StatusName = "stable"
     since: int = 0
@@ -174,8 +157,6 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     awaited: list[str] = field(default_factory=list)
 
 
-#: Fields that a group takes from its latest round.
-_SHARED_FIELDS = [name for name in GroupSummary.__struct_fields__ if name in RoundSummary.__struct_fields__]
 #: Fields that a round takes unchanged from its diff.
 _DIFF_FIELDS = {*RoundSummary.__struct_fields__}.intersection(Diff.__struct_fields__) - {
     "kind",
@@ -269,9 +250,10 @@ def changes(diff: Diff) -> list[OwnerChange]:
 
 def _group_fields(round_: RoundSummary) -> dict[str, Any]:
     """Return the fields of a group after a round. ``names`` has only names of members in the cause."""
-    fields = {name: getattr(round_, name) for name in _SHARED_FIELDS}
-    member_ids = round_.cause.member_ids
-    return fields | {"names": {member_id: name for member_id, name in round_.names.items() if member_id in member_ids}}
+    fields = structs.asdict(round_)
+    del fields["id"]
+    named = {member_id: name for member_id, name in round_.names.items() if member_id in round_.cause.member_ids}
+    return fields | {"names": named}
 
 
 def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> GroupSummary:

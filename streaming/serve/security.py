@@ -65,14 +65,6 @@ def _name(host_header: str) -> str:
     return match[1] if match else ""
 
 
-def _needs_access(path: str) -> bool:
-    """Return True if only callers with access may read a path. ``path`` is the path by which routes are matched.
-
-    ``Request.url`` can't replace it: Starlette builds the URL from the ``Host`` header, so a caller could choose it.
-    """
-    return path.startswith("/api/") or path == "/metrics"
-
-
 class Guard:
     """Middleware that checks access and host, limits bodies, sets security headers, and logs refusals.
 
@@ -116,7 +108,10 @@ class Guard:
         if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
             # Otherwise a page of any site could read the feed by resolving its own host name to 127.0.0.1.
             return Problem("host", "this server listens on loopback and answers to localhost only")
-        methods = _METHODS.get(request.scope["path"], _READING)
+        # ``Request.url`` can't replace the path by which routes are matched: Starlette builds the URL from the ``Host``
+        # header, so a caller could choose it.
+        path = request.scope["path"]
+        methods = _METHODS.get(path, _READING)
         if request.method not in methods:
             allowed = ", ".join(methods)
             return Problem("method-not-allowed", f"this path takes {allowed}", {"Allow": allowed})
@@ -127,7 +122,8 @@ class Guard:
         if self._access.is_open:
             return None
         request.scope[CALLER] = caller = self._access.caller(request)
-        return self._access.refusal() if caller is None and _needs_access(request.scope["path"]) else None
+        needs_access = path.startswith("/api/") or path == "/metrics"
+        return self._access.refusal() if caller is None and needs_access else None
 
     def _is_behind_tls(self, request: Request) -> bool:
         proxies, protocol = self._access.proxies, request.headers.get("x-forwarded-proto", "")
@@ -146,30 +142,21 @@ _TAKEN: Final = frozenset({"authorization", "cookie", "host", "content-length", 
 _LONGEST_NAME: Final = 256
 
 
-class UnusableToken(BadInput):
-    """The token file can't be used."""
-
-
-class UnusableProxy(BadInput):
-    """The options for trusted proxies can't be used."""
-
-
 def read_tokens(path: Path) -> tuple[str, ...]:
     """Return the tokens in ``--token-file``: one token per line, each with at least 16 characters.
 
-    Raises:
-        UnusableToken: the file is missing, empty or readable by every user, or a token is too short.
+    Raise BadInput if the file is missing, empty or readable by every user, or a token is too short.
     """
     try:
         mode = path.stat().st_mode
         tokens = tuple(line for line in map(str.strip, path.read_text().splitlines()) if line)
     except (OSError, UnicodeDecodeError) as error:
-        raise UnusableToken(f"--token-file {path}: {error}") from error
+        raise BadInput(f"--token-file {path}: {error}") from error
     if mode & 0o007:
-        raise UnusableToken(f"--token-file {path}: every user may read it; chmod 640 {path}")
+        raise BadInput(f"--token-file {path}: every user may read it; chmod 640 {path}")
     for number, token in enumerate(tokens or ("",), 1):
         if len(token) < _SHORTEST or not token.isascii() or any(map(str.isspace, token)):
-            raise UnusableToken(
+            raise BadInput(
                 f"--token-file {path}: line {number} holds no token of {_SHORTEST} or more characters, "
                 "of ASCII and without spaces"
             )
@@ -179,8 +166,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 class TokenFile:
     """The valid tokens, read from a file; the file is read again when it changes.
 
-    Raises:
-        UnusableToken: as :func:`read_tokens`. If the changed file is unusable, the error is logged and the tokens stay.
+    If the file can't be used, the constructor raises BadInput; once changed, the error is logged and the tokens stay.
     """
 
     def __init__(self, path: Path) -> None:
@@ -198,7 +184,7 @@ class TokenFile:
             try:
                 self._tokens = read_tokens(self._path)
                 log.info("--token-file %s: %d tokens are valid now", self._path, len(self._tokens))
-            except UnusableToken as error:
+            except BadInput as error:
                 log.warning("%s; the tokens stay as they were", error)
         return self._tokens
 
@@ -220,21 +206,16 @@ class Proxies:
 
     @classmethod
     def of(cls, header: str, addresses: Iterable[str]) -> Self:
-        """Return the proxies of ``--trust-header`` and each ``--trusted-proxy``.
-
-        Raises:
-            UnusableProxy: the header's name or an address is invalid.
-        """
+        """Return the proxies of ``--trust-header`` and each ``--trusted-proxy``; raise BadInput if one is invalid."""
         if _FIELD.fullmatch(header) is None or header.lower() in _TAKEN:
-            raise UnusableProxy(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
+            raise BadInput(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
         try:
             networks = tuple(map(ip_network, addresses))
         except ValueError as error:
-            raise UnusableProxy(
-                f"--trusted-proxy: {error}; write an address or a network, such as 10.0.0.0/24"
-            ) from error
+            advice = "write an address or a network, such as 10.0.0.0/24"
+            raise BadInput(f"--trusted-proxy: {error}; {advice}") from error
         if not networks:
-            raise UnusableProxy("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
+            raise BadInput("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
         return cls(header, networks)
 
     def vouches(self, request: Request) -> bool:
@@ -307,11 +288,8 @@ class Access:
         """Return the answer to a caller without access."""
         if self.tokens is None:
             return Problem("proxy", "connect through the authenticating proxy")
-        return Problem(
-            "token",
-            "send a token of --token-file: Authorization: Bearer …",
-            {"WWW-Authenticate": 'Bearer realm="rebalance-monitor"'},
-        )
+        challenge = {"WWW-Authenticate": 'Bearer realm="rebalance-monitor"'}
+        return Problem("token", "send a token of --token-file: Authorization: Bearer …", challenge)
 
 
 #: Logger of the access log: one line per request, with additional fields in the JSON format.

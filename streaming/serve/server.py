@@ -7,12 +7,13 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 from anyio import CapacityLimiter, to_thread
@@ -20,6 +21,7 @@ from anyio import CapacityLimiter, to_thread
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import Freshness
 from streaming.kafka.lag_reader import GroupLag
+from streaming.recording.file import Recording
 from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
@@ -30,7 +32,7 @@ from streaming.serve.follower import Follower
 from streaming.serve.forecasts import Workers
 from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
-from streaming.serve.source import Source
+from streaming.serve.source import RECORDED_STORIES, RecordedSource, Source
 from streaming.serve.stories import Sort
 from streaming.settings.config import ServiceLevel
 
@@ -45,10 +47,6 @@ _MAX_REQUEST_HEAD: Final = 16 * 1024
 _LOST_SECONDS: Final = 300.0
 #: Seconds between checks of the follower and the tokens.
 _WATCH_SECONDS: Final = 1.0
-
-
-class AddressUnusable(OutsideFailure):
-    """The server can't listen on the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +71,14 @@ class ServeOptions:
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes a free port.
 
-    Raises:
-        AddressUnusable: the port is in use, or the host is not an address of this machine.
+    Raise OutsideFailure if the port is in use, or the host is not an address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=512)
     except (OSError, OverflowError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise AddressUnusable(f"--host {host} --port {port}: {reason}; --port 0 takes a free one") from error
+        raise OutsideFailure(f"--host {host} --port {port}: {reason}; --port 0 takes a free one") from error
 
 
 def address(listening: socket.socket) -> str:
@@ -166,8 +163,7 @@ class FeedServer:
     def run(self) -> None:
         """Serve until a signal or :meth:`stop`; all records that were read are stored before it returns.
 
-        Raises:
-            MonitorError: reading the topics or writing the history failed for good.
+        Raise MonitorError if reading the topics or writing the history failed for good.
         """
         asyncio.run(self._serve())
         if self._failure is not None:
@@ -178,8 +174,8 @@ class FeedServer:
         history, name = self._history, options.cluster_name or self._cluster_id
         board = Board(history.extent, history.groups, history.current_stories, cluster=name)
         board.levels, board.lags, board.notice = options.levels, self._lags, history.notice
-        archive, workers = Archive(self._history.path), Workers()
-        feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
+        workers = Workers()
+        feed = Feed(board, Archive(history.path), CapacityLimiter(_READERS), options.times)
         app = build(
             feed,
             access=self._access,
@@ -204,7 +200,7 @@ class FeedServer:
             loop.call_soon_threadsafe(server.stop)
 
         follower = Follower(
-            self._source, self._history, board, options.limits, loop=loop, failed=failed, freshness=self._freshness
+            self._source, history, board, options.limits, loop=loop, failed=failed, freshness=self._freshness
         )
         follower.start()
         watching = asyncio.create_task(_watch(follower, self._access, board, self._beat))
@@ -215,7 +211,18 @@ class FeedServer:
             stopping()
             self._loop = None
             await to_thread.run_sync(follower.stop)
-            self._history.close()
+            history.close()
+
+
+def serve_recording(recording: Recording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:
+    """Serve the page of a recording until SIGTERM or SIGINT; ``started`` is called with the server once it listens."""
+    with tempfile.TemporaryDirectory() as folder:
+        history, limits = Path(folder) / "history.sqlite", Retention(2**62, 2**50)  # of any age and size
+        options = ServeOptions(history, "diffs", RECORDED_STORIES, host=host, port=port, limits=limits)
+        source = cast("Source", RecordedSource(recording))  # RecordedSource has all members that the server uses
+        server = FeedServer(source, options, cluster_id="recording")
+        started(server)
+        server.run()
 
 
 async def _watch(follower: Follower, access: Access, board: Board, beat: Callable[[], None]) -> None:

@@ -1,19 +1,23 @@
-"""The source of the server's records: the diff, assignment and story topics, read from the history's positions."""
+"""Sources of the server's records: the topics of diffs, assignments and stories, or a recording."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from assignors.errors import BadInput
 from streaming.kafka.access import require
 from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.kafka.clients import same_cluster
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topic_reader import TopicReader
-from streaming.records import codec
+from streaming.recording.file import Recording
+from streaming.records.codec import ce_attributes
 from streaming.records.episodes import ANNOTATION_TYPE
 from streaming.records.events import Event
 from streaming.serve.board import Stale
@@ -30,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: The most records in one transaction of the history.
 BATCH: Final = 500
+#: The kinds of stories in the topics of a recording, in which a topic's name is its role.
+RECORDED_STORIES: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": "incident"}
 
 
 class Source:
@@ -179,8 +185,55 @@ class Source:
             self._reader = None
 
 
+class RecordedSource:
+    """Returns the outputs of a replay once, from its beginning."""
+
+    stale = None
+
+    def __init__(self, recording: Recording) -> None:
+        self._records = self._replayed(recording)
+        self.caught_up = False
+        self.ids = dict.fromkeys(("diffs", "assignments", *RECORDED_STORIES), "recording")
+
+    def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
+        """Do nothing, as the history of a recording is always empty at the start."""
+
+    def poll(self, timeout: float) -> list[TopicRecord]:
+        """Return the next records; an empty list at the end."""
+        del timeout
+        batch = list(islice(self._records, BATCH))
+        self.caught_up = not batch
+        return batch
+
+    @property
+    def whole(self) -> frozenset[Sort]:
+        """The kinds of stories that are read completely."""
+        return frozenset(RECORDED_STORIES.values() if self.caught_up else ())
+
+    @property
+    def lag(self) -> int:
+        """The number of unread records: 1 until all records are read, then 0."""
+        return 0 if self.caught_up else 1
+
+    def publish(self, event: Event) -> None:
+        """Refuse the event, as a recording does not change."""
+        raise BadInput(f"{event.type}: a recording takes no events")
+
+    def close(self) -> None:
+        """Do nothing, as no resource is open."""
+
+    def _replayed(self, recording: Recording) -> Iterator[TopicRecord]:
+        offsets: Counter[str] = Counter()
+        for outputs in recording.steps():
+            for write in (output.write for output in outputs):
+                ce = ce_attributes(write.headers)
+                offsets[write.topic] += 1
+                place = write.topic, 0, offsets[write.topic] - 1
+                yield TopicRecord(*place, write.key, write.value, ce.get("id"), type=ce.get("type", ""))
+
+
 def _record(message: Message, default_type: str = "") -> TopicRecord:
-    ce = codec.ce_attributes(message.headers())
+    ce = ce_attributes(message.headers())
     try:
         happened = round(datetime.fromisoformat(ce.get("time", "")).timestamp() * 1000)
     except ValueError:

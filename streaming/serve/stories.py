@@ -103,11 +103,7 @@ class StoryKey(NamedTuple):
 
 
 def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
-    """Return the key of the story in a record.
-
-    Raises:
-        UnusableRecord: key or value are malformed or do not match each other, or the header ``ce_id`` is missing.
-    """
+    """Return the key of the story in a record; raise UnusableRecord if key, value or ``ce_id`` can't be used."""
     try:
         key = StoryKey(sort, *of_key(record.key or b""))
     except MalformedEpisode as error:
@@ -172,7 +168,7 @@ def episode_summary(body: bytes) -> EpisodeSummary:
     """Return the summary of an episode, decoded from the record's value."""
     summary = _episode_summaries.decode(body)
     if summary.waiting_for or summary.rebalancing:
-        return structs.replace(summary, names=names_in("episode", body))
+        return structs.replace(summary, names=names_in(body))
     return summary
 
 
@@ -180,23 +176,20 @@ def _summary(sort: Sort, body: bytes) -> Summary:
     return episode_summary(body) if sort == "episode" else _incident_summaries.decode(body)
 
 
-class _MembersOfEpisode(Struct, frozen=True):
-    members: EpisodeMembers
+class _StoryMembers(Struct, frozen=True):
+    """The fields with members' names: ``members`` of an episode, ``names`` of an incident."""
 
-
-class _NamesOfIncident(Struct, frozen=True):
+    members: EpisodeMembers = EpisodeMembers()
     names: dict[str, MemberNames] = {}
 
 
-_episode_members: Final = msgspec.json.Decoder(_MembersOfEpisode)
-_incident_names: Final = msgspec.json.Decoder(_NamesOfIncident)
+_story_members: Final = msgspec.json.Decoder(_StoryMembers)
 
 
-def names_in(sort: Sort, body: bytes) -> dict[str, str]:
-    """Return display names of the members in a story, by member id."""
-    if sort == "episode":
-        return called_in(_episode_members.decode(body).members)
-    return called(_incident_names.decode(body).names)
+def names_in(body: bytes) -> dict[str, str]:
+    """Return display names of the members in an episode or incident, by member id."""
+    story = _story_members.decode(body)
+    return called_in(story.members) | called(story.names)
 
 
 class Stories:

@@ -16,7 +16,7 @@ from assignors.errors import BadInput
 from streaming.listener import Listener
 from streaming.listener import confluent as confluent_module
 from streaming.listener import kafka_python as kafka_module
-from streaming.listener.membership import About
+from streaming.listener.membership import configured
 
 NOWHERE = "127.0.0.1:1"
 
@@ -95,15 +95,19 @@ def test_configuration_of_librdkafka() -> None:
         }
     )
     assert about_client is not None
-    assert about_client == About(
-        *("g", "app", about_client.client_host, "i", "r"),
-        assignors=("cooperative-sticky",),
+    assert about_client == configured(
+        "g",
+        client_id="app",
+        client_host=about_client.client_host,
+        group_instance_id="i",
+        rack_id="r",
+        assignors=["cooperative-sticky"],
         session_timeout_ms=9000,
-        incremental=True,
+        rebalance_timeout_ms=300_000,
     )
     modern = confluent_module.about({"group.id": "g", "group.protocol": "consumer"})
     assert modern is not None
-    assert (modern.protocol, modern.assignors, modern.incremental) == ("consumer", (), True)
+    assert (modern.group_protocol, modern.assignors) == ("consumer", [])
 
 
 def test_a_pattern_names_no_topics() -> None:
@@ -131,7 +135,8 @@ def test_configuration_of_kafka_python() -> None:
     config = kafka.KafkaConsumer.DEFAULT_CONFIG | {"group_id": "g", "client_id": "app"}
     about_client = kafka_module.about(config)
     assert about_client is not None
-    assert about_client == About("g", "app", about_client.client_host, assignors=("range", "roundrobin"))
+    assert (about_client.client_id, about_client.assignors) == ("app", ["range", "roundrobin"])
+    assert (about_client.session_timeout_ms, about_client.rebalance_timeout_ms) == (45_000, 300_000)
     assert kafka_module.about(config | {"group_id": None}) is None
 
 

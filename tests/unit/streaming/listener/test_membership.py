@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, REPEAT_AFTER_MS, About, ClockReading, Membership
+from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, REPEAT_AFTER_MS, ClockReading, Membership, configured
 from streaming.monitor import reported
 from streaming.records.events import (
     AssignmentAcknowledged,
@@ -17,8 +15,8 @@ from streaming.records.events import (
     SubscriptionChanged,
 )
 
-EAGER = About("g", "app", "host", assignors=("range",))
-COOPERATIVE = replace(EAGER, assignors=("cooperative-sticky",), incremental=True)
+EAGER = configured("g", client_id="app", client_host="host", assignors=["range"], session_timeout_ms=45_000)
+COOPERATIVE = structs.replace(EAGER, assignors=["cooperative-sticky"])
 
 
 def at(tick: int) -> ClockReading:
@@ -26,20 +24,8 @@ def at(tick: int) -> ClockReading:
     return ClockReading(1000 + tick, tick)
 
 
-def joined(about: About = EAGER, timestamp: int = 1000) -> MemberJoined:
-    return MemberJoined(
-        group_id="g",
-        timestamp=timestamp,
-        member_id="m",
-        topics=["t"],
-        client_id="app",
-        client_host="host",
-        group_instance_id=about.instance_id,
-        assignors=list(about.assignors),
-        session_timeout_ms=45_000,
-        rebalance_timeout_ms=300_000,
-        acknowledges=True,
-    )
+def joined(about: MemberJoined = EAGER, timestamp: int = 1000) -> MemberJoined:
+    return structs.replace(about, timestamp=timestamp, member_id="m", topics=["t"])
 
 
 def ack(
@@ -71,13 +57,13 @@ def data(events: list[Event]) -> list[object]:
     return [event.data for event in events]
 
 
-def member(about: About = EAGER) -> Membership:
+def member(about: MemberJoined = EAGER) -> Membership:
     membership = Membership(about)
     assert membership.subscribed(["t"], at(0)) == []
     return membership
 
 
-def holding(about: About = EAGER) -> Membership:
+def holding(about: MemberJoined = EAGER) -> Membership:
     """Return a membership to which two partitions were assigned in generation 3, at 0 ms."""
     membership = member(about)
     membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
@@ -120,7 +106,7 @@ def test_partitions_revoked_while_leaving_have_no_generation() -> None:
 
 
 def test_a_static_member_does_not_leave() -> None:
-    assert holding(replace(EAGER, instance_id="i")).left("closed", at(6)) == []
+    assert holding(structs.replace(EAGER, group_instance_id="i")).left("closed", at(6)) == []
 
 
 def test_lost_is_fenced_and_then_a_new_join() -> None:
@@ -149,7 +135,7 @@ def test_repeated_report_is_the_awaited_one() -> None:
 
 
 def test_three_heartbeats_fit_into_a_short_session() -> None:
-    membership = holding(replace(EAGER, session_timeout_ms=1500))
+    membership = holding(structs.replace(EAGER, session_timeout_ms=1500))
     assert data(membership.due(at(500))) == [beat(500, 3)]
 
 

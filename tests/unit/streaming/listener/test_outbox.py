@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from streaming.listener.listener import KEPT, Outbox, Reporter
-from streaming.listener.membership import About, ClockReading
+from streaming.listener.membership import ClockReading, configured
 from streaming.records.events import Event, MemberHeartbeat
 from streaming.settings.config import load
 
@@ -31,7 +31,7 @@ def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
 
 
 def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Reporter(outbox, About("g"), lambda: ("m", 1))
+    reporter = Reporter(outbox, configured("g"), lambda: ("m", 1))
     outbox.add(reporter)
     outbox.put(reporter.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))
     before = time.monotonic()
@@ -42,5 +42,5 @@ def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.
 
 
 def test_collected_consumer_is_forgotten(outbox: Outbox) -> None:
-    outbox.add(Reporter(outbox, About("g"), lambda: ("m", 1)))
+    outbox.add(Reporter(outbox, configured("g"), lambda: ("m", 1)))
     assert outbox.consumers() == []

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.listener.listener import Outbox, Reporter, reporter
-from streaming.listener.membership import About
+from streaming.listener.membership import configured
+from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 
 
@@ -19,7 +20,7 @@ def broken() -> tuple[str, int]:
 
 
 def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Reporter(outbox(), About("g"), broken, broken)
+    reporter = Reporter(outbox(), configured("g"), broken, broken)
     with caplog.at_level(logging.ERROR):
         reporter.assigned([SimpleNamespace(topic="t", partition=0)])
         reporter.revoked([])
@@ -30,7 +31,7 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
 def test_poll_without_news_wakes_no_waiter() -> None:
     """The outbox's thread polls the reporter; if such a poll woke the thread, the thread would never sleep."""
     box = outbox()
-    reporter = Reporter(box, About("g"), broken, lambda: ("m", 1))
+    reporter = Reporter(box, configured("g"), broken, lambda: ("m", 1))
     reporter.look()
     reporter.look()
     news = box.waiting()
@@ -41,7 +42,7 @@ def test_poll_without_news_wakes_no_waiter() -> None:
 
 
 def test_unreadable_configuration_gets_no_listener() -> None:
-    def about() -> About:
+    def about() -> MemberJoined:
         raise ValueError("session.timeout.ms")
 
     assert reporter(outbox(), about, broken) is None
@@ -49,5 +50,5 @@ def test_unreadable_configuration_gets_no_listener() -> None:
 
 
 def test_application_errors_pass_through_on_leave() -> None:
-    with pytest.raises(KeyError), Reporter(outbox(), About("g"), broken).leaving("closed"):
+    with pytest.raises(KeyError), Reporter(outbox(), configured("g"), broken).leaving("closed"):
         raise KeyError

@@ -184,14 +184,15 @@ def join_times(history: History, group: DiffBuilder, first: int = 0) -> dict[str
     """Return the join times of a group's members; only the rounds from ``first`` on are stored."""
     history.append(records([diff for _, diff in group.diffs[first:]]))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(group)), None)])
-    return Archive(history.path).group("g", 0).since
+    return Archive(history.path).group("g", 0)["since"]
 
 
 def test_members_have_their_join_times(history: History) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
     times = [diff.timestamp for _, diff in builder.diffs]
     assert join_times(history, builder) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
-    assert Archive(history.path).group("nobody", 0) == (None, {}, {}, None)
+    nobody = Archive(history.path).group("nobody", 0)
+    assert nobody == {"assignment": None, "names": {}, "since": {}, "downtimeToday": None}
 
 
 def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) -> None:
@@ -203,4 +204,4 @@ def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch:
     builder = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
     assert join_times(history, builder).keys() == {"a", "b", "c"}
     monkeypatch.setattr("streaming.serve.ownership.MOST_BYTES", 1)
-    assert Archive(history.path).group("g", 0).since.keys() == {"c"}  # only the newest round was read; it names c
+    assert Archive(history.path).group("g", 0)["since"].keys() == {"c"}  # only the newest round was read; it names c

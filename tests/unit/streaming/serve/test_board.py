@@ -22,17 +22,15 @@ def filled(history: History, count: int) -> tuple[Board, HistoryUpdate]:
     return board, batch
 
 
-def test_a_round_is_one_event_with_its_place_summary_and_diff(history: History) -> None:
+def test_a_round_is_one_event_with_its_summary_and_diff(history: History) -> None:
     board, batch = filled(history, 1)
     (frame,) = board.after(0) or []
-    lines = (frame.place + frame.data).decode().split("\n")
-    assert lines[0] == f"id: {history.epoch}.1"
-    assert lines[1] == "event: round"
-    data = json.loads(lines[2].removeprefix("data: "))
+    event, line, *end = frame.data.decode().split("\n")
+    assert (event, end) == ("event: round", ["", ""])
+    data = json.loads(line.removeprefix("data: "))
     assert (data["seq"], data["summary"]["id"]) == (1, "g:1:1")
     assert data["group"] == json.loads(encode(history.groups["g"]))
     assert data["diff"] == json.loads(batch.rounds[0].body)
-    assert lines[3:] == ["", ""]
 
 
 def test_indented_json_still_is_one_data_line() -> None:

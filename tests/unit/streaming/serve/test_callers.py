@@ -10,9 +10,10 @@ from starlette.datastructures import URL
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from assignors.errors import BadInput
 from streaming.serve import security
 from streaming.serve.history import History
-from streaming.serve.security import Access, Proxies, TokenFile, UnusableProxy, UnusableToken, read_tokens
+from streaming.serve.security import Access, Proxies, TokenFile, read_tokens
 from tests.support.asgi import ask
 from tests.support.feed import service
 
@@ -31,7 +32,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
-    with pytest.raises(UnusableToken, match="No such file"):
+    with pytest.raises(BadInput, match="No such file"):
         read_tokens(tmp_path / "token")
     assert read_tokens(file_of(tmp_path, "x" * 16)) == ("x" * 16,)
     assert read_tokens(file_of(tmp_path, f"{FIRST}\n")) == (FIRST,)
@@ -51,7 +52,7 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
     ],
 )
 def test_weak_token_is_refused(tmp_path: Path, content: str, mode: int, message: str) -> None:
-    with pytest.raises(UnusableToken, match=message) as refused:
+    with pytest.raises(BadInput, match=message) as refused:
         read_tokens(file_of(tmp_path, content, mode))
     assert not content or content not in str(refused.value)
 
@@ -103,7 +104,7 @@ def test_deleted_or_public_token_file_changes_nothing(
     ],
 )
 def test_invalid_proxy_is_refused(header: str, addresses: list[str], message: str) -> None:
-    with pytest.raises(UnusableProxy, match=message):
+    with pytest.raises(BadInput, match=message):
         Proxies.of(header, addresses)
 
 

@@ -11,9 +11,8 @@ from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import Freshness, Late, Part
 from streaming.serve import follower, server
 from streaming.serve.board import Stale
-from streaming.serve.follower import FollowerEnded
 from streaming.serve.history import Retention
-from streaming.serve.historyfile import HistoryFailure, HistoryGone
+from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import ServeOptions
 from tests.support.feed import MemorySource, records
@@ -56,7 +55,7 @@ def test_a_follower_that_fails_ends_the_process(options: ServeOptions, error: Ba
         eventually(lambda: ready(feed, 0))
         source.error = error
         ended = end_of(feed)
-    assert isinstance(ended, FollowerEnded)
+    assert isinstance(ended, OutsideFailure)
     assert (ended.exit_status, ended.__cause__) == (3, error)
     assert f"reading the topics ended with {type(error).__name__}" in str(ended)
     assert "\n" not in str(ended)
@@ -109,7 +108,7 @@ def test_full_disk_is_reported_and_waited_out(options: ServeOptions, monkeypatch
 def test_full_disk_during_retention_is_reported_and_awaited(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from streaming.serve.history import History, Trimmed
+    from streaming.serve.history import History
     from streaming.serve.historyfile import HistoryBlocked
 
     monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
@@ -117,10 +116,10 @@ def test_full_disk_during_retention_is_reported_and_awaited(
     full = threading.Event()
     full.set()
 
-    def trim(*_: object, **__: object) -> Trimmed:
+    def trim(*_: object, **__: object) -> tuple[int, list[str]]:
         if full.is_set():
             raise HistoryBlocked("history h: the disk is full")
-        return Trimmed(0, [])
+        return 0, []
 
     monkeypatch.setattr(History, "trim", trim)
     with running(options) as feed:
@@ -148,7 +147,7 @@ def test_a_history_that_is_removed_ends_the_process(options: ServeOptions) -> No
     with running(options, source) as feed:
         eventually(lambda: ready(feed, 5))
         options.history.unlink()
-        assert isinstance(end_of(feed), HistoryGone)
+        assert isinstance(end_of(feed), HistoryFailure)
     with running(options, source) as feed:
         eventually(lambda: ready(feed, 5))
 

@@ -11,8 +11,8 @@ import pytest
 from assignors.errors import BadInput
 from streaming.recording.file import read_recording
 from streaming.records.events import Annotation, Event
-from streaming.serve.recorded import RecordedSource, serve_recording
-from streaming.serve.server import FeedServer
+from streaming.serve.server import FeedServer, serve_recording
+from streaming.serve.source import RecordedSource
 from tests.support.feed import MemorySource
 from tests.support.feed_server import Running
 from tests.support.wait import eventually

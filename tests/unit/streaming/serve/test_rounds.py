@@ -129,9 +129,9 @@ def test_changes_list_new_owners_first_then_unowned() -> None:
 #: Fields that the summaries of the first round and of its group share.
 FIRST = made(
     RoundSummary,
-    *("id-7", "g", "classic", "cooperative-sticky", 2, None, 1),
-    Cause(kind="member.joined", member_ids=["c3"]),
-    *(1000, "PreparingRebalance", 3, 6, 2, 3, ["two owners"]),
+    *("g", "classic", "cooperative-sticky", 2, None, 1, 1000),
+    *("PreparingRebalance", 3, 6, 2, 3, ["two owners"], "consumer", {}),
+    *("id-7", Cause(kind="member.joined", member_ids=["c3"])),
 )
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from assignors.errors import OutsideFailure
 from streaming.serve import security, server
-from streaming.serve.server import AddressUnusable, FeedServer, ServeOptions, address, listen
+from streaming.serve.server import FeedServer, ServeOptions, address, listen
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import asking, running
 from tests.support.histories import Group
@@ -101,7 +102,7 @@ def test_the_address_is_one_to_open(host: str, shown: str) -> None:
     [("192.0.2.1", 0, "Cannot assign requested address"), ("127.0.0.1", 70_000, "port must be 0-65535.")],
 )
 def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int, message: str) -> None:
-    with pytest.raises(AddressUnusable) as refused:
+    with pytest.raises(OutsideFailure) as refused:
         listen(host, port)
     assert str(refused.value).startswith(f"--host {host} --port {port}: ")
     assert message in str(refused.value)
@@ -111,7 +112,7 @@ def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int,
 def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:
     with listen("127.0.0.1", 0) as taken:
         on_taken = replace(options, port=taken.getsockname()[1])
-        with pytest.raises(AddressUnusable):
+        with pytest.raises(OutsideFailure):
             FeedServer(MemorySource(), on_taken, cluster_id="c")
     with running(options) as feed:
         eventually(lambda: feed.ask("/ready")[0] == 200)

@@ -56,7 +56,7 @@ def test_stored_record_is_a_repeat(history: History) -> None:
     newest = stories(checkout())[-1]
     history.append([newest])
     again = history.append([msgspec.structs.replace(newest, offset=9)])
-    assert (again.stories, again.current_stories, again.repeated) == ([], None, 1)
+    assert (again.stories, again.repeated) == ([], 1)
     assert history.current_stories.last == 1
     assert history.positions() == {(EPISODES, 0): 10}
 
@@ -243,9 +243,9 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
         history.append(with_downtime(bounded, half))
         assert history.current_stories.downtime == both
         archive = Archive(history.path)
-        assert archive.group(GROUP, RESTARTED).downtime == half
-        assert archive.group(GROUP, 0).downtime == together([bounded, half])
-        assert archive.group("another", 0).downtime is None
+        assert archive.group(GROUP, RESTARTED)["downtimeToday"] == half
+        assert archive.group(GROUP, 0)["downtimeToday"] == together([bounded, half])
+        assert archive.group("another", 0)["downtimeToday"] is None
 
 
 def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:

@@ -29,11 +29,13 @@ def served(history: History, log: list[Record]) -> None:
     for offset, record in enumerate(log):
         writes = [write for write in process(bucket, [record], 0, SINKS) if write.topic in TOPICS]
         history.append(
-            TopicRecord(
-                *(TOPICS[write.topic], 0, offset, write.key, write.value, ce_attributes(write.headers)["id"]),
-                happened=event_time(record),
-            )
-            for write in writes
+            [
+                TopicRecord(
+                    *(TOPICS[write.topic], 0, offset, write.key, write.value, ce_attributes(write.headers)["id"]),
+                    happened=event_time(record),
+                )
+                for write in writes
+            ]
         )
 
 
@@ -46,7 +48,7 @@ def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> No
     for at_ms in Random(seed).sample(sorted({event_time(record) for record in log}), 8):
         past = history_at(log, at_ms, SINKS)
         for latest in past.assignments:
-            then = archive.group_at(latest.group_id, at_ms)
+            then = archive.group_at(history.groups[latest.group_id], at_ms)
             if then is None or then.assignment.timestamp != latest.timestamp:
                 continue  # the group has no round yet, or a static member rejoined without a round
             assert {member: share for member, share in then.assignment.members.items() if share} == {
