@@ -57,8 +57,8 @@ def detect_in_note(
     if isinstance(note, RoundNote):
         if state.by_key:
             state = close_incidents(state, _resolved(note, episode), at)
-        if note.expected is not None and note.expected.verdict == "different":
-            incidents.append(_unexpected(note, note.expected, episode))
+        if note.diff.expected is not UNSET and note.diff.expected.verdict == "different":
+            incidents.append(_unexpected(note, note.diff.expected, episode))
         for member_id, item in _poll_timeouts(note).items():
             state, repeated = _count_poll_timeout(state, note, member_id, item, limits)
             incidents += repeated
@@ -73,9 +73,9 @@ def detect_in_note(
 def _resolved(note: RoundNote, episode: EpisodeState) -> Iterator[IncidentKind]:
     if not episode.waiting:
         yield "stuck"
-    if not note.unassigned:
+    if not note.diff.unassigned:
         yield "partition-without-owner"
-    if note.expected is not None and note.expected.verdict in _ACCEPTED:
+    if note.diff.expected is not UNSET and note.diff.expected.verdict in _ACCEPTED:
         yield "unexpected-assignment"
 
 
@@ -84,8 +84,8 @@ def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> S
     partitions = {topic: sorted(numbers) for topic, numbers in collect_lists(extra.values()).items()}
     names = {member.now: member.identity for member in episode.histories}
     number = count(sum(map(len, partitions.values())), "partition")
-    who = "Coordinator" if note.protocol == "consumer" else "Leader"
-    what = f"{who} assigned {number} to other members than {note.assignor} does"
+    who = "Coordinator" if note.diff.protocol == "consumer" else "Leader"
+    what = f"{who} assigned {number} to other members than {note.diff.assignor} does"
     evidence = Evidence(source="comparison", reason=f"round {note.id}: `expected` has the difference")
     return StoredIncident("unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence])
 
@@ -119,7 +119,7 @@ def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
 
 def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
     evidence: dict[str, Evidence] = {}
-    for item in note.cause.evidence if note.number == 1 else ():
+    for item in note.diff.cause.evidence if note.diff.round == 1 else ():
         if item.kind in _DEPARTURES and exceeds_poll_interval(item.reason):
             evidence |= {member_id: item for member_id in item.member_ids if member_id not in evidence}
     return evidence

@@ -20,11 +20,11 @@ from msgspec import UNSET, structs
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.incidents import MOST_LISTED
-from streaming.episodes.notes import BounceNote, RoundNote
+from streaming.episodes.notes import BounceNote, RoundNote, changed_topics
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records import events
-from streaming.records.diffs import MemberNames
+from streaming.records.diffs import Diff, MemberNames
 from streaming.records.episodes import Cost, Rebalancing, Waiting
 from streaming.records.events import Evidence
 
@@ -38,7 +38,6 @@ _MORE_EVIDENCE: Final = 48
 
 _GROWTH: Final = "topic.partitions_changed"
 _SUBSCRIPTION: Final = "member.subscription_changed"
-_REJOINS: Final = frozenset({"member.joined", _SUBSCRIPTION})
 _DELETED: Final = "group.deleted"
 #: Kinds of causes and evidence that explain why a group rebalanced without a membership change.
 _REASONS: Final = frozenset({events.PROBING, events.COORDINATOR_MOVED, _DELETED, _SUBSCRIPTION})
@@ -77,7 +76,11 @@ def take(
     closed, first = None, note if isinstance(note, RoundNote) else None
     if state is None or not state.open:
         state = open_episode(state or EpisodeState(0), note.timestamp, note.before, first)
-    elif state.rebalancing is None and note.timestamp > rests_at(state, quiet_ms) and not (first and first.number > 1):
+    elif (
+        state.rebalancing is None
+        and note.timestamp > rests_at(state, quiet_ms)
+        and (first is None or first.diff.round == 1)
+    ):
         closed = state
         state = open_episode(over(state), note.timestamp, note.before, first)
     elif _begins_another(state, note) or (not state.round_count and kinds.is_reset(state)):
@@ -92,17 +95,17 @@ def take(
             outages=downtime.cut(state.outages),
             rebalancing=state.rebalancing,
         )
-    if state.rebalancing is not None and first is not None and first.protocol == "classic":
+    if state.rebalancing is not None and first is not None and first.diff.protocol == "classic":
         waiting.end_rebalance(state, note.timestamp)  # the round has a new generation; one epoch has several rounds
     if isinstance(note, BounceNote):
         members.bounce(state.present, note)
-        state.assignor, state.after = note.assignor, note.before
+        state.protocol, state.kind, state.assignor, state.after = note.protocol, note.kind, note.assignor, note.before
         state.bounces += len(note.renamed)
     else:
         _apply_round(state, note)
     # Reports of rebalances have the collector's clock, which may be ahead.
     state.last_at = max(state.last_at, note.timestamp) if state.rebalancing_at else note.timestamp
-    state.mark, state.protocol, state.kind, state.stuck = note.id, note.protocol, note.kind, False
+    state.mark, state.stuck = note.id, False
     if note.change is not None:
         before = state.outages if state.progress is None else downtime.copied(state.outages)
         state.outages = downtime.play(state.outages, note.change)
@@ -120,7 +123,7 @@ def learn(state: EpisodeState, data: evidence.Evidence) -> bool:
 
 def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
     """Return whether a departure begins a new operation, as the open episode's operation has ended."""
-    if isinstance(note, RoundNote) and not (note.gone and note.number == 1):
+    if isinstance(note, RoundNote) and not (note.gone and note.diff.round == 1):
         return False
     if state.before == 0 and not state.departures:
         return bool(state.present)
@@ -153,7 +156,7 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
     first_seen, may_be_new = 0, False
     known_before: int | None = before
     if first is not None and not last.number and _first_seen(first):
-        first_seen = first.generation
+        first_seen = first.diff.number
         # In a new group each join makes at most one generation.
         may_be_new = not first.midway and 1 < first_seen <= before + len(first.joined) + 1
         known_before = before if may_be_new else None
@@ -179,15 +182,16 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
 
 def _first_seen(note: RoundNote) -> bool:
     """Return whether the group may have had members before its first observation."""
-    if any(item.kind == events.GROUP_CREATED for item in note.cause.evidence):
+    evidence = note.diff.cause.evidence
+    if any(item.kind == events.GROUP_CREATED for item in evidence):
         return False
-    return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence)
+    return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in evidence)
 
 
 def _apply_round(state: EpisodeState, note: RoundNote) -> None:
-    cause = note.cause
-    endless = note.number > _MOST_FOLLOW_UPS and note.protocol == "classic"
-    first = note.number == 1 or endless
+    diff, cause = note.diff, note.diff.cause
+    endless = diff.round > _MOST_FOLLOW_UPS and diff.protocol == "classic"
+    first = diff.round == 1 or endless
     state.rebalances += first or not state.round_count
     if state.before is None and not state.round_count:
         state.before = note.after
@@ -198,7 +202,7 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     for topic, partitions in note.moved.items():
         moved = state.moved.setdefault(topic, set())
         twice = moved.intersection(partitions)
-        if twice and not note.repeats:
+        if twice and diff.undelivered is UNSET:  # moves of an undelivered generation did not happen
             state.again.setdefault(topic, set()).update(twice)
         moved.update(partitions)
     if first or cause.kind not in state.causes:  # a follow-up round may have a cause with more evidence
@@ -208,12 +212,13 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
         room = _MORE_EVIDENCE if about_departure else MOST_EVIDENCE
         if len(state.evidence) < room and item not in state.evidence:
             state.evidence = (*state.evidence, item)
-    if cause.kind == _GROWTH and note.number == 1:
-        state.topics = note.topics if state.causes[_GROWTH] == 1 or note.topics == state.topics else ""
+    if cause.kind == _GROWTH and diff.round == 1:
+        topics = changed_topics(cause)
+        state.topics = topics if state.causes[_GROWTH] == 1 or topics == state.topics else ""
     if note.gone:
         state.racks = tuple(sorted({*state.racks, note.rack}))
         state.zone = note.rack if note.is_rack_empty and state.racks == (note.rack,) else ""
-    state.assignor = note.assignor or state.assignor
+    state.protocol, state.kind, state.assignor = diff.protocol, diff.kind or "consumer", diff.assignor or state.assignor
     listed = state.rounds if state.round_count < MOST_ROUNDS else state.rounds.partition("\n")[2]
     state.rounds = f"{listed}\n{note.id}" if listed else note.id
     state.round_count += 1
@@ -221,7 +226,7 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     state.deleted = cause.kind == _DELETED
     if state.deleted:
         state.rebalancing = None
-    state.waiting = _waiting(state, note) if note.unassigned and note.after else ()
+    state.waiting = _waiting(state, diff) if diff.unassigned and note.after else ()
     if state.awaited and not note.after:
         state.awaited = ()
     if state.waiting or state.began:
@@ -229,30 +234,30 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
 
 
 def _apply_members(state: EpisodeState, note: RoundNote) -> None:
-    changed = bool(note.joined or note.gone)
-    if changed:
+    if note.joined or note.gone:
         state.absent = members.follow(state.present, state.absent, note, state.rebalances)
         state.departures += len(note.gone)
         state.away = max(state.away, (state.before or 0) - (note.before - len(note.gone)))
-    if note.number == 1 and note.requesters and (note.cause.kind in _REJOINS or not changed):
+    elif note.diff.round == 1:
         members.rejoin(state.present, note, state.rebalances)
 
 
 def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
     """Return whether a rebalance has no membership change and no other usual reason."""
-    kinds = {note.cause.kind, *(item.kind for item in note.cause.evidence)}
+    cause = note.diff.cause
+    kinds = {cause.kind, *(item.kind for item in cause.evidence)}
     if note.joined or note.gone or not note.after or note.remade or kinds & _REASONS:
         return False
     return _GROWTH not in kinds or state.causes.get(_GROWTH, 0) > _MOST_GROWTH
 
 
-def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
-    since = state.waiting[0].since if state.waiting else note.timestamp
+def _waiting(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
+    since = state.waiting[0].since if state.waiting else diff.timestamp
     until, reason = None, "partitions have no owner"
-    if note.delay_ms:
-        until = min(note.timestamp + note.delay_ms, events.MAX_TIMESTAMP)
+    if diff.delay_ms:
+        until = min(diff.timestamp + diff.delay_ms, events.MAX_TIMESTAMP)
         reason = "tasks wait for their worker to come back, until the scheduled delay is over"
-    return (Waiting(since=since, reason=reason, partitions=note.unassigned, until=until),)
+    return (Waiting(since=since, reason=reason, partitions=diff.unassigned, until=until),)
 
 
 def copied(state: EpisodeState) -> EpisodeState:

@@ -150,7 +150,7 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
     return ("lost" if named and cause.kind == "member.fenced" and "group.observed" not in kinds else "gone"), False
 
 
-def requesters(cause: Cause) -> list[str]:
+def requesters(cause: Cause) -> dict[str, None]:
     """Return the members that requested a rebalance by joining, rejoining or changing their subscription."""
     ids: list[str] = []
     if cause.kind in _REQUESTS:
@@ -161,7 +161,7 @@ def requesters(cause: Cause) -> list[str]:
     for item in cause.evidence:
         if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin in the coordinator's log
             ids += item.member_ids
-    return list(dict.fromkeys(ids))
+    return dict.fromkeys(ids)
 
 
 def follow(
@@ -171,17 +171,23 @@ def follow(
     departed: list[MemberHistory] = []
     for member_id in note.gone:
         history = present.pop(member_id, None) or _founder_history(member_id, note.names)
-        how, closed = manner(note.cause, member_id, derived=note.derived)
+        how, closed = manner(note.diff.cause, member_id, derived=note.derived)
         history = _triggered(_with_turn(history, note.timestamp), rebalance)
         closes, departures = history.closes + closed, history.departures + 1
         departed.append(structs.replace(history, how=how, closed=closed, closes=closes, departures=departures))
     absent = (*absent, *departed)
-    return _without_oldest(_arrive(present, absent, note, rebalance)) if note.joined else _without_oldest(absent)
+    if note.joined:
+        absent = _arrive(present, absent, note, rebalance)
+    if note.diff.round == 1 and note.diff.cause.kind in _REQUESTS:
+        rejoin(present, note, rebalance)
+    return _without_oldest(absent)
 
 
 def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
     """Apply a rebalance that present members requested: they rejoined, or changed their subscription."""
-    for member_id in note.requesters:
+    for member_id in requesters(note.diff.cause):
+        if member_id in note.joined or member_id in note.gone:
+            continue
         history = present.get(member_id) or _founder_history(member_id, note.names)
         # Some clients repeat a request at once (kafka-python's leader, for new metadata). The repeat is not counted.
         if not history.times or note.timestamp - history.times[-1] >= _REPEATED_MS:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from streaming.episodes.downtime import AssignmentChange
-from streaming.records.diffs import Cause, Expected, MemberNames
+from streaming.records.diffs import Cause, Diff, MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Holding
 
@@ -22,51 +22,32 @@ class RoundNote(Struct, frozen=True, gc=False):
 
     Attributes:
         id: ``ce_id`` of its diff.
-        number: number of the round within its rebalance, from 1.
-        kind: kind of the group.
-        delay_ms: Connect's scheduled delay; None: there is none.
+        diff: its diff, in which ``members`` and ``moved`` may be missing.
         joined, gone: ids of members that joined, and of members that departed.
-        requesters: ids of other members that requested the rebalance by a rejoin or a new subscription.
         before, after: number of members before and after the round.
-        names: identities of at least ``joined``, ``gone`` and ``requesters``.
+        names: identities of at least the members that joined, departed or requested the rebalance.
         moved: partitions assigned to another member than their last owner.
-        unassigned: partitions without an owner after the round.
         remade: True if connectors or tasks were created or deleted.
         midway: True for the first known round of a group that existed before.
         derived: True if no collector observes the group, so that the cause is a member's event.
         change: partitions that the round takes away and assigns; None if unknown.
-        expected: comparison with the assignor's result; None if there is none.
-        generation: generation or group epoch; −1 if unknown.
-        repeats: True if the previous generation was not delivered, so that its moves did not happen.
-        topics: ``added`` or ``deleted``, if new partition counts only added or deleted topics.
         rack: rack of all departed members; ``""``: there are several, or it is unknown.
         is_rack_empty: True if all remaining members are in other racks.
     """
 
     id: str
     timestamp: int
-    number: int
-    protocol: str
-    assignor: str | None
-    kind: str
-    cause: Cause
-    delay_ms: int | None
+    diff: Diff
     joined: Sequence[str]
     gone: Sequence[str]
-    requesters: Sequence[str]
     before: int
     after: int
     names: Mapping[str, MemberNames]
     moved: Mapping[str, Sequence[int]]
-    unassigned: Holding
     remade: bool = False
     midway: bool = False
     derived: bool = False
     change: AssignmentChange | None = None
-    expected: Expected | None = None
-    generation: int = -1
-    repeats: bool = False
-    topics: str = ""
     rack: str = ""
     is_rack_empty: bool = False
 

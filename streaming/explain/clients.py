@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from streaming.collect.broker_log.layouts import Text
 from streaming.explain.events import ClientEvent, ClientKind
-from streaming.records.events import Holding
+from streaming.records.events import Holding, Kind
 
 K = ClientKind
 #: Prefix of messages of Java's clients (``LogContext``).
@@ -151,7 +151,7 @@ def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
         match = pattern.match(message)
         if match is not None:
             is_connect, is_streams = prefix["what"] == "Worker", _STREAMS.search(client)
-            group_kind = "connect" if is_connect else "streams" if is_streams else "consumer"
+            group_kind: Kind = "connect" if is_connect else "streams" if is_streams else "consumer"
             event = _event(kind, match, source, client or None, prefix["instance"], group_kind)
             break
     return ClientMessage(prefix["group"], event, line[: prefix.start()])
@@ -189,7 +189,7 @@ def _event(  # noqa: PLR0917 - all arguments belong to one message
     source: str,
     client: str | None,
     instance: str | None = None,
-    group_kind: str = "consumer",
+    group_kind: Kind = "consumer",
 ) -> ClientEvent:
     part = match.groupdict()
     number = part.get("number") or part.get("plain") or part.get("epoch")

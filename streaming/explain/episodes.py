@@ -9,12 +9,12 @@ import msgspec
 from msgspec import structs
 
 from streaming.episodes.fold import QUIET_MS, take
-from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
 from streaming.explain.rounds import LogRound
+from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
@@ -68,29 +68,32 @@ class EpisodeBuilder:
         last, number = self._last, 1
         if last is not None and item.is_follow_up and not item.joined and not item.gone:
             number = 2 if item.began - (last.ended or last.began) < QUIET_MS else 1
-        return RoundNote(
-            id=f"{item.group_id}/{item.number}",
-            timestamp=max(0, item.ended if item.ended is not None else item.began),
-            number=number,
+        diff = Diff(
+            group_id=item.group_id,
             protocol=item.protocol,
             assignor=item.assignor,
-            kind=item.kind,
+            generation=-1 if item.number is None else item.number,
+            group_epoch=None,
+            round=number,
             cause=item.cause,
-            delay_ms=None,
+            timestamp=max(0, item.ended if item.ended is not None else item.began),
+            members={},
+            unassigned={},
+            moved=0,
+            violations=[],
+            kind=item.kind,
+        )
+        return RoundNote(
+            id=f"{item.group_id}/{item.number}",
+            timestamp=diff.timestamp,
+            diff=diff,
             joined=item.joined,
             gone=item.gone,
-            requesters=[
-                member
-                for member in (requesters(item.cause) if number == 1 else ())
-                if member not in (*item.joined, *item.gone)
-            ],
             before=item.before,
             after=item.after,
             names=item.names,
             moved=item.moved or {},
-            unassigned={},
             midway=item.is_midway,
-            generation=-1 if item.number is None else item.number,
         )
 
     def _finished(self, state: EpisodeState, *, closed: bool) -> LogEpisode:

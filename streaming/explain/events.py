@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.records.diffs import MemberNames
-from streaming.records.events import Evidence, Holding
+from streaming.records.events import Evidence, Holding, Kind
 
 
 class ClientKind(StrEnum):
@@ -63,7 +63,7 @@ class ClientEvent(Struct, frozen=True, kw_only=True):
     size: int | None = None
     shares: dict[str, Holding] = field(default_factory=dict)
     partitions: int | None = None
-    group_kind: str = "consumer"
+    group_kind: Kind = "consumer"
 
 
 class MemberListing(Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class MemberListing(Struct, frozen=True, kw_only=True):
     number: int | None = None
     protocol: str = "classic"
     assignor: str | None = None
-    group_kind: str = "consumer"
+    group_kind: Kind = "consumer"
     evidence: list[Evidence] = field(default_factory=list)
 
 

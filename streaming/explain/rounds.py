@@ -10,7 +10,7 @@ from typing import Final
 from streaming.monitor.causes import Differing, cause_of
 from streaming.monitor.state import MemberState
 from streaming.records.diffs import Cause, MemberNames
-from streaming.records.events import COMPARISON, Evidence
+from streaming.records.events import COMPARISON, Evidence, Kind
 
 #: Client reasons of rounds that complete a cooperative rebalance.
 FOLLOW_UPS: Final = ("need to revoke partitions", "cooperative rejoin", "group is already rebalancing")
@@ -43,7 +43,7 @@ class LogRound:
     ended: int | None = None
     protocol: str = "classic"
     assignor: str | None = None
-    kind: str = "consumer"
+    kind: Kind = "consumer"
     evidence: list[Evidence] = field(default_factory=list)
     joined: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class GroupRounds:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.kind = "consumer"
+        self.kind: Kind = "consumer"
         self.members: dict[str, MemberNames] = {}
         self.size: int | None = None
         self.number: int | None = None

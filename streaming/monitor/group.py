@@ -132,8 +132,8 @@ def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> t
     outputs: list[Output] = []
     for decided in rounds:
         past = state.members
-        state, named, changed = play(state, event.data.timestamp, decided)
-        outputs.append(DiffOutput(output_id(event, named.number), event, named, changed, past))
+        state, diff, moves = play(state, event.data, decided)
+        outputs.append(DiffOutput(output_id(event, decided.number), event, decided, diff, moves, past))
     return state, (*outputs, AssignmentOutput(event, state))
 
 

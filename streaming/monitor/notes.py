@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from msgspec import UNSET
-
 from assignors.assignment import LastOwners, collect_lists
 from streaming.episodes import waiting
 from streaming.episodes.downtime import AssignmentChange
 from streaming.episodes.evidence import Evidence, away_of, pending_of
 from streaming.episodes.members import requesters
-from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changed_topics, midway, remade
-from streaming.monitor.causes import GROWTH
+from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, midway, remade
 from streaming.monitor.derived import COOPERATIVE
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
@@ -49,7 +46,7 @@ def notes(
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
             result.append(_round_note(output, past, free, first=first, derived=derived))
-            past, free, first = output.decided.members, output.changes.last_owners, False
+            past, first = output.decided.members, False
     view = event.data
     if not first and isinstance(view, GroupObserved) and after is not None:
         number = view.generation if view.group_protocol == "classic" else view.group_epoch
@@ -82,43 +79,29 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
 def _round_note(
     output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool, derived: bool
 ) -> RoundNote:
-    event, decided, changes = output.event, output.decided, output.changes
-    members, before, cause = decided.members, decided.before, decided.cause
+    members, before, diff = output.decided.members, output.decided.before, output.diff
     # `before` lists the past members in order, then new ones: if the lengths are equal, no member joined or departed.
     joined = [] if len(before) == len(past) else list(before)[len(past) :]
     gone: Sequence[str] = ()
     if len(before) != len(members):
         now = {member.member_id for member in members}
         gone = [member_id for member_id in before if member_id not in now]
-    requesting: Sequence[str] = ()
-    if decided.number == 1:
-        requesting = [member_id for member_id in requesters(cause) if member_id not in joined and member_id not in gone]
+    named = {*joined, *(requesters(diff.cause) if diff.round == 1 else ())}
     rack, is_rack_empty = _lost_rack(past, gone) if gone else ("", False)
     return RoundNote(
         id=output.id,
-        timestamp=event.data.timestamp,
-        number=decided.number,
-        protocol=decided.protocol,
-        assignor=decided.assignor,
-        kind=decided.kind,
-        cause=cause,
-        delay_ms=event.data.delay_ms or None if isinstance(event.data, GroupObserved) else None,
+        timestamp=diff.timestamp,
+        diff=diff,
         joined=joined,
         gone=gone,
-        requesters=requesting,
         before=len(past),
         after=len(members),
-        names=_names(members, {*joined, *requesting}) | _names(past, {*gone}),
-        moved=changes.moves,
-        unassigned=changes.unassigned,
-        remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
-        midway=first and midway(cause, before),
+        names=_names(members, named) | _names(past, {*gone}),
+        moved=output.moves,
+        remade=diff.kind == "connect" and remade(before, free, ownership(members), diff.unassigned),
+        midway=first and midway(diff.cause, before),
         derived=derived,
         change=_assignment_change(output, past),
-        expected=None if decided.expected is UNSET else decided.expected,
-        generation=decided.generation,
-        repeats=decided.undelivered is not UNSET,
-        topics=changed_topics(cause) if cause.kind == GROWTH else "",
         rack=rack,
         is_rack_empty=is_rack_empty,
     )
@@ -148,7 +131,7 @@ _NO_NUMBER = -1
 
 def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
     """Return the partitions that a round takes away and assigns; None if unknown."""
-    decided, members, data = output.decided, output.changes.members, output.event.data
+    decided, members, data = output.decided, output.diff.members, output.event.data
     if decided.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
     if decided.protocol not in ("classic", "consumer"):

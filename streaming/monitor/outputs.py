@@ -8,8 +8,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeVar
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from assignors.assignment import size
 from assignors.partitioner import partition_for_key
@@ -21,14 +20,14 @@ from streaming.episodes.record import shorten_episode
 from streaming.episodes.state import EpisodeState
 from streaming.monitor.expected import MOST_PARTITIONS
 from streaming.monitor.heartbeats import FORGET_AFTER_MS
-from streaming.monitor.rounds import Changes, Round
+from streaming.monitor.rounds import Round
 from streaming.monitor.state import GroupState, MemberState, names_of
 from streaming.records import codec
 from streaming.records.codec import Record, RecordHeaders, encode
 from streaming.records.dead_letters import dead_letter_headers, fit
 from streaming.records.diffs import Diff, LatestAssignment, MemberDiff
 from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_TYPE, StoredAnnotation
-from streaming.records.events import Annotation, Event, GroupObserved
+from streaming.records.events import Annotation, Event, Partitions
 
 _T = TypeVar("_T")
 
@@ -38,85 +37,55 @@ Listing = Literal["auto", "all", "changed"]
 #: By default, diffs list only changed members if the group has more members than this.
 LARGE: Final = 100
 
-_diffs = msgspec.json.Decoder(Diff)
-
 
 class DiffOutput(Struct, frozen=True, gc=False):
-    """A diff to write: its ``ce_id``, the event that caused it, the round, its changes, and the members before it."""
+    """A diff to write: its ``ce_id``, the event and the round behind it, its moves, and the members before it.
+
+    ``diff`` lists all members. ``moves``: partitions assigned to another member than their last owner.
+    """
 
     id: str
     event: Event
     decided: Round
-    changes: Changes
-    past: Sequence[MemberState] = ()
+    diff: Diff
+    moves: Partitions
+    past: Sequence[MemberState]
 
     def value(self, listing: Listing = "all") -> bytes:
         """Return its JSON."""
-        event, decided, changes = self.event, self.decided, self.changes
-        epochs = decided.protocol != "classic"
-        members, unchanged = self._listed(listing)
-        diff = Diff(
-            group_id=event.data.group_id,
-            protocol=decided.protocol,
-            assignor=decided.assignor,
-            generation=None if epochs else decided.generation,
-            group_epoch=decided.generation if epochs else None,
-            round=decided.number,
-            cause=decided.cause,
-            timestamp=event.data.timestamp,
-            members=members,
-            unassigned=changes.unassigned,
-            moved=sum(map(len, changes.moves.values())),
-            violations=changes.violations,
-            kind=UNSET if decided.kind == "consumer" else decided.kind,
-            delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
-            expected=decided.expected,
-            unchanged=len(unchanged) or UNSET,
-            unchanged_partitions=self._held(members, unchanged) if unchanged else UNSET,
-            undelivered=decided.undelivered,
-        )
-        return encode(diff)
+        if not self.lists_changed(listing):
+            return encode(self.diff)
+        past, members = {member.member_id: member for member in self.past}, self.diff.members
+        named = self.decided.touched.union(self.diff.cause.member_ids)
+        unchanged = {
+            member_id: change
+            for member_id, change in members.items()
+            if member_id not in named and _is_unchanged(past.get(member_id), change)
+        }
+        if not unchanged:
+            return encode(self.diff)
+        listed = {member_id: change for member_id, change in members.items() if member_id not in unchanged}
+        held = sum(size(member.kept) for member in unchanged.values())
+        if self.diff.kind == "share":  # listed members may own the same partitions
+            shares = [share for member in listed.values() for share in (member.kept, member.assigned)]
+            held = len(_places(member.kept for member in unchanged.values()) - _places(shares))
+        return encode(structs.replace(self.diff, members=listed, unchanged=len(unchanged), unchanged_partitions=held))
 
     def lists_changed(self, listing: Listing) -> bool:
         """True if the diff lists only changed members: by default, if the group is large before or after the round."""
         is_large = max(len(self.past), len(self.decided.members)) > LARGE
         return listing == "changed" or (listing == "auto" and is_large)
 
-    def _listed(self, listing: Listing) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
-        """Return the members that the diff lists, and the members that it leaves out."""
-        if not self.lists_changed(listing):
-            return self.changes.members, []
-        listed: dict[str, MemberDiff] = {}
-        unchanged: list[MemberDiff] = []
-        past = {member.member_id: member for member in self.past}
-        named = self.decided.touched.union(self.decided.cause.member_ids)
-        for member_id, change in self.changes.members.items():
-            before = past.get(member_id)
-            if (
-                before is not None
-                and not (change.revoked or change.assigned)
-                and change.present
-                and member_id not in named
-                and before.client_id == change.client_id
-                and before.client_host == change.client_host
-                and before.instance_id == change.group_instance_id
-            ):
-                unchanged.append(change)
-            else:
-                listed[member_id] = change
-        return listed, unchanged
 
-    def _held(self, listed: Mapping[str, MemberDiff], unchanged: Iterable[MemberDiff]) -> int:
-        """Return how many partitions unlisted members own; in a share group, without partitions of listed members."""
-        if self.decided.kind != "share":
-            return sum(size(member.kept) for member in unchanged)
-        shares = [share for member in listed.values() for share in (member.kept, member.assigned)]
-        return len(_places(member.kept for member in unchanged) - _places(shares))
-
-    @property
-    def diff(self) -> Diff:
-        """The decoded diff, with all members."""
-        return _diffs.decode(self.value())
+def _is_unchanged(before: MemberState | None, change: MemberDiff) -> bool:
+    return (
+        before is not None
+        and not (change.revoked or change.assigned)
+        and bool(change.present)
+        and before.client_id == change.client_id
+        and before.client_host == change.client_host
+        and before.instance_id == change.group_instance_id
+    )
 
 
 def _places(shares: Iterable[dict[str, list[int]]]) -> set[tuple[str, int]]:

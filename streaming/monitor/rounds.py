@@ -16,8 +16,8 @@ from assignors import assignment, invariants
 from assignors.assignment import AssignmentDiff, LastOwners, unassigned
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, Ownership, names_of, ownership, subscribed
-from streaming.records.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
-from streaming.records.events import Holding, Kind, Partitions
+from streaming.records.diffs import Cause, Diff, Expected, MemberDiff, MemberNames, Undelivered
+from streaming.records.events import EventData, GroupObserved, Holding, Kind, Partitions
 
 #: The number of departed members whose names are kept.
 _DEPARTED: Final = 32
@@ -25,26 +25,6 @@ _DEPARTED: Final = 32
 _MOST_NAMED: Final = 16
 #: Names of a member of which only the id is known.
 _NOBODY = MemberState("", [])
-
-
-class Changes(NamedTuple):
-    """The changes of a round.
-
-    Attributes:
-        members: by member id, departed members last.
-        unassigned: partitions of subscribed topics, or existing tasks, without an owner after the round.
-        moves: partitions assigned to another member than their last owner.
-        violations: rules of assignments that the result breaks, as text.
-        last_owners: last owners of the partitions without an owner.
-        revoked: True if a member that stayed gave up partitions.
-    """
-
-    members: dict[str, MemberDiff]
-    unassigned: Holding
-    moves: Partitions
-    violations: list[str]
-    last_owners: LastOwners
-    revoked: bool
 
 
 class Round(NamedTuple):
@@ -75,46 +55,65 @@ class Round(NamedTuple):
     undelivered: Undelivered | UnsetType = UNSET
 
 
-def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState, Round, Changes]:
-    """Apply a decided round. Return the group after it, the round as published, and its changes."""
-    after = {
-        "protocol": decided.protocol,
-        "assignor": decided.assignor,
-        "generation": decided.generation,
-        "members": decided.members,
-        "round": decided.number,
-        "cause": decided.cause,
-        "timestamp": timestamp,
-    }
-    changed = _changes(structs.replace(state, **after), decided, state.members)
+def play(state: GroupState, data: EventData, decided: Round) -> tuple[GroupState, Diff, Partitions]:
+    """Apply a decided round. Return the group after it, its diff, and the moves.
+
+    ``data``: data of the event behind the round. Moves are partitions assigned to another member than their last owner.
+    """
     departed = _departed_names(state, decided)
-    decided = decided._replace(cause=_with_names(decided, departed))
-    former = None
-    if state.observed and decided.protocol == "classic":  # rounds of all other protocols are surely delivered
-        differing = ((name, change) for name, change in changed.members.items() if change.revoked or change.assigned)
-        former = Former({name: change.owned for name, change in differing}, state.last_owners)
-    state = structs.replace(
+    after = structs.replace(
         state,
-        **after,
-        last_owners=changed.last_owners,
-        # All rounds of a derived group's rebalance are applied at once, so no round follows later.
-        revoked=changed.revoked and state.observed,
+        protocol=decided.protocol,
+        assignor=decided.assignor,
+        generation=decided.generation,
+        members=decided.members,
+        round=decided.number,
+        cause=decided.cause,
+        timestamp=data.timestamp,
         departed=departed,
-        former=former,
     )
-    return state, decided, changed
+    members = _member_diffs(after, decided, state.members)
+    differing = {member_id: change for member_id, change in members.items() if change.revoked or change.assigned}
+    last_owners, moved = assignment.track_owners(state.last_owners, members) if differing else (state.last_owners, {})
+    owned_by_topic = assignment.collect_lists([member.owned for member in after.members])
+    free, last_owners = _without_owner(after, decided.tasks, owned_by_topic, last_owners)
+    epochs = decided.protocol != "classic"
+    diff = Diff(
+        group_id=data.group_id,
+        protocol=decided.protocol,
+        assignor=decided.assignor,
+        generation=None if epochs else decided.generation,
+        group_epoch=decided.generation if epochs else None,
+        round=decided.number,
+        cause=_with_names(decided, departed),
+        timestamp=data.timestamp,
+        members=members,
+        unassigned=free,
+        moved=sum(map(len, moved.values())),
+        violations=violations_of(after, owned_by_topic),
+        kind=UNSET if decided.kind == "consumer" else decided.kind,
+        delay_ms=data.delay_ms if isinstance(data, GroupObserved) else UNSET,
+        expected=decided.expected,
+        undelivered=decided.undelivered,
+    )
+    former = None
+    if state.observed and not epochs:  # rounds of all other protocols are surely delivered
+        former = Former({member_id: change.owned for member_id, change in differing.items()}, state.last_owners)
+    # All rounds of a derived group's rebalance are applied at once, so no round follows later.
+    revoked = state.observed and any(change.revoked and change.present for change in differing.values())
+    return structs.replace(after, last_owners=last_owners, revoked=revoked, former=former), diff, moved
 
 
-def _changes(state: GroupState, decided: Round, past: Iterable[MemberState]) -> Changes:
-    """Return the changes of a round. ``state`` is the group after the round, with the ``last_owners`` from before it.
+def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]) -> dict[str, MemberDiff]:
+    """Return the change of each member, departed members last. ``state``: the group after the round.
 
     ``past``: the members before the round, for the names of departed members.
     """
-    before, tasks = decided.before, decided.tasks
+    before = decided.before
     after = {member.member_id: member.owned for member in state.members}
     states = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
-    changed = revoked = False
+    streams = state.kind == "streams"
     differs = {
         member_id
         for member_id in {**before, **after}
@@ -126,23 +125,26 @@ def _changes(state: GroupState, decided: Round, past: Iterable[MemberState]) -> 
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
         change = different.get(member_id) or AssignmentDiff(NOTHING, NOTHING, owned)
-        present = member_id in after
         member = states.get(member_id, _NOBODY)
         members[member_id] = MemberDiff(
             owned=owned,
             revoked=change.revoked,
             assigned=change.assigned,
             kept=change.kept,
-            present=present,
+            present=member_id in after,
+            standby=state.standby.get(member_id, UNSET) if streams else UNSET,
+            warmup=state.warmup.get(member_id, UNSET) if streams else UNSET,
             client_id=member.client_id,
             client_host=member.client_host,
             group_instance_id=member.instance_id,
         )
-        if change.revoked or change.assigned:
-            changed = True
-            revoked = revoked or bool(change.revoked and present)
-    last_owners, moved = assignment.track_owners(state.last_owners, members) if changed else (state.last_owners, {})
-    owned_by_topic = assignment.collect_lists(after.values())
+    return members
+
+
+def _without_owner(
+    state: GroupState, tasks: TopicPartitions | None, owned_by_topic: Holding, last_owners: LastOwners
+) -> tuple[Holding, LastOwners]:
+    """Return the partitions of subscribed topics, or the existing tasks, without an owner, and their last owners."""
     if tasks is None:
         counts = {name: topic.partitions for name, topic in state.topics.items()}
         free = unassigned(subscribed(state.members), counts, owned_by_topic)
@@ -153,16 +155,7 @@ def _changes(state: GroupState, decided: Round, past: Iterable[MemberState]) -> 
             for name, numbers in free.items()
             if not last_owners.get(name, {}).keys().isdisjoint(numbers)
         }
-    if state.kind == "share":
-        last_owners = without_owned(last_owners, owned_by_topic)
-    if state.kind == "streams":
-        members = {
-            member_id: structs.replace(
-                change, standby=state.standby.get(member_id, UNSET), warmup=state.warmup.get(member_id, UNSET)
-            )
-            for member_id, change in members.items()
-        }
-    return Changes(members, free, moved, violations_of(state, owned_by_topic), last_owners, revoked)
+    return free, without_owned(last_owners, owned_by_topic) if state.kind == "share" else last_owners
 
 
 def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:

@@ -115,6 +115,11 @@ class Diff(Wire, frozen=True):
     undelivered: Undelivered | UnsetType = UNSET
 
     @property
+    def number(self) -> int:
+        """The generation or epoch; 0 if the diff has neither."""
+        return (self.generation if self.group_epoch is None else self.group_epoch) or 0
+
+    @property
     def named(self) -> Mapping[str, MemberDiff | MemberNames]:
         """Return the names of all members of the diff, and of other members in its cause."""
         return self.members if self.cause.names is UNSET else {**self.cause.names, **self.members}

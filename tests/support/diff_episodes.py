@@ -13,8 +13,7 @@ from msgspec import UNSET
 from assignors.assignment import LastOwners, track_owners
 from streaming.episodes import waiting
 from streaming.episodes.fold import QUIET_MS, EpisodeStep, copied, quiet, take
-from streaming.episodes.members import requesters
-from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changed_topics, midway, remade
+from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import Diff, MemberDiff, MemberNames
@@ -83,17 +82,9 @@ class GroupReader:
         return RoundNote(
             id=diff_id,
             timestamp=diff.timestamp,
-            number=diff.round,
-            protocol=diff.protocol,
-            assignor=diff.assignor,
-            kind="consumer" if diff.kind is UNSET else diff.kind,
-            cause=diff.cause,
-            delay_ms=None if diff.delay_ms is UNSET else diff.delay_ms,
+            diff=diff,
             joined=joined,
             gone=gone,
-            requesters=[
-                requester for requester in requesters(diff.cause) if requester not in joined and requester not in gone
-            ],
             before=len(previous) if diff.unchanged is UNSET else after - len(joined) + len(gone),
             after=after,
             names={
@@ -101,16 +92,12 @@ class GroupReader:
                 for member_id, member in diff.members.items()
             },
             moved=moved,
-            unassigned=diff.unassigned,
             remade=diff.kind == "connect"
             and remade(
                 before, free, {member_id: _after(member) for member_id, member in current.items()}, diff.unassigned
             ),
             midway=first and midway(diff.cause, before),
             derived=self._derived,
-            expected=None if diff.expected is UNSET else diff.expected,
-            generation=_number(diff),
-            topics=changed_topics(diff.cause),
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:
@@ -134,11 +121,6 @@ def _rejoined(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[str, M
         for member_id, member in past.items()
         if member_id not in diff.members and member.group_instance_id in instances
     }
-
-
-def _number(diff: Diff) -> int:
-    number = diff.generation if diff.group_epoch is None else diff.group_epoch
-    return -1 if number is None else number
 
 
 def _after(member: MemberDiff) -> Holding:
