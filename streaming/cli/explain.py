@@ -6,6 +6,7 @@ import gzip
 import html
 import sys
 import tempfile
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
@@ -106,6 +107,7 @@ def _add(total: Counts, counts: Counts) -> None:
     total.read += counts.read
     total.understood += counts.understood
     total.strange += counts.strange
+    total.nameless += counts.nameless
     total.examples = sorted([*total.examples, *counts.examples])[:3]
     total.newest = max(total.newest, counts.newest)
 
@@ -124,8 +126,11 @@ def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
         with file:
             first = file.peek(2)[:2] if hasattr(file, "peek") else b""
             content = gzip.GzipFile(fileobj=file) if first == _GZIP else file
+            utf_16 = (
+                getincrementaldecoder("utf-16")(errors="replace") if first in (BOM_UTF16_LE, BOM_UTF16_BE) else None
+            )
             while chunk := content.read1(_CHUNK_BYTES) if hasattr(content, "read1") else content.read(_CHUNK_BYTES):
-                yield chunk
+                yield utf_16.decode(chunk).encode() if utf_16 else chunk
     except (OSError, EOFError) as error:
         raise BadInput(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
@@ -191,6 +196,11 @@ def _round(log_round: LogRound) -> SafeText:
 
 
 def _strange(counts: Counts) -> Iterator[str]:
+    if counts.nameless:
+        yield (
+            f"{counts.nameless:,} lines of clients are left out, because no line of their log names the group: "
+            "add the rest of the log (librdkafka: debug=cgrp) or the coordinator's"
+        )
     if not counts.strange:
         return
     yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"

@@ -26,6 +26,8 @@ _REACTIONS: Final = (
     "rebalance failed",
     "rebalance in progress",
 )
+#: Clients of one round log their joins within this time.
+_SAME_ROUND_MS: Final = 10_000
 _UNKNOWN_MEMBER: Final = "the coordinator did not know the member any more"
 
 
@@ -35,6 +37,7 @@ class _Client:
 
     Attributes:
         is_new: the coordinator assigned a new member id to the client.
+        is_shared: several members have the same name in the log, such as the replicas of an application.
         stopped: time at which the client last gave up partitions, ms.
         began: time at which the client began to rejoin, ms; ``reason``: the reason for that.
     """
@@ -42,6 +45,7 @@ class _Client:
     member_id: str | None = None
     number: int = -1
     is_new: bool = False
+    is_shared: bool = False
     stopped: int | None = None
     began: int | None = None
     reason: str = ""
@@ -68,7 +72,7 @@ class ClientRounds(GroupRounds):
         client = self._clients.setdefault(message.actor, _Client())
         self._last_at = max(self._last_at, event.at)
         self.kind = message.group_kind if message.group_kind != "consumer" else self.kind
-        member = message.member_id or client.member_id
+        member = message.member_id or (None if client.is_shared else client.member_id)
         if member is not None:
             self._name(member, message.client_id, instance=message.instance_id)
         match message.kind:
@@ -90,7 +94,7 @@ class ClientRounds(GroupRounds):
             case ClientKind.OVERRAN:
                 self._depart(event, member, "member.left", POLL_TIMEOUT)
             case ClientKind.EXPIRED:
-                self._depart(event, member, "group.observed", _UNKNOWN_MEMBER)
+                self._depart(event, member, "group.observed", message.reason or _UNKNOWN_MEMBER)
                 client.member_id = None
             case ClientKind.JOINED | ClientKind.COMPUTED | ClientKind.ASSIGNED:
                 yield from self._joined(event, message, client, member)
@@ -146,23 +150,29 @@ class ClientRounds(GroupRounds):
         self._gone[member] = None
 
     def _joined(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None) -> Iterator[LogRound]:
-        number = message.number if message.number is not None else client.number
+        is_unnumbered = message.kind is ClientKind.JOINED and message.number is None
+        number = self._ordinal(event, client) if is_unnumbered else message.number or client.number
         if message.kind is ClientKind.JOINED and member is not None:
             if (client.member_id, client.number) == (member, number):
                 return  # This is the answer to one of many heartbeats.
             if client.member_id not in (None, member):
-                self._gone[client.member_id or ""] = None
+                client.is_shared = client.is_shared or number == client.number
+                if not client.is_shared:
+                    self._gone[client.member_id or ""] = None
             client.member_id, client.number = member, number
         if number > 0:
             if self._is_next(number):
                 yield from self.flush()
                 began = event.at if client.began is None else client.began
                 self._done = self._by_clients(message, client, number, began, event.at)
+                self._done.number = None if is_unnumbered else number
             self._extend(event, message, client, member, number)
+        if message.kind is not ClientKind.COMPUTED:
+            client.began = None
         if message.kind is ClientKind.ASSIGNED:
-            if client.stopped is not None and member is not None and self._done is not None:
+            if client.stopped is not None and member is not None and self._done is not None and not client.is_shared:
                 self._done.pauses[member] = (client.stopped, event.at)
-            client.stopped = client.began = None
+            client.stopped = None
             client.reason = ""
 
     def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
@@ -175,7 +185,13 @@ class ClientRounds(GroupRounds):
             self.members[message.member_id] = self.names[message.member_id]
 
     def _is_next(self, number: int) -> bool:
-        return self._done is None or self._done.number is None or number > self._done.number
+        return self._done is None or self.number is None or number > self.number
+
+    def _ordinal(self, event: LogEvent, client: _Client) -> int:
+        """Return the number of the round that a client joined, if its log has no generations."""
+        done = self._done
+        is_same = done is not None and client.number != self.number and event.at - (done.ended or 0) < _SAME_ROUND_MS
+        return (self.number or 1) + (not is_same)
 
     def _by_clients(
         self, message: ClientEvent, client: _Client, number: int, began: int, ended: int | None
@@ -191,8 +207,11 @@ class ClientRounds(GroupRounds):
 
     def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:
         done = self._done
-        if done is None or done.number != number:
+        if done is None or self.number != number:
             return
+        if member in done.gone:
+            done.gone.remove(member)
+            self.members[member] = self.names[member]
         done.ended = max(done.ended or 0, event.at)
         done.began = done.began if client.began is None else min(done.began, client.began)
         done.assignor = message.assignor or done.assignor

@@ -1,7 +1,10 @@
-"""Parser of clients' messages: Java's consumer, Connect, Streams, librdkafka, kafka-python, aiokafka, franz-go, sarama.
+"""Parser of the messages of clients.
+
+Java's consumer, Connect, Streams, librdkafka, kafka-python, aiokafka, franz-go, kafka-go, sarama and KafkaJS.
 
 Sources: ``AbstractCoordinator``, ``ConsumerCoordinator``, ``AbstractMembershipManager`` and ``DistributedHerder`` of
-Kafka, ``rdkafka_cgrp.c``, ``kafka/coordinator/base.py``, ``kgo/consumer_group.go`` and ``consumer_group.go`` of sarama.
+Kafka, ``rdkafka_cgrp.c``, ``kafka/coordinator/base.py``, ``kgo/consumer_group.go``, ``consumergroup.go`` of kafka-go,
+``consumer_group.go`` of sarama, and ``consumer/runner.js`` of KafkaJS.
 """
 
 from __future__ import annotations
@@ -10,21 +13,26 @@ import re
 from typing import Final, NamedTuple
 
 from streaming.collect.broker_log.layouts import Text
+from streaming.collect.broker_log.messages import UUID
 from streaming.explain.events import ClientEvent, ClientKind
 from streaming.records.events import Holding, Kind
 
 K = ClientKind
 #: Prefix of messages of Java's clients (``LogContext``).
 _JAVA: Final = re.compile(
-    r"\[(?P<what>Consumer|Worker|ShareConsumer) (?:instanceId=(?P<instance>[^,\]]+), )?"
-    r"clientId=(?P<client>[^,\]]*), groupId=(?P<group>[^\]]+)\] "
+    r"\[(?P<what>Consumer|Worker|ShareConsumer) (?:instanceId=(?P<instance>.+?), )?"
+    r"clientId=(?P<client>.*?), groupId=(?P<group>.+?)\] "
 )
 #: Name of the logger in a message of Java's clients.
 _TRAILER: Final = re.compile(r"\s+\((?:[\w$]+\.)+[\w$]+(?::\d+)?\)(?:\s+\[[^\]]*\])?\s*$")
-_RDKAFKA: Final = re.compile(r"(?P<client>[^\s|\[]+)#consumer-\d+(?:\||:)? ?")
+_RDKAFKA: Final = re.compile(r"(?P<client>(?<=\|)[^|]+|[^\s|\[]+)#consumer-\d+(?:\||:)? ?")
 #: Any message of librdkafka about a group.
 _RDKAFKA_GROUP: Final = re.compile(r"#consumer-\d+.* Group \"(?P<group>[^\"]+)\"")
-_GROUP: Final = r"(?P<group>\S+)"
+_GROUP: Final = r"(?P<group>.+?)"
+#: A group id at the end of a message.
+_LAST_GROUP: Final = rf"{_GROUP}[.,;:]?(?:$|\"|, | [(\[{{])"
+#: A member id; the client id at its beginning may contain blanks.
+_MEMBER: Final = rf"(?P<member>.{{0,500}}?{UUID}|\S+)"
 _PARTITION: Final = re.compile(r"([\w.-]+)-(\d+)")
 _FIELD: Final = re.compile(r"(\w+): (\[[^\]]*\]|[^,]*)(?:, |$)")
 #: Client id of a Streams consumer, which contains the name of its thread.
@@ -39,19 +47,20 @@ def _table(*rows: tuple[ClientKind, str]) -> tuple[tuple[ClientKind, re.Pattern[
 #: Kinds of reports by clients, and the patterns of their messages.
 _JAVA_WORDINGS: Final = _table(
     (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
-    (K.NEW_ID, r"Request joining group due to: need to re-join with the given member-id: (?P<member>\S+)"),
+    (K.NEW_ID, rf"Request joining group due to: need to re-join with the given member-id: {_MEMBER}"),
     (K.JOINING, r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat failed since group is rebalancing"),
+    (K.JOINING, r"Attempt to heartbeat (?:with .* )?failed (?:since generation \S+ is not current|due to ILLEGAL_GENERATION)"),
     (K.JOINED, r"Successfully joined group with generation (?:Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)', protocol='(?P<assignor>[^']*)'\}|(?P<plain>\d+))"),
     (K.ASSIGNED, r"Successfully synced group in generation Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)'"),
     (K.COMPUTED, r"Finished assignment for group at generation (?P<number>\d+): (?P<shares>\{.*\})"),
     (K.ASSIGNED, r"(?:Adding|Setting) newly assigned partitions:? ?(?P<partitions>.*)"),
     (K.REVOKED, r"(?:Revok(?:e|ing)|Lost) previously assigned partitions ?(?P<partitions>.*)"),
-    (K.LEAVING, r"Member (?P<member>\S+) sending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$"),
+    (K.LEAVING, rf"(?:Member {_MEMBER} )?[Ss]ending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$"),
     (K.OVERRAN, r"(?:This member will leave the group because )?(?:consumer|worker) poll timeout has expired"),
-    (K.EXPIRED, r"Attempt to heartbeat (?:with .* )?failed (?:for since member id (?P<member>\S+) is not valid|due to UNKNOWN_MEMBER_ID)"),
-    (K.INSTANCE_FENCED, r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id"),
+    (K.EXPIRED, rf"Attempt to heartbeat (?:with .* )?failed (?:(?:for )?since member id (?:{_MEMBER} )?is not valid|due to UNKNOWN_MEMBER_ID)"),
+    (K.INSTANCE_FENCED, r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id|Attempt to heartbeat .*FENCED_INSTANCE_ID"),
     (K.COORDINATOR_LOST, r"Group coordinator \S+ .*is unavailable or invalid"),
-    (K.ASSIGNED, r"Joined group at generation (?P<number>\d+) with protocol version .* got assignment"),
+    (K.ASSIGNED, r"Joined group (?:at generation (?P<number>\d+) with protocol version .* )?and got assignment"),
     # KIP-848.
     (K.JOINING, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to JOINING"),
     (K.JOINED, r"Member (?P<member>\S+) with epoch (?P<epoch>[1-9]\d*) transitioned from \w+ to RECONCILING"),
@@ -64,41 +73,46 @@ _OTHER_WORDINGS: Final = _table(
     # librdkafka, with debug=cgrp.
     (
         K.JOINED,
-        r"JoinGroup response: GenerationId (?P<number>\d+), Protocol (?P<assignor>[\w-]*), LeaderId .*, my MemberId (?P<member>\S+?), "
+        r"JoinGroup response: GenerationId (?P<number>\d+), Protocol (?P<assignor>[\w-]*), LeaderId .*, my MemberId (?P<member>.+?), "
         r"(?:member metadata count \d+|\d+ members in group): \(no error\)",
     ),
     (K.COMPUTED, r"(?:I am elected|Elected) leader for group \"(?P<group>[^\"]+)\" with (?P<size>\d+) member"),
     (K.NEW_ID, r"Group \"(?P<group>[^\"]+)\": updating member id \"(?:\(not-set\))?\" -> \"(?P<member>[^\"]+)\""),
-    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" (?:initiating rebalance|is rebalancing) \(\w+\) in state .* assigned partition\(s\)(?: \(lost\))?: (?P<reason>.*)"),
+    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" (?:initiating rebalance|is rebalancing)(?: \(\w+\))? in state .* (?:assigned partition\(s\)(?: \(lost\))?|with(?:out)? assignment): (?P<reason>.*)"),
     (K.REVOKED, r"Group \"(?P<group>[^\"]+)\": delegating (?:incremental )?revoke of (?P<count>\d+) partition"),
     (K.ASSIGNED, r"Group \"(?P<group>[^\"]+)\": (?:delegating (?:incremental )?assign|new assignment) of (?P<count>\d+) partition"),
     (K.OVERRAN, r"Application maximum poll interval \(\d+ms\) exceeded by \d+ms"),
+    (K.EXPIRED, r"(?P<reason>Consumer group session timed out .*? coordinator)"),
     (K.LEAVING, r"Group \"(?P<group>[^\"]+)\": leave \(in state \S+\)$"),
     (K.EXPIRED, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" changed join state \S+ -> wait-join "),
-    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Group rebalance in progress"),
+    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: (?:Group rebalance in progress|Specified group generation id is not valid)"),
     (K.JOINING, r"Joining group \"(?P<group>[^\"]+)\" with \d+ subscribed topic"),
     # librdkafka's messages under KIP-848.
     (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
-    (K.NEW_ID, rf"Received member id (?P<member>\S+) for group {_GROUP}; will retry join-group"),
-    (K.JOINING, rf"\(Re-\)joining group {_GROUP}"),
+    (K.NEW_ID, rf"Received member id {_MEMBER} for group {_GROUP}; will retry join-group"),
+    (K.JOINING, rf"\(Re-\)joining group {_LAST_GROUP}"),
     (K.JOINED, rf"Successfully joined group {_GROUP} (?:with generation (?P<number>\d+)|<Generation (?P<plain>\d+) \(member_id: (?P<member>[^,]+), protocol: (?P<assignor>[\w-]+)\)>)"),
-    (K.JOINED, r"Joined group '(?P<group>[^']+)' \(generation (?P<number>\d+)\) with member_id (?P<member>[^\s,]+)"),
-    (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_GROUP}"),
-    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP}"),
+    (K.JOINED, rf"Joined group '{_GROUP}' \(generation (?P<number>\d+)\) with member_id {_MEMBER}"),
+    (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
+    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
     (K.LEAVING, rf"Leaving consumer group (?:\((?P<plain_group>[^)]+)\)|{_GROUP} \(member (?P<member>[^)]+)\))"),
     (K.OVERRAN, r"(?:Heartbeat|Consumer) poll (?:timeout has )?expired(?:, leaving group|\. This means)"),
-    (K.EXPIRED, r"Heartbeat: local member_id was not recognized"),
-    (K.JOINING, rf"Heartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
+    (K.EXPIRED, rf"Heartbeat(?: failed)?: local member_id was not recognized|heartbeat failed for group {_GROUP} since member id is not valid"),
+    (K.JOINING, rf"[Hh]eartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
+    # kafka-go.
+    (K.JOINED, rf"[Jj]oined group {_GROUP} as member {_MEMBER} in generation (?P<number>\d+)"),
+    (K.LEAVING, rf"Leaving group {_GROUP}, member {_MEMBER}"),
+    (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_LAST_GROUP}"),
     # sarama.
-    (K.RELEASED, r"consumergroup/session/(?P<member>\S+)/(?P<number>\d+) released"),
+    (K.RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),
     (K.COORDINATOR_FOUND, rf"client/coordinator coordinator for consumergroup {_GROUP} is #"),
     (K.COORDINATOR_FOUND, rf"consumergroup/{_GROUP} loop check partition number (?:co|go)routine will exit"),
     (K.GROWTH, rf"consumergroup/{_GROUP} loop check partition number goroutine find partitions in topics (?P<reason>\S+ changed from \d+ to \d+)"),
 )  # fmt: skip
-#: franz-go's messages, followed by keys and values.
-_KGO: Final = {
+#: Messages of franz-go and KafkaJS, followed by keys and values. KafkaJS logs no generation.
+_KEYED: Final = {
     "joining group": K.JOINING,
     "join returned MemberIDRequired, rejoining with response's MemberID": K.NEW_ID,
     "joined, balancing group": K.JOINED,
@@ -106,6 +120,10 @@ _KGO: Final = {
     "synced": K.ASSIGNED,
     "leaving group": K.LEAVING,
     "eager consumer revoking prior assigned partitions": K.REVOKED,
+    "[Runner] The group is rebalancing, re-joining": K.JOINING,
+    "[Runner] The coordinator is not aware of this member, re-joining the group": K.EXPIRED,
+    "[ConsumerGroup] Consumer has joined the group": K.JOINED,
+    "[Runner] Consumer has joined the group": K.JOINED,
 }
 _KGO_TEXT: Final = re.compile(r"(?:^|\] |\s)(?P<message>[a-z][^;:\[\]]*); (?P<fields>group: .*)$")
 
@@ -129,7 +147,7 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
     prefix = _JAVA.search(line)
     if prefix is not None:
         return _java(line, prefix, source)
-    message = _kgo(text, source)
+    message = _keyed(text, source)
     if message is not None:
         return message
     for kind, pattern in _OTHER_WORDINGS:
@@ -138,7 +156,7 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
             prefix = _RDKAFKA.search(line, 0, match.start())
             part = match.groupdict()
             group = part.get("group") or part.get("plain_group")
-            event = _event(kind, match, source, prefix["client"] if prefix else None)
+            event = _event(kind, match, source + (prefix[0] if prefix else ""), prefix["client"] if prefix else None)
             return ClientMessage(group and group.rstrip(",.;:"), event, line[: match.start()])
     match = _RDKAFKA_GROUP.search(line)
     return None if match is None else ClientMessage(match["group"], None, line[: match.start()])
@@ -157,25 +175,25 @@ def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
     return ClientMessage(prefix["group"], event, line[: prefix.start()])
 
 
-def _kgo(text: Text, source: str) -> ClientMessage | None:
+def _keyed(text: Text, source: str) -> ClientMessage | None:
     fields, message, header = text.fields, text.text, ""
-    if "group" not in fields:
+    if not {"group", "groupId"} & {*fields}:
         match = _KGO_TEXT.search(message)
         if match is None:
             return None
         message, header = match["message"].strip(), message[: match.start()]
         fields = dict(_FIELD.findall(match["fields"]))
-    kind = _KGO.get(message)
+    kind = _KEYED.get(message)
     if message == "heartbeat errored":
         error = str(fields.get("err", "")).partition(":")[0]
         kind = {"REBALANCE_IN_PROGRESS": K.JOINING, "UNKNOWN_MEMBER_ID": K.EXPIRED}.get(error)
-    group = fields.get("group")
+    group = fields.get("group", fields.get("groupId"))
     if kind is None or not isinstance(group, str):
         return None
-    number, member = str(fields.get("generation", "")), fields.get("member_id")
+    number, member = str(fields.get("generation", "")), fields.get("member_id", fields.get("memberId"))
     event = ClientEvent(
         kind=kind,
-        actor=f"{source} ",
+        actor=f"{source} {fields.get('memberId', '')}",
         number=int(number) if number.isdigit() else None,
         member_id=member if isinstance(member, str) and member else None,
         reason="the client was closed or left the group" if kind is K.LEAVING else "",

@@ -84,7 +84,7 @@ class EpisodeBuilder:
             kind=item.kind,
         )
         return RoundNote(
-            id=f"{item.group_id}/{item.number}",
+            id=f"{item.group_id}/{item.number or item.began}",
             timestamp=diff.timestamp,
             diff=diff,
             joined=item.joined,

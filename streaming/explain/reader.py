@@ -54,12 +54,14 @@ class Counts:
     Attributes:
         understood: number of lines that reported an event of a group.
         strange: number of lines about rebalances that were not understood; ``examples`` has the first such lines.
+        nameless: number of understood lines that are left out, because the log does not name their group.
         newest: the newest timestamp, ms; -1 if there are no timestamps.
     """
 
     read: int = 0
     understood: int = 0
     strange: int = 0
+    nameless: int = 0
     examples: list[str] = field(default_factory=list)
     newest: int = -1
 
@@ -87,6 +89,7 @@ class LogReader:
     def finish(self) -> Iterator[LogEvent]:
         """Yield the events in the last line, if the file does not end with a line break."""
         yield from self._events(self._scanner.finish())
+        self.counts.nameless = len(self._waiting)
         last = next(texts(self._scanner.last))
         timestamp = timestamp_in(last.text, last.outside, self._newest_ms)
         self.counts.newest = max(self.counts.newest, timestamp.ms)

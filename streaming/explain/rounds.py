@@ -140,7 +140,7 @@ class GroupRounds:
             gone += [member for member in self.members if member not in self._gone]
             joined = []
         members, before = len(self.members), self.size
-        if before is None and size is not None:
+        if before is None and size:
             before = max(0, size - len(joined) + len(gone))
         expected = None if before is None else before + len(joined) - len(gone)
         if has_epochs or current.is_by_clients:
@@ -151,7 +151,7 @@ class GroupRounds:
         current.is_counted = before is not None and size is not None and expected == size
         current.is_midway = before is None and not members and not gone and current.number not in (0, 1)
         # A group is empty before its first generation, 1, or its first epoch, which is 1 or, since 4.3, 2.
-        had_others = ended is not None and size != 0 and (current.number or 0) > (1 + has_epochs)
+        had_others = ended is not None and (size == 0 or (current.number or 0) > (1 + has_epochs))
         current.before = before if before is not None else max(members, len(gone) + had_others)
         current.after = size if size is not None else max(not has_epochs, len(self.members))
         self.size, current.ended = size, ended

@@ -27,7 +27,7 @@ _AMERICAN: Final = re.compile(
     r"(?:\.(?P<fraction>\d{3}))?(?: (?P<half>[AP])M)?"
 )
 #: Logback's default pattern has no date.
-_NO_DATE: Final = re.compile(rf"(?<![\d:.-])(?P<hour>\d\d):{_MINUTE}[.,](?P<fraction>\d{{3}})(?!\d)")
+_NO_DATE: Final = re.compile(rf"(?<![\d:.-])(?<!\d{{4}} )(?P<hour>\d\d):{_MINUTE}[.,](?P<fraction>\d{{3}})(?!\d)")
 _DAY_MS: Final = 86_400_000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any, Final
 
 from streaming.collect.broker_log.layouts import read_json
@@ -27,22 +28,34 @@ class MemberTable:
 
     def __init__(self) -> None:
         self._columns: list[str] = []
+        self._starts: list[int] = []
 
     def header(self, line: str) -> bool:
         """Return True if a line is the header of a table of members, whose rows follow."""
-        columns = line.split()
-        self._columns = columns if {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*columns} else []
+        columns = [*re.finditer(r"\S+", line)]
+        self._columns = [column[0] for column in columns]
+        self._starts = [column.start() for column in columns]
+        if not {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*self._columns}:
+            self._columns = []
         return bool(self._columns)
+
+    def _cells(self, line: str) -> list[str]:
+        """Return the cells of a row; ids may contain blanks, if the columns are where the header has them."""
+        if all(
+            line[start - 1 : start].isspace() and not line[start : start + 1].isspace() for start in self._starts[1:]
+        ):
+            return [line[slice(*bounds)].strip() for bounds in pairwise([*self._starts, None])]
+        return line.split()
 
     def row(self, line: str) -> LogEvent | None:
         """Return the member in a row; None if the table has ended, or if the row's partition is without a consumer."""
-        cells = line.split()
-        if len(cells) < self._columns.index("CLIENT-ID") + 1:
+        cells = self._cells(line)
+        if len(cells) < self._columns.index("CLIENT-ID") + 1 or "CONSUMER-ID" in cells:
             self._columns = []
             return None
         value = dict(zip(self._columns, cells, strict=False))
         member = value["CONSUMER-ID"]
-        if member == "-":
+        if member == "-" or not value["HOST"].startswith("/"):
             return None
         instance = value.get("GROUP-INSTANCE-ID")
         who = MemberNames(value["CLIENT-ID"], value["HOST"], None if instance in (None, "-") else instance)

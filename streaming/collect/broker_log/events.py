@@ -25,6 +25,7 @@ class MessageKind(StrEnum):
     MEMBER_JOINING = "member-joining"
     MEMBER_LEFT = "member-left"
     MEMBER_FENCED = "member-fenced"
+    SUBSCRIPTION_CHANGED = "subscription-changed"
     #: A static member rejoined with a new member id. ``member_ids``: new (where the line names it), old.
     STATIC_REPLACED = "static-replaced"
     #: A static member of a KIP-848 group left and keeps its assignment for its session timeout.

@@ -140,7 +140,9 @@ _MEMBER_KINDS: Final = {
     MessageKind.MEMBER_JOINED: _JOINED,
     MessageKind.MEMBER_LEFT: _LEFT,
     MessageKind.MEMBER_FENCED: _FENCED,
+    MessageKind.SUBSCRIPTION_CHANGED: "member.subscription_changed",
 }
+_DEPARTURES: Final = frozenset({MessageKind.MEMBER_LEFT, MessageKind.MEMBER_FENCED})
 _REASON_KINDS: Final = {ReasonKind.JOINED: _JOINED, ReasonKind.LEFT: _LEFT, ReasonKind.FENCED: _FENCED}
 _NUMBERED: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, MessageKind.EPOCH_BUMPED})
 
@@ -239,7 +241,7 @@ class GroupReasons:
             return
         _note(group.pending, item)
         group.is_silent = group.is_silent or event.protocol in ("share", "streams")
-        if group.is_silent and event.kind is not MessageKind.MEMBER_JOINED and group.last is not None:
+        if group.is_silent and event.kind in _DEPARTURES and group.last is not None:
             group.last += 1
             self._bind(group, event.group_id)
 

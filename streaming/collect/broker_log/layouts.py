@@ -24,7 +24,7 @@ _CLOCK: Final = (
 )
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 #: Dates with their time: ISO 8601 (log4j's default, ``%d{ISO8601}``, CRI, docker), its basic form
-#: (``%d{ISO8601_BASIC}``), and ``%d{DATE}`` or a web server's.
+#: (``%d{ISO8601_BASIC}``), ``%d{DATE}`` or a web server's, ``dd.MM.yyyy``, and Spark's default (``yy/MM/dd``).
 _FORMATS: Final = (
     re.compile(rf"(?<!\d)(?P<year>\d{{4}})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[ T]{_CLOCK}", re.ASCII),
     re.compile(
@@ -35,6 +35,8 @@ _FORMATS: Final = (
     re.compile(
         rf"(?<!\d)(?P<day>\d{{1,2}})[ /-](?P<month>{'|'.join(MONTHS)})[ /-](?P<year>\d{{4}})[ :]{_CLOCK}", re.ASCII
     ),
+    re.compile(rf"(?<![\d.])(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<year>\d{{4}}) {_CLOCK}", re.ASCII),
+    re.compile(rf"(?<![\d/])(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}(?= [A-Z]{{4,5}} )", re.ASCII),
 )
 #: Seconds or milliseconds since the epoch (``%d{UNIX}``, ``%d{UNIX_MILLIS}``), from 2001 to 2286.
 _EPOCH_BEGIN_MS, _EPOCH_END_MS = 10**12, 10**13
@@ -63,7 +65,8 @@ def epoch_timestamp(number: float) -> LogTimestamp | None:
 def timestamp_of(part: Mapping[str, str | Any]) -> LogTimestamp | None:
     """Return the timestamp for the named groups of a match of :data:`_FORMATS`; None if no such date exists."""
     month = int(part["month"]) if part["month"].isdigit() else MONTHS.index(part["month"]) + 1
-    date, time = f"{part['year']}-{month:02}-{part['day']:0>2}", f"{part['hour']:0>2}:{part['minute']}:{part['second']}"
+    year = f"20{part['year']}"[-4:]
+    date, time = f"{year}-{month:02}-{part['day']:0>2}", f"{part['hour']:0>2}:{part['minute']}:{part['second']}"
     try:
         second = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(part.get("zone")))
     except ValueError:

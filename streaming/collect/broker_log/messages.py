@@ -38,8 +38,8 @@ from streaming.collect.broker_log.events import (
 
 #: The newest known release.
 NEWEST: Final = "4.3"
-_UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_ID: Final = rf"(?:.{{0,500}}?{_UUID}|.{{1,500}}?)"
+UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ID: Final = rf"(?:.{{0,500}}?{UUID}|.{{1,500}}?)"
 _FIELDS: Final = {
     "group": r"(?P<group>.{1,500})",
     "member": rf"(?P<member>{_ID})",
@@ -86,7 +86,7 @@ def _rows(table: str) -> list[dict[str, str]]:
 
 def _split_members(text: str) -> tuple[str, ...]:
     """Return the member ids in a comma-separated list; ids that end with a UUID may contain commas."""
-    separator = rf"(?<={_UUID}), " if re.search(rf"{_UUID}(?:, |$)", text) else ", "
+    separator = rf"(?<={UUID}), " if re.search(rf"{UUID}(?:, |$)", text) else ", "
     return tuple(member for member in re.split(separator, text) if member)
 
 

@@ -27,6 +27,17 @@ def test_a_compressed_log_on_standard_input_shows_the_same() -> None:
     assert run("-", "--json", stdin=gzip.compress(LOG.read_bytes())).stdout == run(LOG, "--json").stdout
 
 
+def test_a_log_in_utf_16_shows_the_same() -> None:
+    """PowerShell's redirection writes UTF-16."""
+    assert run("-", "--json", stdin=LOG.read_text().encode("utf-16")).stdout == run(LOG, "--json").stdout
+
+
+def test_lines_without_a_group_are_reported() -> None:
+    line = "%4|1.1|MAXPOLL|app#consumer-1| Application maximum poll interval (5ms) exceeded by 8ms: leaving group"
+    done = run("-", stdin=line.encode())
+    assert (done.returncode, b"no line of their log names the group" in done.stdout) == (0, True)
+
+
 def test_from_excludes_earlier_rounds() -> None:
     lines = run(LOG, "--json", "--from", "2024-05-01T10:05:00Z").stdout.splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["member.fenced", "crash"]
