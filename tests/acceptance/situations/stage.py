@@ -142,5 +142,7 @@ def _written(stage: Stage) -> Iterator[None]:
                         # A grown topic: the producer learns of this partition with its next metadata refresh.
             producer.poll(0)
 
-    with produce_in_background(stage.servers, write, **{"topic.metadata.refresh.interval.ms": 1000}):
+    # Records for a deleted topic must not fill the producer's queue.
+    options = {"topic.metadata.refresh.interval.ms": 1000, "message.timeout.ms": 30_000}
+    with produce_in_background(stage.servers, write, **options):
         yield
