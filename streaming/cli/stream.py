@@ -147,7 +147,7 @@ def resize(
     from streaming.spark.resize import resize
 
     done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
-    answer([done.as_json()], done.lines(), as_json=as_json)
+    answer([done], done.lines(), as_json=as_json)
 
 
 @stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))

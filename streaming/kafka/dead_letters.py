@@ -1,7 +1,6 @@
 """Lists the dead letters in their topic, and sends their records again.
 
-A dead letter keeps the record's key, value and headers. Sending it again helps once the stream can use the record:
-after an upgrade that supports a new type, or a repaired configuration.
+Sending again helps once the stream can use a record: after an upgrade that supports a new type, for example.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
         for letter in letters:
             if letter.truncated:
                 producer.flush(_FLUSH_SECONDS)
+                source = f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}"
                 raise BadInput(
-                    f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at "
-                    f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}; "
+                    f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at {source}; "
                     f"{sent} sent before it"
                 )
             producer.send_record(topic, letter.key, letter.value, letter.headers)
@@ -84,21 +83,21 @@ def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
 
 def _letter(message: Message) -> DeadLetter:
     headers: list[tuple[str, bytes | None]] = message.headers() or []
-    reason = {name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(PREFIX)}
+    texts = {name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(PREFIX)}
+    partition, offset = (
+        int(text) if re.fullmatch(r"[0-9]{1,19}", text := texts.get(name, "")) else 0
+        for name in ("dlt_partition", "dlt_offset")
+    )
     return DeadLetter(
         partition=message.partition() or 0,
         offset=message.offset() or 0,
-        exception=reason.get("dlt_exception", ""),
-        message=reason.get("dlt_message", ""),
-        source_topic=reason.get("dlt_topic", ""),
-        source_partition=_number(reason.get("dlt_partition")),
-        source_offset=_number(reason.get("dlt_offset")),
+        exception=texts.get("dlt_exception", ""),
+        message=texts.get("dlt_message", ""),
+        source_topic=texts.get("dlt_topic", ""),
+        source_partition=partition,
+        source_offset=offset,
         key=message.key(),
         value=message.value(),
         headers=[(name, data) for name, data in headers if not name.startswith(PREFIX)],
-        truncated=TRUNCATED in reason,
+        truncated=TRUNCATED in texts,
     )
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and re.fullmatch(r"[0-9]{1,19}", text) else 0

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
-import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
 from msgspec import structs
 
@@ -22,15 +21,14 @@ from streaming.freshness import ComponentHeartbeat, Freshness, MalformedHeartbea
 from streaming.kafka import background_reader
 from streaming.kafka.access import Permission, denied
 from streaming.kafka.background_reader import BackgroundReader
-from streaming.kafka.clients import confluent_config
 from streaming.kafka.metadata import IdentityWatch, identify
+from streaming.kafka.producer import LATE_SECONDS, ReplaceableProducer
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.kafka.topics import create_topics
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-#: A client that delivers nothing for this long may have lost its brokers, and is replaced.
-_LATE_SECONDS: Final = 10.0
+
 #: Seconds between two checks that the topic exists.
 _LOOK_SECONDS: Final = 2.0
 #: Seconds between two attempts to create the topic, and the timeout of an attempt.
@@ -55,8 +53,8 @@ class HeartbeatWriter:
         self._tried = float("-inf")
         self._next = float("-inf")
         self._watch = IdentityWatch(settings.kafka, [self._topic], every=_LOOK_SECONDS)
-        self._producer = self._connect()
-        self._delivered = time.monotonic()
+        # A heartbeat that is not delivered in time is replaced by the next ones.
+        self._producer = ReplaceableProducer(settings.kafka, {"delivery.timeout.ms": int(LATE_SECONDS * 1000)})
         now = time.time_ns() // 1_000_000
         self._heartbeat = ComponentHeartbeat(
             part=part, id=part_id, state="running", timestamp=now, up_to=now, every_ms=settings.signs.every_ms, by=by
@@ -72,34 +70,23 @@ class HeartbeatWriter:
         if now < self._next or not self._topic_exists(now):
             return
         self._next = now + self._every
-        self._send("running", up_to, positions, now)
+        self._send("running", up_to, positions)
 
     def write_last(self, positions: Mapping[int, int] | None = None) -> None:
         """Write the last heartbeat of a component that ends in order; wait up to 2 s for its delivery."""
         if self._exists:
-            self._send("stopped", None, positions, time.monotonic())
-            self._producer.flush(_LAST_SECONDS)
+            self._send("stopped", None, positions)
+            self._producer.client.flush(_LAST_SECONDS)
 
     def _send(
-        self, state: Literal["running", "stopped"], up_to: float | None, positions: Mapping[int, int] | None, now: float
+        self, state: Literal["running", "stopped"], up_to: float | None, positions: Mapping[int, int] | None
     ) -> None:
-        self._producer.poll(0)
-        if not len(self._producer):
-            self._delivered = now
-        elif now - self._delivered > _LATE_SECONDS:
-            self._producer, self._delivered = self._connect(), now
         reached = self._heartbeat.up_to if up_to is None else max(self._heartbeat.up_to, int(up_to * 1000))
         kept = self._heartbeat.positions if positions is None else dict(positions)
         now_ms = time.time_ns() // 1_000_000
         self._heartbeat = structs.replace(self._heartbeat, state=state, timestamp=now_ms, up_to=reached, positions=kept)
         key, value, headers = heartbeat_rules.encoded(self._heartbeat)
-        with suppress(BufferError):  # no broker answers: the next heartbeat replaces this one
-            self._producer.produce(self._topic, key=key, value=value, headers=headers, on_delivery=self._on_delivery)
-        self._producer.poll(0)
-
-    def _connect(self) -> confluent_kafka.Producer:
-        late = {"linger.ms": 0, "delivery.timeout.ms": int(_LATE_SECONDS * 1000)}
-        return confluent_kafka.Producer(confluent_config(self._settings.kafka) | late)
+        self._producer.send(self._topic, self._on_delivery, key=key, value=value, headers=headers)
 
     def _topic_exists(self, now: float) -> bool:
         """True if the topic existed at the last answer, without waiting for an answer; create a missing topic."""

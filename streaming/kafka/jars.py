@@ -2,7 +2,6 @@
 
 The Ivy inside pyspark downloads the artifacts, so only Java is needed. A finished set is one folder under ``jars/``,
 put in place by one rename. Ivy's own cache keeps each finished file, so that an interrupted download continues.
-Conflicting versions resolve to the newest, as in a Maven build.
 """
 
 from __future__ import annotations
@@ -39,17 +38,16 @@ class DownloadFailed(OutsideFailure):
 
 
 class Coordinate(NamedTuple):
-    """A Maven artifact: the parts of ``group:artifact:version[:classifier]``."""
+    """A Maven artifact: the parts of ``group:artifact:version``."""
 
     group: str
     name: str
     version: str
-    classifier: str | None = None
 
     @property
     def file(self) -> str:
         """The file name of the artifact's jar."""
-        return f"{self.name}-{self.version}{f'-{self.classifier}' if self.classifier else ''}.jar"
+        return f"{self.name}-{self.version}.jar"
 
 
 def kafka_coordinates(version: str) -> list[str]:
@@ -78,12 +76,8 @@ def say(message: str) -> None:
 def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell | None = say) -> list[Path]:
     """Return the jars of these artifacts, sorted by name; with ``transitive`` also the jars of their dependencies.
 
-    Several processes may call this function at once: one process downloads, and the others wait.
-
-    Args:
-        coordinates: ``group:artifact:version[:classifier]``.
-        transitive: also return run-time dependencies.
-        progress: called with progress messages; an empty message ends a phase.
+    Several processes may call this function at once: one process downloads, and the others wait. ``coordinates``:
+    ``group:artifact:version``. ``progress`` is called with progress messages; an empty message ends a phase.
 
     Raises:
         OutsideFailure: KAFKA_JARS is set, and its folder does not have the jars.
@@ -149,13 +143,9 @@ def _settings() -> str:
 
 
 def _module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
-    lines = []
-    for group, name, version, classifier in artifacts:
-        head = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
-        head += "" if transitive else ' transitive="false"'
-        artifact = f'<artifact name="{name}" type="jar" ext="jar" m:classifier="{classifier}"/>'
-        lines.append(f"{head}>{artifact}</dependency>" if classifier else f"{head}/>")
-    return f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+    options = f'conf="default->default" transitive="{str(transitive).lower()}"'
+    lines = (f'<dependency org="{group}" name="{name}" rev="{rev}" {options}/>' for group, name, rev in artifacts)
+    return f"""<ivy-module version="2.0">
   <info organisation="local" module="fetch"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>{"".join(lines)}</dependencies>
@@ -194,11 +184,11 @@ def _run_ivy(work: Path, names: str, progress: Tell) -> None:
             raise
     if ivy.returncode != 0:
         progress("")
-        reason = next((text for text in problems if "exception" in text.lower()), problems[0] if problems else "")
+        problems.append(f"Ivy ended with {ivy.returncode}")
+        reason = next((text for text in problems if "exception" in text.lower()), problems[0])
         raise DownloadFailed(
-            f"fetching {names} failed ({reason or f'Ivy ended with {ivy.returncode}'}); finished downloads are "
-            f"kept, and the next attempt continues from there; or set {REPOSITORY_VARIABLE} to a mirror, "
-            f"{JARS_VARIABLE} to a folder"
+            f"fetching {names} failed ({reason}); finished downloads are kept, and the next attempt continues from "
+            f"there; or set {REPOSITORY_VARIABLE} to a mirror, {JARS_VARIABLE} to a folder"
         )
 
 
@@ -243,12 +233,11 @@ def cache_dir(*parts: str) -> Path:
     The cache folder is ``$REBALANCE_MONITOR_CACHE``, else a folder in the platform's caches (``$XDG_CACHE_HOME`` or
     ``~/.cache``; ``~/Library/Caches`` on macOS).
     """
-    if override := os.environ.get(CACHE_VARIABLE):
-        root = Path(override).expanduser()
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library/Caches/kafka-rebalance-monitor"
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-rebalance-monitor"
+    caches = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    if sys.platform != "darwin" and (folder := os.environ.get("XDG_CACHE_HOME")):
+        caches = Path(folder)
+    override = os.environ.get(CACHE_VARIABLE)
+    root = Path(override).expanduser() if override else caches / "kafka-rebalance-monitor"
     path = root.joinpath(*parts).resolve()
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,8 @@ The partition is computed here, because librdkafka's default partitioner uses CR
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Self
 
 import confluent_kafka
@@ -20,8 +21,11 @@ from streaming.kafka.clients import ClusterUnavailable, confluent_config
 from streaming.records import codec
 from streaming.records.events import Event
 from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
 
 _METADATA_SECONDS = 30.0
+#: A client that delivers nothing for this long may have lost its brokers, and is replaced.
+LATE_SECONDS = 10.0
 _DENIED = "TOPIC_AUTHORIZATION_FAILED"
 #: Advice when a broker refuses a record's timestamp: by default, a timestamp more than an hour ahead of the broker's
 #: clock.
@@ -32,6 +36,30 @@ _TIME_REFUSED = ("INVALID_RECORD", "INVALID_TIMESTAMP")
 
 class NotDelivered(OutsideFailure):
     """The cluster did not accept a record."""
+
+
+class ReplaceableProducer:
+    """Sends records without waiting; its client is replaced once it has delivered nothing for ``LATE_SECONDS``."""
+
+    def __init__(self, settings: KafkaSettings, properties: dict[str, Any] | None = None) -> None:
+        self._settings, self._properties = settings, {"linger.ms": 0} | (properties or {})
+        self.client = self._connect()
+        self._delivered = time.monotonic()
+
+    def _connect(self) -> confluent_kafka.Producer:
+        return confluent_kafka.Producer(confluent_config(self._settings) | self._properties)
+
+    def send(self, topic: str, on_delivery: Callable[[KafkaError | None, Message], None], **record: Any) -> None:
+        """Send a record; while no broker answers, the record is delivered later."""
+        self.client.poll(0)
+        now = time.monotonic()
+        if not len(self.client):
+            self._delivered = now
+        elif now - self._delivered > LATE_SECONDS:
+            self.client, self._delivered = self._connect(), now
+        with suppress(BufferError):  # no broker answers, and the next record replaces this one
+            self.client.produce(topic, on_delivery=on_delivery, **record)
+        self.client.poll(0)
 
 
 class EventProducer:
@@ -102,10 +130,10 @@ class EventProducer:
         Raises:
             NotDelivered: the cluster did not accept a record, or ``timeout`` seconds passed first.
         """
-        left = self.client.flush(timeout)
+        undelivered = self.client.flush(timeout)
         self._raise_failure()
-        if left:
-            raise NotDelivered(f"{left} records are not delivered after {timeout:g} s; is the cluster up?")
+        if undelivered:
+            raise NotDelivered(f"{undelivered} records are not delivered after {timeout:g} s; is the cluster up?")
 
     def __enter__(self) -> Self:
         return self
@@ -132,12 +160,10 @@ class EventProducer:
         return len(metadata.partitions)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            return
         topic = message.topic() or ""
-        if error.name() == _DENIED:
+        if error is not None and error.name() == _DENIED:
             self._failure = self._not_allowed(topic)
-        else:
+        elif error is not None:
             advice = f"; {CLOCK}" if error.name() in _TIME_REFUSED else ""
             self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{advice}")
 

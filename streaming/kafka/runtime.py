@@ -29,9 +29,7 @@ _TEMPLATE_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 _LOGGING = {
     "showDateTime": "true",
     "dateTimeFormat": "yyyy-MM-dd HH:mm:ss,SSS",
-    "log.org.apache.kafka.storage": "warn",
-    "log.org.apache.kafka.common.config": "warn",
-    "log.org.apache.kafka.raft": "warn",
+    **dict.fromkeys((f"log.org.apache.kafka.{name}" for name in ("storage", "common.config", "raft")), "warn"),
 }
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Duser.timezone=UTC")
 
@@ -90,10 +88,7 @@ def write_storage(runtime: Runtime, folder: Path) -> None:
 
 def new_uuid() -> str:
     """Return a random id as Kafka prints it: 22 characters of url-safe base64, not starting with ``-``."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
 
 
 def free_ports(count: int) -> list[int]:

@@ -25,15 +25,13 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
         return {}
     properties: dict[str, Any] = {"security.protocol": settings.security_protocol}
     match settings.sasl_mechanism:
-        case None:
-            pass
         case "OAUTHBEARER":
             properties |= _oidc(settings)
         case "AWS_MSK_IAM":
             properties |= _aws(str(settings.sasl_aws_region))
         case "GSSAPI":
             properties |= _kerberos(settings)
-        case mechanism:
+        case str(mechanism):
             user = {"sasl.username": settings.sasl_username, "sasl.password": settings.password}
             properties |= {"sasl.mechanism": mechanism} | user
     if settings.uses_tls:
@@ -50,8 +48,6 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
         "security_protocol": settings.security_protocol,
     }
     match settings.sasl_mechanism:
-        case None:
-            pass
         case "OAUTHBEARER" | "AWS_MSK_IAM":
             from streaming.kafka.oauth_tokens import AwsToken, ClientCredentials
 
@@ -59,7 +55,7 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
             properties |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": tokens}
         case "GSSAPI":
             properties |= {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": settings.kerberos_service}
-        case mechanism:
+        case str(mechanism):
             user = {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": settings.password}
             properties |= {"sasl_mechanism": mechanism} | user
     if settings.uses_tls:
@@ -74,8 +70,6 @@ def java(settings: KafkaSettings) -> dict[str, str]:
         return {}
     properties: dict[str, str] = {"security.protocol": settings.security_protocol}
     match settings.sasl_mechanism:
-        case None:
-            pass
         case "OAUTHBEARER":
             properties |= _client_credentials(settings)
         case "AWS_MSK_IAM":
@@ -90,7 +84,7 @@ def java(settings: KafkaSettings) -> dict[str, str]:
                 "sasl.kerberos.service.name": settings.kerberos_service,
                 "sasl.jaas.config": _krb5(settings),
             }
-        case mechanism:
+        case str(mechanism):
             module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
             options = {"username": settings.sasl_username or "", "password": settings.password}
             properties |= {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(f"{_JAVA}.{module}", options)}
@@ -163,13 +157,9 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
         "sasl.oauthbearer.token.endpoint.url": settings.sasl_oauthbearer_token_endpoint_url,
         "sasl.oauthbearer.client.id": settings.sasl_oauthbearer_client_id,
         "sasl.oauthbearer.client.secret": settings.client_secret,
-        **_present(
-            {
-                "sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope,
-                "sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions,
-                "https.ca.location": settings.sasl_oauthbearer_ca_file,
-            }
-        ),
+        **_present({"sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope}),
+        **_present({"sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions}),
+        **_present({"https.ca.location": settings.sasl_oauthbearer_ca_file}),
     }
 
 
@@ -182,11 +172,8 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
         **_present({"scope": settings.sasl_oauthbearer_scope}),
         **{f"extension_{name}": value for name, _, value in (pair.partition("=") for pair in extensions) if name},
     }
-    if settings.sasl_oauthbearer_ca_file is not None:
-        options |= {
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(settings.sasl_oauthbearer_ca_file.absolute()),
-        }
+    if (file := settings.sasl_oauthbearer_ca_file) is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(file.absolute())}
     return {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.login.callback.handler.class": f"{_JAVA}.oauthbearer.OAuthBearerLoginCallbackHandler",
@@ -260,8 +247,6 @@ class Renewal:
 #: Details in librdkafka's texts that are only useful to its developers.
 _AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 _BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
-
-
 _TOKENLESS = "failed to acquire sasl oauthbearer"
 #: Error codes of a token endpoint after which a later request may succeed.
 _PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
@@ -310,17 +295,14 @@ def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 
 def _unknown_authority(name: str, settings: KafkaSettings) -> str:
     trusted = settings.files.get(name, "the system's authorities")
-    return (
-        f"its certificate is not vouched for by {trusted}; set kafka.{name} to the PEM of the authority that signed it"
-    )
+    remedy = f"set kafka.{name} to the PEM of the authority that signed it"
+    return f"its certificate is not vouched for by {trusted}; {remedy}"
 
 
 def _certificate(text: str, _: str, settings: KafkaSettings) -> str:
     if "hostname" in text or "ip address mismatch" in text:
-        return (
-            "its certificate does not name this host; connect by a name that it lists, or set "
-            "kafka.ssl_check_hostname = false"
-        )
+        remedy = "connect by a name that it lists, or set kafka.ssl_check_hostname = false"
+        return f"its certificate does not name this host; {remedy}"
     if "alert" in text or "certificate required" in text or "bad certificate" in text:
         return (
             "it refuses this client's certificate; set kafka.ssl_certificate_file and kafka.ssl_key_file to ones "

@@ -7,14 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
+
+import confluent_kafka
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from streaming.kafka.clients import ClusterUnavailable, committed_offsets, confluent_config
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, TopicPartition
-
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 
@@ -33,38 +32,22 @@ class Stopped(Exception):  # noqa: N818 - not an error: the process ends
 
 
 class TopicFollower:
-    """A consumer of topics that starts at their ends when its group has no committed offsets.
-
-    Args:
-        settings: the settings of the cluster.
-        group_id: the consumer group that commits the offsets.
-        topics: the topics to consume.
-        stop: the event that is set when the process must end.
-    """
+    """A consumer of topics, which starts at their ends if its group has no committed offsets, until ``stop`` is set."""
 
     def __init__(self, settings: KafkaSettings, group_id: str, topics: Sequence[str], stop: threading.Event) -> None:
-        self._settings = settings
-        self._group_id = group_id
-        self._topics = list(topics)
-        self._stop = stop
-        self._consumer: Consumer
+        self._settings, self._group_id, self._topics, self._stop = settings, group_id, list(topics), stop
+        self._consumer: confluent_kafka.Consumer
 
     def follow(
         self, handle: Callable[[Message], None], restore: Callable[[TopicPartition], None] = lambda _: None
     ) -> None:
         """Call ``handle`` with each record and then commit its offset, until ``stop`` is set.
 
-        Args:
-            handle: handles a record; it may wait with :meth:`wait`.
-            restore: called for each assigned partition that has a committed offset, before its first record; called
-                again if the cluster was not available.
+        ``handle`` may wait with :meth:`wait`. ``restore`` is called for each assigned partition that has a committed
+        offset, before its first record, and again if the cluster was not available.
         """
-        from confluent_kafka import Consumer
-
-        config = confluent_config(
-            self._settings, group_id=self._group_id, enable_auto_commit=False, auto_offset_reset="latest"
-        )
-        self._consumer = Consumer(config)
+        options = {"group_id": self._group_id, "enable_auto_commit": False, "auto_offset_reset": "latest"}
+        self._consumer = confluent_kafka.Consumer(confluent_config(self._settings, **options))
         try:
             self._consumer.subscribe(
                 self._topics, on_assign=lambda consumer, places: self._assign(consumer, places, restore)
@@ -74,8 +57,7 @@ class TopicFollower:
                 message = self._consumer.poll(_POLL_SECONDS)
                 if message is None:
                     continue
-                error = message.error()
-                if error is not None:
+                if (error := message.error()) is not None:
                     _log.warning("%s: %s", self._group_id, error.str())
                     continue
                 handle(message)
@@ -87,10 +69,11 @@ class TopicFollower:
             self._consumer.close()
 
     def _assign(
-        self, consumer: Consumer, partitions: list[TopicPartition], restore: Callable[[TopicPartition], None]
+        self,
+        consumer: confluent_kafka.Consumer,
+        partitions: list[TopicPartition],
+        restore: Callable[[TopicPartition], None],
     ) -> None:
-        from confluent_kafka import TopicPartition
-
         def end_offset(place: TopicPartition) -> int:
             end: int = self._repeat(lambda: consumer.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS))[1]
             return end
@@ -105,8 +88,6 @@ class TopicFollower:
         consumer.assign([*restored, *first])
 
     def _commit(self, **what: object) -> None:
-        from confluent_kafka import KafkaException
-
         try:
             self._repeat(lambda: self._consumer.commit(**what, asynchronous=False))
         except KafkaException as error:
@@ -121,8 +102,6 @@ class TopicFollower:
             Stopped: ``stop`` was set.
             KafkaException: an error that a later attempt can't resolve.
         """
-        from confluent_kafka import KafkaException
-
         while True:
             try:
                 return request()

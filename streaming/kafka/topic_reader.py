@@ -70,9 +70,7 @@ class TopicReader(Closing):
         properties: Mapping[str, object] | None = None,
     ) -> None:
         check_reachable(settings)
-        self.topics = tuple(topics)
-        self._kafka = settings
-        self._follow = follow
+        self.topics, self._kafka, self._follow = tuple(topics), settings, follow
         self._positions: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
         self._end_offsets = EndOffsets(settings, ())
@@ -83,8 +81,7 @@ class TopicReader(Closing):
         self._contact = time.time()
         self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
         self._properties = dict(properties or {})
-        self._stall = Stall(settings)
-        self._renewal = Renewal(settings)
+        self._stall, self._renewal = Stall(settings), Renewal(settings)
         self._consumer = self._connect()
         try:
             self._start(from_beginning, positions or {}, ids or {}, wait=wait)
@@ -164,9 +161,8 @@ class TopicReader(Closing):
         if self._end_offsets.places != self._positions.keys():
             self._end_offsets = EndOffsets(self._kafka, self._positions)
         ends = self._end_offsets.look(time.monotonic())
-        return sum(
-            max(0, max(self._ends[place], ends.get(place, 0)) - offset) for place, offset in self._positions.items()
-        )
+        lags = (max(self._ends[place], ends.get(place, 0)) - offset for place, offset in self._positions.items())
+        return sum(max(0, lag) for lag in lags)
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
         """Return up to ``most`` records; wait up to ``timeout`` seconds for the first record only."""
@@ -178,12 +174,10 @@ class TopicReader(Closing):
         return [message for message in (first, *more) if self._is_new(message)]
 
     def _is_new(self, message: Message) -> bool:
-        error = message.error()
-        if error is not None:
+        if (error := message.error()) is not None:
             self._handle_error(message, error)
             return False
-        place = (message.topic() or "", message.partition() or 0)
-        offset = message.offset() or 0
+        place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
         if offset < self._positions.get(place, offset + 1):  # the topic was recreated, which the next check detects
             return False
         self._set_position(place, offset + 1)
@@ -219,42 +213,37 @@ class TopicReader(Closing):
                 self.silent_since = self._contact
             return
         self._contact, self.silent_since = time.time(), None
-        ids = self.ids
-        gone = [
-            topic
-            for topic, identity in identities.items()
-            if topic in ids and (identity is None or identity.topic_id != ids[topic])
-        ]
-        for topic in gone:
-            is_deleted = identities[topic] is None
-            if not self._follow:
-                what = "was deleted" if is_deleted else "was deleted and made again"
-                raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
-            if is_deleted:
-                self.missing.add(topic)
-                log.warning("topic %s was deleted: waiting until it is made again", topic)
-            else:
-                _warn_recreated(topic)
-        if gone:
-            self._remove_topics(gone)
+        self._remove_topics(identities)
         try:
             self._add_partitions(identities, {})
             self._replace_stalled_client()
         except ClusterUnavailable as error:
             log.warning("%s", error)  # the next check tries again
 
-    def _remove_topics(self, topics: Iterable[str]) -> None:
-        """Stop reading these topics, with a new client for the others.
+    def _remove_topics(self, identities: Mapping[str, Identity | None]) -> None:
+        """Stop reading topics that were deleted or created again, with a new client for the others.
 
         librdkafka keeps the leader epoch of a partition under the topic's name. If a broker's restart has raised the
         epoch, a topic that is created again, whose epoch starts at 0, would never be fetched.
         """
-        for topic in topics:
+        ids = self.ids
+        for topic, identity in identities.items():
+            if topic not in ids or (identity is not None and identity.topic_id == ids[topic]):
+                continue
+            if not self._follow:
+                what = "was deleted" if identity is None else "was deleted and made again"
+                raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
+            if identity is None:
+                self.missing.add(topic)
+                log.warning("topic %s was deleted: waiting until it is made again", topic)
+            else:
+                _warn_recreated(topic)
             del self._identities[topic]
-        for place in [place for place in self._positions if place[0] not in self._identities]:
-            del self._positions[place], self._ends[place]
-            self._unread.discard(place)
-        self._reconnect()
+        if ids != self.ids:
+            for place in [place for place in self._positions if place[0] not in self._identities]:
+                del self._positions[place], self._ends[place]
+                self._unread.discard(place)
+            self._reconnect()
 
     def _reconnect(self) -> None:
         self._consumer.close()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import ConfigResource, NewTopic
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.episodes.incidents import Thresholds
@@ -31,7 +31,7 @@ _SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
-class MonitorTopic(Struct, frozen=True, rename="camel"):
+class MonitorTopic(Struct, rename="camel"):
     """One of the monitor's topics: its required cleanup policy, and its configuration (None: it does not exist)."""
 
     name: str
@@ -138,24 +138,18 @@ def _describe(
     admin: kafka_admin.AdminClient, settings: Settings, only: Iterable[str] | None, timeout: float
 ) -> list[MonitorTopic]:
     names = set(settings.topics.names if only is None else only)
+    states = []
     try:
         metadata = admin.list_topics(timeout=timeout).topics
-        states = []
         for state in (topic for topic in monitor_topics(settings.topics) if topic.name in names):
             partitions = metadata[state.name].partitions.values() if state.name in metadata else ()
-            if not partitions or any(partition.leader < 0 for partition in partitions):
-                states.append(state)
-                continue
-            config = _config(admin, settings.kafka, state.name, timeout)
-            states.append(
-                structs.replace(
-                    state,
-                    partitions=len(partitions),
-                    replication_factor=min(len(partition.replicas) for partition in partitions),
-                    cleanup_policy=config["cleanup.policy"].value,
-                    max_message_bytes=int(config["max.message.bytes"].value),
-                )
-            )
+            if partitions and all(partition.leader >= 0 for partition in partitions):
+                config = _config(admin, settings.kafka, state.name, timeout)
+                state.partitions = len(partitions)
+                state.replication_factor = min(len(partition.replicas) for partition in partitions)
+                state.cleanup_policy = config["cleanup.policy"].value
+                state.max_message_bytes = int(config["max.message.bytes"].value)
+            states.append(state)
     except KafkaException as error:
         raise OutsideFailure(f"the cluster does not describe its topics: {error.args[0].str()}") from error
     return states
@@ -182,8 +176,8 @@ def _new(name: str, settings: TopicSettings) -> NewTopic:
     config, partitions = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}, 1
     if name == settings.signs:
         # Timestamps come from the brokers' clocks instead of each component's clock.
-        time_type = {"message.timestamp.type": "LogAppendTime"}
-        config = {"cleanup.policy": "compact", "segment.ms": str(_SIGNS_SEGMENT_MS), **time_type}
+        config = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
+        config["segment.ms"] = str(_SIGNS_SEGMENT_MS)
     elif name != settings.ticks:
         (policy,) = (topic.wanted_cleanup_policy for topic in monitor_topics(settings) if topic.name == name)
         config = {"cleanup.policy": policy, "max.message.bytes": str(MAX_RECORD_BYTES), "compression.type": "zstd"}

@@ -8,8 +8,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
+from confluent_kafka import Message, TopicPartition
 from prometheus_client import CollectorRegistry, Counter
 
 from streaming.kafka.topic_follower import TopicFollower
@@ -22,9 +23,6 @@ from streaming.records.episodes import ANNOTATION_TYPE, MalformedEpisode, decode
 from streaming.settings.config import Settings
 from streaming.settings.notify import NotifyTarget
 
-if TYPE_CHECKING:
-    from confluent_kafka import Message, TopicPartition
-
 _log = logging.getLogger(__name__)
 
 
@@ -32,11 +30,9 @@ class NotifyMetrics:
     """Prometheus counters of notifications, by target."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        registry = registry or CollectorRegistry()
-        self.sent = Counter("notifications_sent", "Notifications that a receiver took.", ["target"], registry=registry)
-        self.refused = Counter(
-            "notifications_refused", "Notifications that a receiver refused for good.", ["target"], registry=registry
-        )
+        options: dict[str, Any] = {"labelnames": ["target"], "registry": registry or CollectorRegistry()}
+        self.sent = Counter("notifications_sent", "Notifications that a receiver took.", **options)
+        self.refused = Counter("notifications_refused", "Notifications that a receiver refused for good.", **options)
 
 
 def notify(settings: Settings, stop: threading.Event, metrics: NotifyMetrics) -> None:
@@ -64,11 +60,8 @@ class TargetFollower:
     """Follows the topics for one target, with the target's own consumer group."""
 
     def __init__(self, settings: Settings, target: NotifyTarget, stop: threading.Event, metrics: NotifyMetrics) -> None:
+        self._settings, self._target, self._stop, self._metrics = settings, target, stop, metrics
         self._name = f"notify {target.name}"
-        self._settings = settings
-        self._target = target
-        self._stop = stop
-        self._metrics = metrics
         self._secret = read_secret(target)
         self._open = OpenIncidents(target)
         topics = settings.topics
@@ -100,7 +93,7 @@ class TargetFollower:
                 return self._apply(message)
             if (value := message.value()) is not None:
                 notification = episode_notification(self._target, self._open.explain(decode_episode(value)))
-                return [notification] if notification is not None else []
+                return [] if notification is None else [notification]
         except MalformedEpisode as error:
             place = f"{message.topic()} partition {message.partition()} offset {message.offset()}"
             _log.warning("%s: %s: %s", self._name, place, error)

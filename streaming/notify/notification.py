@@ -75,7 +75,10 @@ class OpenIncidents:
             self._opened[key] = incident.times
         else:
             self._opened.pop(key, None)
-        if not _is_wanted(self._target, incident.group_id, severity_of(incident.kind), incident.opened_at):
+        severity = severity_of(incident.kind)
+        if SEVERITIES.index(severity) < SEVERITIES.index(self._target.severity):
+            return []
+        if not _is_wanted(self._target, incident.group_id, severity, incident.opened_at):
             return []
         opened = [] if was_open else [_of_incident(self._target, incident, "open")]
         closed = [_of_incident(self._target, incident, "close")] if incident.status == "closed" else []
@@ -97,9 +100,8 @@ def episode_notification(target: NotifyTarget, episode: Episode) -> Notification
         return None
     longest_ms = episode.downtime.longest_ms[0] if episode.downtime else 0
     severity: Severity = "critical" if episode.status in {"stuck", "storming"} else "info"
-    if longest_ms < target.episode_downtime_ms or not _matches(target, episode.group_id):
-        return None
-    if severity != "critical" and _in_quiet_hours(target, episode.closed_at):
+    is_wanted = _is_wanted(target, episode.group_id, severity, episode.closed_at)
+    if longest_ms < target.episode_downtime_ms or not is_wanted:
         return None
     subject = f"{episode.group_id}/episode/{episode.episode}"
     return Notification(
@@ -124,17 +126,13 @@ def _of_incident(target: NotifyTarget, incident: Incident, action: NotificationA
 
 
 def _is_wanted(target: NotifyTarget, group_id: str, severity: Severity, at_ms: int) -> bool:
-    """Return True if the target wants notifications of this group and severity at this time.
+    """True if the target wants notifications of this group, and of this severity at this time.
 
     The result only depends on the record, so that a target is notified of both the open and the close, or of neither.
     """
-    if not _matches(target, group_id) or SEVERITIES.index(severity) < SEVERITIES.index(target.severity):
+    if re.fullmatch(target.groups, group_id) is None:
         return False
     return severity == "critical" or not _in_quiet_hours(target, at_ms)
-
-
-def _matches(target: NotifyTarget, group_id: str) -> bool:
-    return re.fullmatch(target.groups, group_id) is not None
 
 
 def _in_quiet_hours(target: NotifyTarget, at_ms: int) -> bool:

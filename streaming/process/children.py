@@ -1,13 +1,12 @@
-"""Child processes that end with their parent, each in its own session; and files that only this user may read.
+"""Child processes that end with their parent, even by SIGKILL, each in its own session; and private files.
 
 A child that runs one of our own commands (:class:`Child`) checks every half second that its parent is alive, and ends
 itself if the parent is gone. Any other program (:class:`SupervisedProcess`) runs under a small supervisor that makes
-this check. Both classes work on every POSIX system, even if the parent is ended by SIGKILL.
+this check.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
@@ -16,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Self
@@ -70,10 +69,8 @@ class Child:
         output: Path | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.name = name
-        self._command = [sys.executable, "-m", *module_arguments]
-        self._log, self._output = log, output
-        self._variables = variables
+        self.name, self._command = name, [sys.executable, "-m", *module_arguments]
+        self._log, self._output, self._variables = log, output, variables
         self.start()
 
     def start(self) -> None:
@@ -217,10 +214,9 @@ class SupervisedProcess:
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Return the exit status once the command ends; None if ``timeout`` seconds pass first."""
-        try:
+        with suppress(subprocess.TimeoutExpired):
             return self._supervisor.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return None
+        return None
 
     def stop(self, timeout: float = 10.0) -> None:
         """Send SIGTERM and, after ``timeout`` seconds, SIGKILL; return once the command is gone."""
@@ -233,7 +229,7 @@ class SupervisedProcess:
         """Send SIGKILL to the command, and return once it is gone."""
         self._order(b"kill\n")
         if self.wait(5.0) is None:  # The supervisor hangs; if it is killed, the command dies, too.
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self._supervisor.kill()
             self._supervisor.wait()
@@ -242,12 +238,12 @@ class SupervisedProcess:
     def _order(self, order: bytes) -> None:
         orders = self._supervisor.stdin
         if self.poll() is None and orders is not None and not orders.closed:
-            with contextlib.suppress(BrokenPipeError):  # The process has just ended by itself.
+            with suppress(BrokenPipeError):  # The process has just ended by itself.
                 orders.write(order)
                 orders.flush()
 
     def _close(self) -> None:
         for pipe in (self._supervisor.stdin, self._supervisor.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
+                with suppress(BrokenPipeError):
                     pipe.close()

@@ -120,9 +120,6 @@ def configure_logging(log_format: str = "text", *, verbose: bool = False, quiet:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_not_py4j)
-    if not verbose:
-        # Only py4j uses the root logger, for a traceback when a connection to the JVM ends.
-        handler.addFilter(lambda record: record.name != "root" or record.levelno >= logging.WARNING)
     level = logging.DEBUG if verbose else logging.CRITICAL if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # Py4j, Spark's bridge to the JVM, logs each call at DEBUG.

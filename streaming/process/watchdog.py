@@ -47,9 +47,8 @@ class Watchdog:
         if pipe is None:
             return
         try:
-            os.write(pipe.fileno(), b".")
-        except BlockingIOError:  # The pipe is full of beats.
-            return
+            with suppress(BlockingIOError):  # The pipe is full of beats.
+                os.write(pipe.fileno(), b".")
         except BrokenPipeError:
             _log.warning("the watchdog process has ended: starting another")
             self._end()
@@ -82,16 +81,11 @@ def _is_paused(process: int) -> bool:
 
 
 def _watch(process: int, seconds: float) -> None:
-    last = time.monotonic()
     while os.getppid() == process:
-        ready, _, _ = select.select([0], [], [], max(0.0, last + seconds - time.monotonic()))
-        if ready:
-            if not os.read(0, 65536):
-                return
-            last = time.monotonic()
-        elif _is_paused(process):
-            last = time.monotonic()
-        else:
+        ready, _, _ = select.select([0], [], [], seconds)
+        if ready and not os.read(0, 65536):
+            return
+        if not ready and not _is_paused(process):
             sys.stderr.write(f"error: no progress for {seconds:g} s: process {process} is killed; start it again\n")
             sys.stderr.flush()
             _kill(process)

@@ -48,12 +48,10 @@ def require_pem(files: Mapping[str, Path], key_password: str) -> None:
         # A password is always passed, as OpenSSL would otherwise prompt for one on the terminal.
         context.load_cert_chain(certificate, key, password=lambda: key_password)
     except ssl.SSLError as error:
-        says = (
-            "is not the key of ssl_certificate_file"
-            if error.reason == "KEY_VALUES_MISMATCH"
-            else "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its ssl_key_password"
-        )
-        raise ValueError(f"ssl_key_file {key}: {says}") from error
+        problem = "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its ssl_key_password"
+        if error.reason == "KEY_VALUES_MISMATCH":
+            problem = "is not the key of ssl_certificate_file"
+        raise ValueError(f"ssl_key_file {key}: {problem}") from error
 
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -227,10 +225,8 @@ class KafkaSettings(Section):
                 raise ValueError(f"{name} {path}: {error.strerror}") from error
             except ValueError as error:  # The path contains a null character.
                 raise ValueError(f"{name} {str(path)!r}: {error}") from error
-        for name, secret in (
-            ("sasl_password_file", self.password),
-            (f"{_OAUTH}client_secret_file", self.client_secret),
-        ):
+        secrets = {"sasl_password_file": self.password, f"{_OAUTH}client_secret_file": self.client_secret}
+        for name, secret in secrets.items():
             if name in self.files and not secret:
                 raise ValueError(f"{name} {self.files[name]}: is empty")
         password = self.ssl_key_password.get_secret_value() if self.ssl_key_password is not None else ""

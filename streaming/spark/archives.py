@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -160,33 +159,20 @@ def _spark_home() -> Path:
 
 def load_classes() -> None:
     """Run two batches of the job's query on made-up records, so that spark-submit's JVM loads its classes."""
-    from pyspark.sql import functions as f
-
     from streaming.monitor.outputs import Sinks
     from streaming.settings.config import Settings
     from streaming.spark import query as queries
     from streaming.spark.operator import BucketReports
     from streaming.spark.session import SessionOptions, session
 
-    names = membership, diffs, assignments, dead_letters = Settings().topics.names
-    sinks = Sinks(membership, diffs, assignments, dead_letters, dict.fromkeys(names, 1))
+    names = Settings().topics.names
+    sinks = Sinks(*names, dict.fromkeys(names, 1))
     with tempfile.TemporaryDirectory() as folder, session(SessionOptions(connector=False)) as spark:
         rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").load()
-        records = rate.select(
-            f.lit(b"g").alias("key"),
-            f.lit(b"{}").alias("value"),
-            f.lit(0).alias("partition"),
-            f.col("value").alias("offset"),
-            "timestamp",
-            f.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
-        )
-        reports = BucketReports(spark)
-        rows = queries.writes(records, rate.selectExpr("value AS offset"), 4, sinks, reports.accumulator)
-        query = rows.writeStream.format("noop").option("checkpointLocation", folder).start()
-        by = time.monotonic() + _QUERY_SECONDS
-        while query.isActive and time.monotonic() < by:
-            progress = query.lastProgress
-            if progress is not None and progress["batchId"] > 0:
-                break
-            query.awaitTermination(1)
-        query.stop()
+        headers = "CAST(NULL AS array<struct<key: string, value: binary>>) AS headers"
+        records = rate.selectExpr("X'67' AS key", "X'7B7D' AS value", "0 AS partition", "value AS offset", headers)
+        ticks = rate.selectExpr("value AS offset")
+        rows = queries.writes(records, ticks, 4, sinks, BucketReports(spark).accumulator)
+        for _ in range(2):
+            query = rows.writeStream.format("noop").option("checkpointLocation", folder).trigger(once=True).start()
+            query.awaitTermination(_QUERY_SECONDS)

@@ -12,16 +12,13 @@ lock, and Spark reads and writes its metadata.
 from __future__ import annotations
 
 import fcntl
-import itertools
 import logging
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 import msgspec
 from msgspec import field, structs
@@ -62,8 +59,8 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
     ``buckets`` is 0 in a job that takes the number from the checkpoint. ``version`` is the version of the layout, and
     ``state`` the version of the blobs. ``partitions`` is how many of the membership topic's partitions are read.
-    ``outputs`` has the partition count of each output topic
-    when the checkpoint was created: a key's records stay in their partition when the topic gets more partitions.
+    ``outputs`` has the partition count of each output topic when the checkpoint was created: a key's records stay in
+    their partition when the topic gets more partitions.
     """
 
     cluster_id: str
@@ -77,14 +74,21 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LocalCheckpoint:
-    """A checkpoint in a folder; :meth:`lock` locks it for this process."""
+    """A checkpoint in a folder, which is locked for this process during the ``with`` block."""
 
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint = checkpoint
         self._path = Path(checkpoint)
         self._lock: IO[str] | None = None
 
-    def lock(self) -> None:
+    def __enter__(self) -> Self:
+        self._acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def _acquire(self) -> None:
         """Lock the checkpoint's folder for this process; create the folder if it is missing."""
         try:
             settle(self._path)
@@ -95,14 +99,13 @@ class LocalCheckpoint:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self.unlock()
+            self._release()
             raise in_use(self._checkpoint) from None
         except OSError as error:  # some network file systems have no locks
             text = "--checkpoint %s: its file system has no locks (%s): make sure that no second job uses it"
             _log.warning(text, self._checkpoint, error.strerror)
 
-    def unlock(self) -> None:
-        """Release the lock so that another process can use the checkpoint; do nothing if it is not locked."""
+    def _release(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -153,8 +156,8 @@ class LocalCheckpoint:
         except OSError as error:
             raise unusable(self._checkpoint, error) from error
         _log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", renamed)
-        self.unlock()
-        self.lock()
+        self._release()
+        self._acquire()
 
 
 class RemoteCheckpoint:
@@ -200,17 +203,6 @@ class RemoteCheckpoint:
 Checkpoint = LocalCheckpoint | RemoteCheckpoint
 
 
-@contextmanager
-def locked(checkpoint: str) -> Iterator[LocalCheckpoint]:
-    """Lock a checkpoint in a folder for this process during the ``with`` block."""
-    folder = LocalCheckpoint(checkpoint)
-    folder.lock()
-    try:
-        yield folder
-    finally:
-        folder.unlock()
-
-
 def is_remote(checkpoint: str) -> bool:
     """True if the checkpoint is behind a URL."""
     return "://" in checkpoint
@@ -219,7 +211,7 @@ def is_remote(checkpoint: str) -> bool:
 def require_unused(checkpoint: str) -> None:
     """Raise an error if another process has locked a checkpoint; a checkpoint behind a URL is not checked."""
     if not is_remote(checkpoint) and Path(checkpoint).is_dir():
-        with locked(checkpoint):
+        with LocalCheckpoint(checkpoint):
             return
 
 
@@ -299,9 +291,10 @@ def switch(folder: Path) -> Path:
 
 def rename_with_timestamp(folder: Path) -> Path:
     """Append a timestamp to a checkpoint's folder name, and return its new path."""
-    name = f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}"
-    names = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))
-    return folder.rename(next(place for place in map(folder.with_name, names) if not place.exists()))
+    renamed = folder.with_name(f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}")
+    while renamed.exists():
+        renamed = renamed.with_name(f"{renamed.name}.again")
+    return folder.rename(renamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +321,6 @@ class OffsetsFile:
         except (*UNREADABLE, OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(str(checkpoint), f"{file} is damaged") from error
         return cls(version, metadata, sources, partitions)
-
-    @classmethod
-    def newest(cls, checkpoint: Path) -> OffsetsFile | None:
-        """Read the offsets file of the newest batch; return None before the first batch."""
-        batch = last_batch(checkpoint / "offsets")
-        return None if batch is None else cls.read(checkpoint, batch)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Return the offsets at which the batch ends, by partition of a topic."""

@@ -29,20 +29,18 @@ _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
 #: Spark's error about an offset log with a batch that this job did not write.
 _TWO_JOBS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
-_STATE = re.compile(r"CANNOT_LOAD_STATE_STORE|STATE_STORE|STDS_FAILED")
+_STATE = re.compile(r"STATE_STORE|STDS_FAILED")
 _DAMAGED = re.compile(
     r"FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|JsonParseException|"
     r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
     r"Invalid.*version|NumberFormatException|ChecksumException"
 )
-#: Stack frames of Spark's readers of checkpoint files, for errors that name no file.
-_READERS = re.compile(
-    r"org\.apache\.spark\.sql\.execution\.streaming\.[\w.$]*"
+#: Errors that name no file: stack frames of Spark's readers of checkpoint files, and Spark's checks that its logs of
+#: offsets and commits have the same batches and that its file ``metadata`` exists.
+_FILES_INCONSISTENT = re.compile(
+    r"sql\.execution\.streaming\.[\w.$]*"
     r"(?:MetadataLog|StreamMetadata|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
-)
-#: Spark's checks that its logs of offsets and commits have the same batches, and that its file ``metadata`` exists.
-_LOGS_ASSERTED = re.compile(
-    r"AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    r"|AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 )
 
 #: What to do about a lost or damaged file.
@@ -62,14 +60,13 @@ def damaged(checkpoint: str, what: str) -> OutsideFailure:
     return OutsideFailure(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
 
 
-_MAKE_ROOM = "make room on its disk and start again; nothing is lost"
-_HAND_OVER = "give the folder, with all that is in it, to the user who runs this"
-_ADVICE = {errno.ENOSPC: _MAKE_ROOM, errno.EDQUOT: _MAKE_ROOM, errno.EACCES: _HAND_OVER, errno.EPERM: _HAND_OVER}
-
-
 def refused(checkpoint: str, file: str, number: int) -> OutsideFailure:
     """Return the error for an ``errno`` that the operating system reported for a file of the checkpoint."""
-    advice = _ADVICE.get(number, "put that right and start again")
+    advice = "put that right and start again"
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        advice = "make room on its disk and start again; nothing is lost"
+    elif number in (errno.EACCES, errno.EPERM):
+        advice = "give the folder, with all that is in it, to the user who runs this"
     return OutsideFailure(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
 
 
@@ -121,9 +118,12 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
             return refused(checkpoint, file or checkpoint, number)
     if file is not None and any(sign in text for sign in _DENIED):
         return refused(checkpoint, file, errno.EACCES)
-    if _STATE.search(text) or (file is not None and _DAMAGED.search(text)):
-        what = "a file of its state" if _STATE.search(text) else file
-        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
-    if _LOGS_ASSERTED.search(text) or (_DAMAGED.search(text) and _READERS.search(text)):
+    if _STATE.search(text):
+        file = "a file of its state"
+    elif not _DAMAGED.search(text):
+        file = None
+    if file is not None:
+        return damaged(checkpoint, f"{file} is damaged or missing ({reason(error)})")
+    if _FILES_INCONSISTENT.search(text):
         return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
     return None

@@ -25,11 +25,10 @@ from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
-from streaming.kafka.security import Renewal
 from streaming.process.service import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
-from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicGone
+from streaming.spark.checkpoint import Checkpoint, LocalCheckpoint, RemoteCheckpoint, TopicGone
 from streaming.spark.failures import reason, spark_errors
 from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
 from streaming.spark.session import StartStopped, session
@@ -65,7 +64,7 @@ def run(
     with ExitStack() as stack:
         store: Checkpoint
         if not remote:
-            store = stack.enter_context(checkpoint.locked(options.checkpoint))
+            store = stack.enter_context(LocalCheckpoint(options.checkpoint))
             setup = claim(setup, store)
         jvm = replace(
             options.session,
@@ -109,14 +108,20 @@ class _StreamJob:
 
         self._setup, self._spark, self._stop = setup, spark, stop
         self._metrics, self._on_batch, self._store = metrics, on_batch, store
-        self._metadata = setup.metadata
+        self._metadata, kafka = setup.metadata, setup.settings.kafka
         self._supervisor = Supervisor(setup.options, self._metadata.topic, setup.topics, self._metadata.partitions)
         self._supervisor.set_topics(setup.topics, time.time())
-        self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
-        self._ends = EndsWatch(setup.settings.kafka, self._metadata.topic)
-        self._renewal = Renewal(setup.settings.kafka)
-        self._heartbeats = self._new_heartbeats()
+        self._ends = EndsWatch(kafka, self._metadata.topic)
+        self._renewal = security.Renewal(kafka)
         self._reports = BucketReports(spark)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Create the clients that the secrets in files concern; a job that ends by itself writes no heartbeats."""
+        settings = self._setup.settings
+        self._watch = IdentityWatch(settings.kafka, self._setup.topics)
+        ends_by_itself = self._setup.options.available_now
+        self._heartbeats = None if ends_by_itself else HeartbeatWriter(settings, "stream", STREAM_ID)
 
     def run_query(self) -> bool:
         """Run the query until it ends; return True if the query must be started again."""
@@ -175,21 +180,20 @@ class _StreamJob:
         """Perform an action that needs a stopped query; return True if the query must be started again."""
         if self._stop.is_set():
             return False
-        if action is Action.CONFIRM_TOPICS:
-            self._confirm_topics()
-        elif action is Action.RENEW_SECRETS:
-            settings = self._setup.settings
-            self._setup = replace(self._setup, ticks=TickTopic(settings))
-            self._heartbeats = self._new_heartbeats()
-            self._watch = IdentityWatch(settings.kafka, self._setup.topics)
-        elif action is Action.CHANGE_LIMIT:
-            log.info("batches have at most %s events from now on", self._supervisor.limit.value)
-        elif action is Action.READ_ALL_PARTITIONS:
-            growth = self._supervisor.growth
-            growth.finish()
-            self._metadata = structs.replace(self._metadata, partitions=growth.partitions)
-            self._store.write(self._metadata)
-            log.info("all %d partitions of topic %s are read now", growth.partitions, self._metadata.topic)
+        match action:
+            case Action.CONFIRM_TOPICS:
+                self._confirm_topics()
+            case Action.RENEW_SECRETS:
+                self._setup = replace(self._setup, ticks=TickTopic(self._setup.settings))
+                self._connect()
+            case Action.CHANGE_LIMIT:
+                log.info("batches have at most %s events from now on", self._supervisor.limit.value)
+            case Action.READ_ALL_PARTITIONS:
+                growth = self._supervisor.growth
+                growth.finish()
+                self._metadata = structs.replace(self._metadata, partitions=growth.partitions)
+                self._store.write(self._metadata)
+                log.info("all %d partitions of topic %s are read now", growth.partitions, self._metadata.topic)
         return not self._stop.is_set()
 
     def _look(self) -> Action:
@@ -213,10 +217,6 @@ class _StreamJob:
             self._setup.ticks.tick()
         self._write_heartbeat(now)
         return action
-
-    def _new_heartbeats(self) -> HeartbeatWriter | None:
-        ends_by_itself = self._setup.options.available_now
-        return None if ends_by_itself else HeartbeatWriter(self._setup.settings, "stream", STREAM_ID)
 
     def _write_heartbeat(self, now: float) -> None:
         if self._heartbeats is None:

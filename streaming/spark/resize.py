@@ -13,18 +13,18 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
-from msgspec import structs
+from msgspec import Struct, field, structs
 from pyarrow import parquet
 
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket
 from streaming.spark import checkpoint as checkpoints
 from streaming.spark import failures
-from streaming.spark.checkpoint import LocalCheckpoint, Metadata, OffsetsFile, locked
+from streaming.spark.checkpoint import LocalCheckpoint, Metadata, OffsetsFile
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.state import blobs, regroup
 
@@ -36,43 +36,33 @@ _MOST_BYTES: Final = 100_000
 _AIM_BYTES: Final = 30_000
 
 
-class Layout(NamedTuple):
+class Layout(Struct, frozen=True, rename="camel"):
     """The numbers that a checkpoint fixes; ``shuffle_partitions`` is None if no batch has begun."""
 
     buckets: int
     shuffle_partitions: int | None
 
 
-class Resized(NamedTuple):
-    """The result of a resize: the sizes (bytes) of the largest bucket before and after, and the old checkpoint's path.
+class Resized(Struct, frozen=True, rename="camel"):
+    """The result of a resize.
 
-    ``old_checkpoint`` is None after a dry run, and if nothing had to be changed.
+    ``largest_bytes`` has the size of the largest bucket ``before`` and ``after``. ``old_checkpoint`` is the
+    path of the old checkpoint; None after a dry run, and if nothing had to be changed.
     """
 
     before: Layout
     after: Layout
     groups: int
-    largest: tuple[int, int]
-    old_checkpoint: Path | None
+    largest_bytes: dict[str, int]
+    old_checkpoint: str | None = field(name="aside")
 
     def lines(self) -> Iterator[str]:
         """Yield the result as lines of text."""
         yield f"buckets: {_change(self.before.buckets, self.after.buckets)}"
         yield f"shuffle partitions: {_change(self.before.shuffle_partitions, self.after.shuffle_partitions)}"
-        yield f"groups: {self.groups}; largest bucket, bytes: {_change(*self.largest)}"
+        yield f"groups: {self.groups}; largest bucket, bytes: {_change(*self.largest_bytes.values())}"
         if self.old_checkpoint is not None:
             yield f"done; the old checkpoint is {self.old_checkpoint}, to be deleted when the job runs well"
-
-    def as_json(self) -> Mapping[str, Any]:
-        """Return the result as a JSON object."""
-        before, after = ({"buckets": number, "shufflePartitions": tasks} for number, tasks in self[:2])
-        return {
-            "before": before,
-            "after": after,
-            "groups": self.groups,
-            "largestBytes": dict(zip(("before", "after"), self.largest, strict=True)),
-            "aside": None if self.old_checkpoint is None else str(self.old_checkpoint),
-        }
 
 
 def _change(before: int | None, after: int | None) -> str:
@@ -87,24 +77,24 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
     folder = Path(checkpoint)
     try:
         checkpoints.settle(folder)
-        if not folder.exists() or LocalCheckpoint(checkpoint).read() is None:
-            raise BadInput(f"--checkpoint {checkpoint}: it holds no checkpoint of this program")
-        with locked(checkpoint) as store:
-            metadata = store.read()
-            if metadata is None:
-                raise BadInput(f"--checkpoint {checkpoint}: it holds no checkpoint of this program")
-            checkpoints.require_release(checkpoint, metadata)
-            before = layout(folder, metadata)
-            after = Layout(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
-            return _resize(folder, metadata, before, after, dry_run=dry_run)
+        # The first look leaves a folder without a checkpoint unlocked and unchanged.
+        if LocalCheckpoint(checkpoint).read() is not None:
+            with LocalCheckpoint(checkpoint) as store:
+                if (metadata := store.read()) is not None:
+                    checkpoints.require_release(checkpoint, metadata)
+                    before = layout(folder, metadata)
+                    after = Layout(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
+                    return _resize(folder, metadata, before, after, dry_run=dry_run)
     except OSError as error:
         raise failures.unusable(checkpoint, error) from error
+    raise BadInput(f"--checkpoint {checkpoint}: it holds no checkpoint of this program")
 
 
 def layout(folder: Path, metadata: Metadata) -> Layout:
     """Return a checkpoint's numbers of buckets and shuffle partitions."""
-    newest = OffsetsFile.newest(folder)
-    return Layout(metadata.buckets, None if newest is None else newest.shuffle_partitions)
+    batch = checkpoints.last_batch(folder / "offsets")
+    tasks = None if batch is None else OffsetsFile.read(folder, batch).shuffle_partitions
+    return Layout(metadata.buckets, tasks)
 
 
 def outgrown(folder: Path) -> str | None:
@@ -132,8 +122,7 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
         raise BadInput(
             f"--checkpoint {folder}: has not finished a batch; delete it, and start `stream` with the numbers"
         )
-    old: Mapping[int, bytes] = {}
-    new: Mapping[int, bytes] = {}
+    old, new = dict[int, bytes](), dict[int, bytes]()
     if done is not None and (dry_run or before != after):
         with session(SessionOptions(connector=False, shuffle_partitions=after.shuffle_partitions or 1)) as spark:
             old = blobs(spark, str(folder))
@@ -147,9 +136,9 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
             _carry_over(folder, staged, done, after)
         os.sync()
         LocalCheckpoint(str(staged)).write(structs.replace(metadata, buckets=after.buckets))
-        old_checkpoint = checkpoints.switch(folder)
-    largest = max(map(len, old.values()), default=0), max(map(len, new.values()), default=0)
-    return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), largest, old_checkpoint)
+        old_checkpoint = str(checkpoints.switch(folder))
+    sizes = {"before": max(map(len, old.values()), default=0), "after": max(map(len, new.values()), default=0)}
+    return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), sizes, old_checkpoint)
 
 
 def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) -> None:

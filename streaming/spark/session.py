@@ -62,9 +62,8 @@ class SessionOptions:
     ``master``: by default two cores, and four attempts for a task whose Python worker died. ``log_file``: the log of
     the JVM and the Python workers; None: a temporary file. ``shuffle_partitions`` is fixed in the checkpoint by its
     first batch. ``local_checkpoint``: True for a checkpoint in a folder; behind a URL Spark chooses how to write the
-    files. ``java_options`` also apply to the executors.
-    ``archive``: the Python archive for executors. ``packages``: coordinates of further jars. ``conf`` overrides
-    this module's Spark properties.
+    files. ``java_options`` also apply to the executors. ``archive``: the Python archive for executors. ``packages``:
+    coordinates of further jars. ``conf`` overrides this module's Spark properties.
     """
 
     master: str = "local[2,4]"
@@ -94,10 +93,11 @@ def installed_pyspark() -> str:
 
 
 def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
-    """Return the jars of Spark's Kafka connector for the installed PySpark, and the jars of further packages."""
+    """Return the jars of Spark's Kafka connector and of further packages, without those that PySpark has already."""
     installed = installed_pyspark()
     try:
-        return fetch([spark_connector(installed), *packages])
+        jars = fetch([spark_connector(installed), *packages])
+        return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
     except DownloadFailed as error:
         if installed == LOCKED:
             raise
@@ -105,11 +105,6 @@ def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
             f"Spark's Kafka connector for the installed PySpark {installed} could not be fetched. If the "
             f"repository does not have it, install a release that it has: pip install 'pyspark=={LOCKED}' ({error})"
         ) from error
-
-
-def connector_jars(jars: Iterable[Path]) -> list[Path]:
-    """Return the jars of the connector that PySpark does not have already."""
-    return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
 
 
 def jvm_path(path: str) -> str:
@@ -125,14 +120,18 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
         f"-Djdk.lang.Process.launchMechanism=VFORK {archives.java_options()} {options.java_options}"
     )
-    python_archive = {}
+    optional = {}
     if options.archive is not None:
-        python_archive["spark.archives"] = f"{options.archive.absolute()}#{archives.FOLDER}"
-        python_archive["spark.executorEnv.PYTHONPATH"] = archives.FOLDER
-    return {
+        optional["spark.archives"] = f"{options.archive.absolute()}#{archives.FOLDER}"
+        optional["spark.executorEnv.PYTHONPATH"] = archives.FOLDER
+    if options.java_options:
+        optional["spark.executor.extraJavaOptions"] = options.java_options
+    if local:  # a cluster's executors must reach the driver; with a local master, Spark listens only on loopback
+        optional |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
+    return optional | {
         "spark.master": options.master,
         "spark.app.name": "kafka-rebalance-monitor",
-        "spark.jars": ",".join(str(jar) for jar in connector_jars(jars)),
+        "spark.jars": ",".join(map(str, jars)),
         # Spark prints options when it explains a plan; options with secrets are printed as "(redacted)".
         "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore|ssl[.]key",
         # The stack trace of Spark's errors contains the cause, such as the file that can't be read.
@@ -140,11 +139,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",
-        # A cluster's executors must reach the driver; with a local master, Spark listens only on loopback.
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options.rstrip(),
-        **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
-        **python_archive,
         "spark.python.daemon.module": daemon.MODULE,
         # Over TCP each task waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
@@ -280,6 +275,9 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
 
 def _log4j(folder: Path, level: str) -> Path:
     """Write log4j's configuration: the JVM logs to its standard error, without warnings that nobody can act on."""
+    kafka = "org.apache.kafka.clients"
+    quiet = (f"{kafka}.admin.AdminClientConfig", f"{kafka}.consumer.ConsumerConfig", f"{kafka}.producer.ProducerConfig")
+    loggers = enumerate((*quiet, "org.apache.hadoop.util.NativeCodeLoader"))
     path = folder / "log4j2.properties"
     path.write_text(
         f"""rootLogger.level = {level}
@@ -289,14 +287,7 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{{yy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
-logger.kafka.name = org.apache.kafka.clients.admin.AdminClientConfig
-logger.kafka.level = error
-logger.consumer.name = org.apache.kafka.clients.consumer.ConsumerConfig
-logger.consumer.level = error
-logger.producer.name = org.apache.kafka.clients.producer.ProducerConfig
-logger.producer.level = error
-logger.nativecode.name = org.apache.hadoop.util.NativeCodeLoader
-logger.nativecode.level = error
 """
+        + "".join(f"logger.{number}.name = {name}\nlogger.{number}.level = error\n" for number, name in loggers)
     )
     return path

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -60,9 +61,9 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         archive, master = self.session.archive, self.session.master
+        if archive is not None and master.startswith("local"):
+            raise BadInput(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
         if archive is not None:
-            if master.startswith("local"):
-                raise BadInput(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
             require_python("--archive", archive, exists=True)
 
     @property
@@ -109,15 +110,14 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
     """Take the checkpoint for this job or raise an error; the caller has locked the checkpoint."""
     options, wanted = setup.options, setup.metadata
     metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
-    lost = lost_records(setup.settings, options.checkpoint, metadata)
-    if lost and options.on_data_loss == "stop":
-        raise OutsideFailure(lost_message(metadata.topic, lost))
-    if lost:
+    if lost := lost_records(setup.settings, options.checkpoint, metadata):
+        if options.on_data_loss == "stop":
+            raise OutsideFailure(lost_message(metadata.topic, lost))
         log.warning("topic %s has lost records: %s", metadata.topic, lost)
-    if lost and options.on_data_loss == "restart":
-        store.replace()
-        again = structs.replace(wanted, buckets=metadata.buckets)
-        metadata = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
+        if options.on_data_loss == "restart":
+            store.replace()
+            again = structs.replace(wanted, buckets=metadata.buckets)
+            metadata = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
     repeated = repeated_records(setup.settings, options.checkpoint, metadata.topic)
     if repeated and options.on_data_loss == "stop":  # otherwise the topic may have been created again
         log.warning(
@@ -127,11 +127,10 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
         )
     # A key's records stay in their partition when a topic gets more partitions.
     sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | metadata.outputs)
-    grown = [name for name, count in metadata.outputs.items() if setup.topics[name].partitions > count]
-    if grown:
+    if grown := [name for name, count in metadata.outputs.items() if setup.topics[name].partitions > count]:
         log.warning(
-            "%s got more partitions: records go to the first ones alone as before so that a group stays in order",
-            ", ".join(f"topic {name}" for name in grown),
+            "topics %s got more partitions: records go to the old ones alone, so that a group stays in order",
+            ", ".join(grown),
         )
     return replace(setup, metadata=metadata, sinks=sinks)
 
@@ -160,14 +159,11 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
 
     The number is above 0 if the checkpoint was replaced by an older copy.
     """
-    if is_remote(location):
-        return 0
-    begun = spans(location, topic)
-    try:
-        heartbeat = last_heartbeat(settings, f"stream/{STREAM_ID}") if begun else None
-    except MonitorError:  # this user may not read heartbeats
-        return 0
-    read = {} if heartbeat is None else heartbeat.positions
+    begun = {} if is_remote(location) else spans(location, topic)
+    read: Mapping[int, int] = {}
+    with suppress(MonitorError):  # this user may not read heartbeats
+        if begun and (heartbeat := last_heartbeat(settings, f"stream/{STREAM_ID}")) is not None:
+            read = heartbeat.positions
     return sum(max(0, read.get(number, 0) - span.end) for number, span in begun.items())
 
 

@@ -9,18 +9,15 @@ import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-import confluent_kafka
 from confluent_kafka import KafkaError, Message
 
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import confluent_config
 from streaming.kafka.metadata import OffsetRequest
+from streaming.kafka.producer import ReplaceableProducer
 from streaming.kafka.topics import ensure_ticks
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 
-#: A client that has not delivered a tick within this time may have lost its brokers, and is replaced.
-_LATE_SECONDS: Final = 10.0
 #: Seconds between two requests for the topic's ends.
 _EVERY_SECONDS: Final = 5.0
 
@@ -32,24 +29,12 @@ class TickTopic:
         ensure_ticks(settings)
         self._kafka = settings.kafka
         self._topic = settings.topics.ticks
-        self._producer = self._connect()
-        self._delivered = time.monotonic()
+        self._producer = ReplaceableProducer(settings.kafka)
         self._failure: NotAllowed | None = None
-
-    def _connect(self) -> confluent_kafka.Producer:
-        return confluent_kafka.Producer(confluent_config(self._kafka) | {"linger.ms": 0})
 
     def tick(self) -> None:
         """Write a tick without waiting; while no broker answers, the tick is delivered later."""
-        self._producer.poll(0)
-        now = time.monotonic()
-        if not len(self._producer):
-            self._delivered = now
-        elif now - self._delivered > _LATE_SECONDS:
-            self._producer, self._delivered = self._connect(), now
-        value = str(int(time.time() * 1000)).encode()
-        self._producer.produce(self._topic, value=value, on_delivery=self._on_delivery)
-        self._producer.poll(0)
+        self._producer.send(self._topic, self._on_delivery, value=str(int(time.time() * 1000)).encode())
         if self._failure is not None:
             raise self._failure
 

@@ -7,18 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.jars import fetch, kafka_coordinates, spark_connector
+from streaming.kafka.jars import fetch, kafka_coordinates
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
-from streaming.spark.session import connector_jars
+from streaming.spark.session import kafka_connector
 from tests.support.feed import message
 from tests.support.histories import Group
 from tests.support.kafka import unique
@@ -85,7 +84,7 @@ def test_python(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: P
 def test_spark(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "recipe.py"
     path.write_text(program("python", "SparkSession"))
-    jars = ",".join(map(str, connector_jars(fetch([spark_connector(version("pyspark"))]))))
+    jars = ",".join(map(str, kafka_connector()))
     lines = run(
         [sys.executable, str(path), own_broker.bootstrap_servers],
         PYSPARK_SUBMIT_ARGS=f"--jars {jars} {QUIET} {QUICK} pyspark-shell",

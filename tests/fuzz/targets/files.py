@@ -132,7 +132,7 @@ def _checkpoint(case: Case) -> None:
 
 
 def _claimed(folder: Path) -> checkpoint.Metadata:
-    with checkpoint.locked(str(folder)) as place:
+    with checkpoint.LocalCheckpoint(str(folder)) as place:
         return checkpoint.claim(str(folder), place, _METADATA, "stop")
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from streaming.cli import doctor
@@ -139,7 +140,7 @@ def test_group_missing_in_the_checkpoint_is_reported(command: Command, inspected
 
 def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[tuple[Any, ...]] = []
-    done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, (9000, 2000), None)
+    done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, {"before": 9000, "after": 2000}, None)
 
     def resized(*arguments: Any, dry_run: bool) -> resize.Resized:
         calls.append((*arguments, dry_run))
@@ -153,7 +154,7 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
     assert command(*words) == (0, "".join(f"{line}\n" for line in done.lines()), "")
     words = ("stream", "resize", "--checkpoint", str(tmp_path / "link"))
     status, out, _ = command(*words, "--buckets", "64", "--shuffle-partitions", "4", "--dry-run", "--json")
-    assert (status, json.loads(out)) == (0, done.as_json())
+    assert (status, json.loads(out)) == (0, msgspec.to_builtins(done))
     real = str(tmp_path / "real")  # the command moves the real folder, not a link to it or the working directory
     assert calls == [(real, None, None, False), (real, 64, 4, True)]
 

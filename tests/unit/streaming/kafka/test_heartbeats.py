@@ -135,17 +135,3 @@ def test_cluster_without_topic_creation_is_reported(kafka: MemoryKafka, caplog: 
     writer.write_last()
     (message,) = caplog.messages
     assert message.startswith("heartbeats are not written: topic rebalance.signs: not here; without heartbeats")
-
-
-def test_a_client_that_delivers_nothing_for_long_is_replaced(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = HeartbeatWriter(SETTINGS, "stream", "s")
-    first = writer._producer
-    monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
-    now(writer)
-    assert writer._producer is first
-    monkeypatch.setattr(heartbeats, "_LATE_SECONDS", 0.0)
-    now(writer)
-    assert writer._producer is not first
-    assert len(left(kafka)) == 2

@@ -186,18 +186,16 @@ def dependencies(ivy: Ivy) -> list[dict[str, str]]:
 
 
 def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
-    ivy.does(': >"$lib/b-1.jar"; : >"$lib/d-2-test.jar"')
-    ivy.fetch("a:b:1", "c:d:2:test")
-    usual = {"conf": "default->default"}
+    ivy.does(': >"$lib/b-1.jar"; : >"$lib/d-2.jar"')
+    ivy.fetch("a:b:1", "c:d:2")
+    usual = {"conf": "default->default", "transitive": "true"}
     assert dependencies(ivy) == [
         {"org": "a", "name": "b", "rev": "1", **usual},
         {"org": "c", "name": "d", "rev": "2", **usual},
     ]
-    classified = ET.fromstring(ivy.read("ivy.xml")).iter("artifact")  # noqa: S314 - own file
-    assert [artifact.attrib["{http://ant.apache.org/ivy/maven}classifier"] for artifact in classified] == ["test"]
     assert "root=" not in ivy.read("settings.xml")
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror/?a&b")
-    ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set of jars
+    ivy.fetch("a:b:1", "c:d:2", transitive=False)  # another set of jars
     assert [dependency["transitive"] for dependency in dependencies(ivy)] == ["false", "false"]
     (resolver,) = ET.fromstring(ivy.read("settings.xml")).iter("ibiblio")  # noqa: S314 - own file
     assert resolver.attrib["root"] == "https://mirror/?a&b"

@@ -9,7 +9,7 @@ from assignors.partitioner import partition_for_key
 from streaming.kafka import producer
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.kafka.producer import EventProducer, NotDelivered, ReplaceableProducer
 from streaming.records import codec
 from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings
@@ -136,3 +136,18 @@ def test_a_topic_that_may_not_be_described_names_the_acl(kafka: MemoryKafka, mon
     monkeypatch.setattr(MemoryProducer, "list_topics", lambda *_, **__: SimpleNamespace(topics={TOPIC: denied}))
     with pytest.raises(NotAllowed, match=f"may not write topic {TOPIC}, which a producer to it must"):
         EventProducer(SETTINGS).prepare()
+
+
+def test_a_client_that_delivers_nothing_for_long_is_replaced(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending = ReplaceableProducer(SETTINGS.kafka)
+    first = sending.client
+    monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
+    sending.send(TOPIC, lambda *_: None, value=b"1")
+    assert sending.client is first  # the broker is not away for long
+    monkeypatch.setattr(producer, "LATE_SECONDS", 0.0)
+    for value in (b"2", b"3"):
+        sending.send(TOPIC, lambda *_: None, value=value)
+    assert sending.client is not first
+    assert [message.value() for message in kafka.records(TOPIC)] == [b"1", b"2", b"3"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import socket
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -112,9 +113,9 @@ def test_ports_are_free_and_different() -> None:
 
 
 def test_generated_id_is_valid_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = iter([b"\xfb" + b"\0" * 15, b"\0" * 16])  # "-wAA…" would be parsed as an option
-    monkeypatch.setattr(runtime.uuid, "uuid4", lambda: type("Uuid", (), {"bytes": next(drawn)}))
-    assert new_uuid() == "A" * 22
+    drawn = UUID(bytes=b"\xfb" + b"\0" * 15)  # "-wAA…" would be parsed as an option
+    monkeypatch.setattr(runtime.uuid, "uuid4", lambda: drawn)
+    assert new_uuid() == "_w" + "A" * 20
 
 
 def test_single_broker_listens_locally_and_takes_options(tmp_path: Path) -> None:

@@ -69,17 +69,6 @@ def test_an_unknown_format() -> None:
         configure_logging("xml")
 
 
-@pytest.mark.parametrize("verbose", [False, True])
-def test_root_logger_info_needs_verbose(verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logging("text", verbose=verbose)
-    logging.getLogger().info("Exception while sending command.")
-    logging.getLogger().warning("heed this")
-    errors = capsys.readouterr().err
-
-    assert ("Exception while" in errors) == verbose
-    assert "heed this" in errors
-
-
 @pytest.mark.parametrize(("error", "shown"), [(ConnectionResetError(104, "reset"), False), (ValueError("ours"), True)])
 def test_only_a_lost_py4j_connection_is_left_out(
     error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]

@@ -13,21 +13,13 @@ from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import (
-    NAME,
-    LocalCheckpoint,
-    Metadata,
-    OnDataLoss,
-    TopicGone,
-    locked,
-    rename_with_timestamp,
-)
+from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, OnDataLoss, TopicGone, rename_with_timestamp
 
 METADATA = Metadata("cluster", "membership", "id-1", 16)
 
 
 def claim(folder: str, metadata: Metadata, on_data_loss: OnDataLoss) -> Metadata:
-    with locked(folder) as place:
+    with LocalCheckpoint(folder) as place:
         return checkpoint.claim(folder, place, metadata, on_data_loss)
 
 
@@ -119,7 +111,7 @@ def test_a_locked_checkpoint_that_is_gone_or_replaced_is_noticed(tmp_path: Path,
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     message = f"--checkpoint {folder}: it was removed or replaced while in use. Restore the folder from a copy"
-    with locked(str(folder)) as place:
+    with LocalCheckpoint(str(folder)) as place:
         place.check()
         folder.rename(tmp_path / "old")
         if replaced:
@@ -135,7 +127,7 @@ def test_a_file_system_without_locks_is_logged(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with locked(str(tmp_path)) as place:
+    with LocalCheckpoint(str(tmp_path)) as place:
         place.check()
     (warning,) = caplog.messages
     assert warning == (
@@ -147,7 +139,7 @@ def test_a_file_system_without_locks_is_logged(
 def test_a_checkpoint_in_use_is_left_as_it_is(tmp_path: Path) -> None:
     claim(str(tmp_path), METADATA, "stop")
     before = (tmp_path / NAME).read_bytes()
-    with locked(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
+    with LocalCheckpoint(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
         claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "restart")
     assert (tmp_path / NAME).read_bytes() == before
     assert list(tmp_path.parent.glob(f"{tmp_path.name}.*")) == []
@@ -156,11 +148,11 @@ def test_a_checkpoint_in_use_is_left_as_it_is(tmp_path: Path) -> None:
 def test_a_new_folder_is_locked_after_the_old_one_was_renamed(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     claim(str(folder), METADATA, "stop")
-    with locked(str(folder)) as place:
+    with LocalCheckpoint(str(folder)) as place:
         checkpoint.claim(str(folder), place, structs.replace(METADATA, topic_id="id-2"), "restart")
         place.check()
         with pytest.raises(OutsideFailure):
-            LocalCheckpoint(str(folder)).lock()
+            LocalCheckpoint(str(folder)).__enter__()
         rename_with_timestamp(folder)
         with pytest.raises(OutsideFailure):
             place.check()

@@ -13,12 +13,11 @@ def task(checkpoint: Path, number: int) -> Path:
 
 
 def test_the_newest_batch_has_tasks_and_offsets(tmp_path: Path) -> None:
-    assert OffsetsFile.newest(tmp_path) is None
+    assert last_batch(tmp_path / "offsets") is None
     (tmp_path / "offsets").mkdir()
     conf = {"spark.sql.shuffle.partitions": "3"}
     (tmp_path / "offsets/7").write_text(f'v1\n{json.dumps({"conf": conf})}\n-\n{{"m":{{"0":4}}}}')
-    newest = OffsetsFile.newest(tmp_path)
-    assert newest is not None
+    newest = OffsetsFile.read(tmp_path, 7)
     assert newest.shuffle_partitions == 3
     assert (newest.end_offsets("m"), newest.end_offsets("another")) == ({0: 4}, {})
 

@@ -9,6 +9,7 @@ import shutil
 from contextlib import nullcontext
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 import pytest
 from msgspec import structs
@@ -19,16 +20,7 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import Record, encode_event
 from streaming.spark import resize as resize_module
-from streaming.spark.checkpoint import (
-    NAME,
-    LocalCheckpoint,
-    Metadata,
-    locked,
-    rename_with_timestamp,
-    settle,
-    staged,
-    switch,
-)
+from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, rename_with_timestamp, settle, staged, switch
 from streaming.spark.failures import RESTORE
 from streaming.spark.resize import Layout, Resized, layout, outgrown, resize
 from streaming.spark.session import SessionOptions
@@ -108,16 +100,16 @@ def test_batch_file_without_a_number_is_damaged(tmp_path: Path, noted: str) -> N
 
 def test_a_checkpoint_in_use_is_left_alone(tmp_path: Path) -> None:
     begun(tmp_path, 2)
-    with locked(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
+    with LocalCheckpoint(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
         resize(str(tmp_path), 4, None, dry_run=False)
-    with locked(str(tmp_path)):
+    with LocalCheckpoint(str(tmp_path)):
         """It is free again."""
 
 
 def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "checkpoint"
-    with pytest.raises(OutsideFailure, match=f"--checkpoint {place}: .*Not a directory"), locked(str(place)):
+    with pytest.raises(OutsideFailure, match=f"--checkpoint {place}: .*Not a directory"), LocalCheckpoint(str(place)):
         pytest.fail("it is held")
 
 
@@ -126,14 +118,14 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
     with pytest.raises(BadInput, match="has not finished a batch; delete it, and start `stream` with"):
         resize(str(folder), None, 32, dry_run=False)
     done = resize(str(folder), 256, None, dry_run=True)
-    assert done == Resized(Layout(16, 2), Layout(256, 2), 0, (0, 0), None)
+    assert done == Resized(Layout(16, 2), Layout(256, 2), 0, {"before": 0, "after": 0}, None)
     assert read(folder) == METADATA
     done = resize(str(folder), 256, None, dry_run=False)
     assert done.old_checkpoint is not None
     assert [path.name for path in folder.iterdir()] == [NAME]
     assert read(folder) == structs.replace(METADATA, buckets=256)
-    assert (read(done.old_checkpoint), frozen(done.old_checkpoint)) == (METADATA, Layout(16, 2))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.old_checkpoint.name]
+    assert (read(Path(done.old_checkpoint)), frozen(Path(done.old_checkpoint))) == (METADATA, Layout(16, 2))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", Path(done.old_checkpoint).name]
 
 
 def test_staged_files_are_synced_before_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +195,7 @@ def test_an_interrupted_switch_is_finished_by_the_next_start(tmp_path: Path) -> 
     new = Metadata("cluster", "membership", "id-1", 4, partitions=4)
     write(staged(folder), new)
     rename_with_timestamp(folder)
-    with locked(str(folder)) as place:
+    with LocalCheckpoint(str(folder)) as place:
         assert place.read() == new
 
 
@@ -217,14 +209,14 @@ def test_resize_keeps_the_old_checkpoint(tmp_path: Path) -> None:
 
 
 def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
-    done = Resized(Layout(16, None), Layout(256, 32), 3, (9000, 1200), tmp_path)
+    done = Resized(Layout(16, None), Layout(256, 32), 3, {"before": 9000, "after": 1200}, str(tmp_path))
     assert list(done.lines()) == [
         "buckets: 16 → 256",
         "shuffle partitions: not chosen yet → 32",
         "groups: 3; largest bucket, bytes: 9,000 → 1,200",
         f"done; the old checkpoint is {tmp_path}, to be deleted when the job runs well",
     ]
-    assert done.as_json() == {
+    assert msgspec.to_builtins(done) == {
         "before": {"buckets": 16, "shufflePartitions": None},
         "after": {"buckets": 256, "shufflePartitions": 32},
         "groups": 3,
@@ -282,7 +274,7 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
     assert requested == [SessionOptions(connector=False, shuffle_partitions=3)]
     sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
     assert (resized.before, resized.after, resized.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
-    assert resized.largest == (len(old[0]), sizes[-1])
+    assert resized.largest_bytes == {"before": len(old[0]), "after": sizes[-1]}
     assert (sizes[0] < sizes[-1]) is (buckets == 4)
     assert (resized.old_checkpoint is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
     assert read(folder) == (METADATA if dry_run else structs.replace(METADATA, buckets=buckets))
