@@ -44,8 +44,8 @@ def _generation(
     elif protocol_type == embedded.CONSUMER:
         kind = "streams" if protocol == streams_data.STREAM else UNSET
         observed = [_consumer(fields, protocol) for fields in members]
-    else:  # the metadata of other protocols is not decoded
-        observed = [_member(fields, topics=[], assigned={}) for fields in members]
+    else:
+        observed = [_other(fields) for fields in members]
     return GroupObserved(
         group_id="",
         timestamp=0,
@@ -60,47 +60,30 @@ def _generation(
     )
 
 
-def _member(fields: dict[str, Any], **more: Any) -> ObservedMember:
-    identity = {name: value for name, value in fields.items() if name not in ("subscription", "assignment")}
-    return ObservedMember(**identity, **more)
-
-
 def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
-    more: dict[str, Any] = {}
+    subscription, assignment = fields.pop("subscription"), fields.pop("assignment")
     with _naming("subscription", fields["member_id"]):
-        subscription = embedded.read_subscription(fields["subscription"], protocol)
-        if protocol == streams_data.STREAM and (instance := streams_data.read_instance(subscription.user_data)):
-            more |= instance._asdict()
+        more = embedded.read_subscription(subscription, protocol)
     with _naming("assignment", fields["member_id"]):
-        assigned, user_data = embedded.read_assignment(fields["assignment"])
-        if protocol == streams_data.STREAM and (tasks := streams_data.read_assigned_tasks(user_data)):
-            more |= tasks._asdict()
-    return _member(
-        fields,
-        topics=list(subscription.topics),
-        assigned=assigned,
-        owned=subscription.owned,
-        owned_generation=subscription.owned_generation,
-        rack_id=subscription.rack_id,
-        **more,
-    )
+        more |= embedded.read_assignment(assignment, protocol)
+    return ObservedMember(**fields, **more)
 
 
 def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMember, int]:
     """Return a Connect worker, and the remaining delay (ms) before lost tasks are reassigned."""
+    subscription, assignment = fields.pop("subscription"), fields.pop("assignment")
     with _naming("subscription", fields["member_id"]):
-        worker = connect.read_worker(fields["subscription"], protocol)
+        fields |= connect.read_worker(subscription, protocol)
     with _naming("assignment", fields["member_id"]):
-        assignment = connect.read_assignment(fields["assignment"], protocol)
-    member = _member(
-        fields,
-        topics=[],
-        assigned=connect.running_tasks(worker, assignment, protocol),
-        owned=worker.owned,
-        pending_revocation=assignment.revoked,
-        endpoint=UNSET if worker.url is None else worker.url,
-    )
-    return member, assignment.delay_ms
+        tasks = connect.read_assignment(assignment, protocol)
+    running = connect.running_tasks(fields["owned"], tasks, protocol)
+    return ObservedMember(**fields, topics=[], assigned=running, pending_revocation=tasks.revoked), tasks.delay_ms
+
+
+def _other(fields: dict[str, Any]) -> ObservedMember:
+    """Return a member of a group with another protocol, whose metadata is not decoded."""
+    del fields["subscription"], fields["assignment"]
+    return ObservedMember(**fields, topics=[], assigned={})
 
 
 @contextmanager

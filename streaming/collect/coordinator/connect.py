@@ -37,21 +37,13 @@ class WorkerAssignment:
     delay_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """A worker's subscription: its URL, and the tasks that the worker runs."""
-
-    url: str | None = None
-    owned: Holding = field(default_factory=dict)
-
-
-def read_worker(data: bytes, protocol: str | None) -> Worker:
-    """Decode a worker's subscription; empty bytes give an empty subscription."""
+def read_worker(data: bytes, protocol: str | None) -> dict[str, Any]:
+    """Decode a worker's subscription: its ``endpoint`` (missing without bytes), and its tasks (``owned``)."""
     if not data:
-        return Worker()
+        return {"owned": {}}
     fields = read_fields(_open(data, protocol), "workerState", _STATE)
     allocation = fields.pop("allocation", None)
-    return Worker(**fields, owned={} if allocation is None else _assignment(allocation, protocol).assigned)
+    return fields | {"owned": {} if allocation is None else _assignment(allocation, protocol).assigned}
 
 
 def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
@@ -63,11 +55,11 @@ def _assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
     return WorkerAssignment(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT))
 
 
-def running_tasks(worker: Worker, assignment: WorkerAssignment, protocol: str | None) -> Holding:
-    """Return the tasks that a worker runs after a generation."""
+def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | None) -> Holding:
+    """Return the tasks that a worker, which ran the tasks in ``owned``, runs after a generation."""
     if LAYOUTS.get(protocol or "", 0) < _INCREMENTAL:
         return assignment.assigned
-    kept = minus(worker.owned, assignment.revoked)
+    kept = minus(owned, assignment.revoked)
     return {name: list(tasks) for name, tasks in sorted(union(kept, assignment.assigned).items())}
 
 
@@ -97,7 +89,7 @@ def _work(reader: Reader, what: str) -> Holding:
 
 
 _STATE = (
-    Field("url", Reader.string, "url"),
+    Field("url", Reader.string, "endpoint"),
     Field("configOffset", Reader.int64),
     Field("allocation", _may_end(Reader.nullable_bytes, lambda: None), "allocation", since=_INCREMENTAL),
 )

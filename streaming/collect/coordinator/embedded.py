@@ -14,8 +14,9 @@ has no field for it (KIP-792).
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from typing import Any
 
+from streaming.collect.coordinator import streams_data
 from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged, strings, versioned
 from streaming.records.events import Partitions
 
@@ -25,24 +26,12 @@ CONSUMER = "consumer"
 _WITH_GENERATION, _WITH_RACK = 2, 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerSubscription:
-    """A member's subscription: its topics, its owned partitions, and their generation (−1: unknown)."""
-
-    topics: tuple[str, ...] = ()
-    owned: Partitions = field(default_factory=dict)
-    owned_generation: int = -1
-    rack_id: str | None = None
-    #: The assignor's user data.
-    user_data: bytes | None = field(default=None, compare=False, repr=False)
-
-
-def read_subscription(data: bytes, protocol: str | None) -> ConsumerSubscription:
-    """Decode a member's subscription under an assignor; empty bytes give an empty subscription."""
+def read_subscription(data: bytes, protocol: str | None) -> dict[str, Any]:
+    """Decode a subscription under an assignor into fields of ``ObservedMember``; empty bytes subscribe to nothing."""
     if not data:
-        return ConsumerSubscription()
+        return {"topics": []}
     reader = versioned(data)
-    topics, user_data = strings(reader, "topics"), reader.nullable_bytes("userData")
+    topics, user_data = [*strings(reader, "topics")], reader.nullable_bytes("userData")
     owned: Partitions = {}
     generation, rack = -1, None
     # Some clients write version 1 without its field; Kafka's own leader refuses those.
@@ -59,15 +48,18 @@ def read_subscription(data: bytes, protocol: str | None) -> ConsumerSubscription
     elif protocol == "cooperative-sticky" and user_data and generation < 0:
         with suppress(MalformedRecord):
             generation = Reader(user_data).int32("userData.generation")
-    return ConsumerSubscription(topics, owned, generation, rack, user_data)
+    fields = {"topics": topics, "owned": owned, "owned_generation": generation, "rack_id": rack}
+    return fields | (streams_data.read_instance(user_data) if protocol == streams_data.STREAM else {})
 
 
-def read_assignment(data: bytes) -> tuple[Partitions, bytes | None]:
-    """Read a member's assignment and the assignor's user data; without bytes both are empty."""
+def read_assignment(data: bytes, protocol: str | None) -> dict[str, Any]:
+    """Decode an assignment under an assignor into fields of ``ObservedMember``; empty bytes assign nothing."""
     if not data:
-        return {}, None
+        return {"assigned": {}}
     reader = versioned(data)
-    return _partitions(reader, "assignedPartitions"), reader.nullable_bytes("userData")
+    assigned, user_data = _partitions(reader, "assignedPartitions"), reader.nullable_bytes("userData")
+    tasks = streams_data.read_assigned_tasks(user_data) if protocol == streams_data.STREAM else {}
+    return {"assigned": assigned} | tasks
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:

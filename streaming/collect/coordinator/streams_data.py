@@ -7,13 +7,11 @@ task looks like a standby task. Newer versions are not read, as in older release
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 from uuid import UUID
 
-from msgspec import UNSET, UnsetType
-
 from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged
-from streaming.records.events import MAX_TIMESTAMP, Partitions
+from streaming.records.events import MAX_TIMESTAMP
 
 #: The assignor's name under which Streams joins.
 STREAM = "stream"
@@ -25,28 +23,14 @@ _WITH_ENDPOINT, _WITH_SUPPORTED, _WITH_SUMS = 2, 3, 7
 _WITH_NEXT, _WITH_NAMES = 7, 10
 
 
-class Instance(NamedTuple):
-    """The process of a Kafka Streams member: its process id, and its ``application.server``."""
+def read_instance(data: bytes | None) -> dict[str, str]:
+    """Decode the user data of a subscription: ``process_id``, and ``endpoint`` if the member has one.
 
-    process_id: str
-    endpoint: str | UnsetType = UNSET
-
-
-class AssignedTasks(NamedTuple):
-    """The user data of an assignment: standby and warm-up tasks, ``{subtopology: partitions}``.
-
-    ``next_rebalance_ms``: when the member rejoins on its own, in ms since the epoch (0: at once; UNSET: never).
+    The result is empty if there is no user data, or its version is newer.
     """
-
-    standby: Partitions
-    next_rebalance_ms: int | UnsetType = UNSET
-
-
-def read_instance(data: bytes | None) -> Instance | None:
-    """Decode the user data of a subscription; None if there is no user data, or its version is newer."""
     reader = _open(data)
     if reader is None:
-        return None
+        return {}
     if reader.version >= _WITH_SUPPORTED:
         reader.int32("latestSupportedVersion")
     process_id = str(UUID(bytes=reader.raw(16, "processId")))
@@ -55,21 +39,27 @@ def read_instance(data: bytes | None) -> Instance | None:
         _tasks(reader, "standbyTasks")
     endpoint = reader.nullable_bytes("userEndPoint") if reader.version >= _WITH_ENDPOINT else None
     try:
-        return Instance(process_id, endpoint.decode() if endpoint else UNSET)
+        return {"process_id": process_id} | ({"endpoint": endpoint.decode()} if endpoint else {})
     except UnicodeDecodeError as error:
         raise MalformedRecord("userEndPoint: not UTF-8") from error
 
 
-def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
-    """Decode the user data of an assignment; None if there is no user data, or its version is newer."""
+def read_assigned_tasks(data: bytes | None) -> dict[str, Any]:
+    """Decode the user data of an assignment: ``standby`` and warm-up tasks, ``{subtopology: partitions}``.
+
+    ``next_rebalance_ms``: when the member rejoins on its own, in ms since the epoch (0: at once; missing: never). The
+    result is empty if there is no user data, or its version is newer.
+    """
     reader = _open(data)
     if reader is None:
-        return None
+        return {}
     if reader.version >= _WITH_SUPPORTED:
         reader.int32("commonlySupportedVersion")
     _tasks(reader, "activeTasks")
-    standby = merged(reader.array("standbyTasks", lambda: _standby_task(reader)))
-    return AssignedTasks(standby, _next_rebalance(reader) if reader.version >= _WITH_NEXT else UNSET)
+    tasks: dict[str, Any] = {"standby": merged(reader.array("standbyTasks", lambda: _standby_task(reader)))}
+    if reader.version >= _WITH_NEXT and 0 <= (time := _next_rebalance(reader)) <= MAX_TIMESTAMP:
+        tasks["next_rebalance_ms"] = time
+    return tasks
 
 
 def _open(data: bytes | None) -> Reader | None:
@@ -110,14 +100,13 @@ def _text(reader: Reader, what: str) -> bytes:
     return reader.raw(reader.int16(what) & 0xFFFF, what)
 
 
-def _next_rebalance(reader: Reader) -> int | UnsetType:
+def _next_rebalance(reader: Reader) -> int:
     """Read the time of the next rebalance (ms), after the topics and hosts that precede it."""
     reader.array("topics", lambda: (reader.int32("topics"), _text(reader, "topics")))
     _skip_hosts(reader, "partitionsByHost")
     _skip_hosts(reader, "standbyPartitionsByHost")
     reader.int32("errorCode")
-    time = reader.int64("nextRebalanceMs")
-    return time if 0 <= time <= MAX_TIMESTAMP else UNSET
+    return reader.int64("nextRebalanceMs")
 
 
 def _skip_hosts(reader: Reader, what: str) -> None:

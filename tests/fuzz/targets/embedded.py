@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from struct import error, pack
 from typing import TypeVar
 from uuid import UUID
 
 from hypothesis import strategies as st
-from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
-from msgspec import UNSET
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from assignors.assignment import minus, union
 from streaming.collect.coordinator import connect, streams_data
@@ -53,16 +51,18 @@ def _consumer(subscription: bytes, assignment: bytes) -> None:
             decoded = read_subscription(subscription, protocol)
         except MalformedRecord:
             continue
+        owned, generation, rack = (decoded.get(name) for name in ("owned", "owned_generation", "rack_id"))
         again = offsets_topic.subscription(
-            list(decoded.topics), decoded.owned, generation=decoded.owned_generation, rack=decoded.rack_id
+            decoded["topics"], owned or {}, generation=-1 if generation is None else generation, rack=rack
         )
-        assert read_subscription(again, None) == decoded
-        assert _topics_by_kafka_python(subscription) in (None, decoded.topics)
+        decoded_again = read_subscription(again, None)
+        assert decoded_again == decoded_again | decoded
+        assert _topics_by_kafka_python(subscription) in (None, tuple(decoded["topics"]))
     try:
-        assigned, _ = read_assignment(assignment)
+        decoded = read_assignment(assignment, None)
     except MalformedRecord:
         return
-    assert read_assignment(offsets_topic.assignment(assigned))[0] == assigned
+    assert read_assignment(offsets_topic.assignment(decoded["assigned"]), None) == decoded
 
 
 def _topics_by_kafka_python(subscription: bytes) -> tuple[str, ...] | None:
@@ -101,12 +101,12 @@ def _connect(subscription: bytes, worker_assignment: bytes) -> None:
         except MalformedRecord:
             continue
         if version:
-            again = offsets_topic.worker(worker.owned, worker.url or "")
-            assert connect.read_worker(again, protocol) == replace(worker, url=worker.url or "")
+            again = offsets_topic.worker(worker["owned"], worker.get("endpoint", ""))
+            assert connect.read_worker(again, protocol) == {"endpoint": ""} | worker
         again = offsets_topic.work(assignment.assigned, assignment.revoked, assignment.delay_ms)
         assert connect.read_assignment(again, protocol) == assignment
-        runs = connect.running_tasks(worker, assignment, protocol)
-        assert not minus(minus(runs, assignment.assigned), worker.owned)
+        runs = connect.running_tasks(worker["owned"], assignment, protocol)
+        assert not minus(minus(runs, assignment.assigned), worker["owned"])
         assert not minus(assignment.assigned, runs)
         assert union(runs, runs) == runs
 
@@ -121,15 +121,15 @@ def _connect_seeds() -> Iterator[Case]:
 def _streams(subscription: bytes, assignment: bytes) -> None:
     """Assert that the bytes of Streams are rejected, ignored, or unchanged after decoding and encoding."""
     instance = _read(streams_data.read_instance, subscription)
-    if instance is not None:
-        endpoint = (instance.endpoint or "").encode()
-        again = pack(">ii", 11, 11) + UUID(instance.process_id).bytes + sized(endpoint)
+    if instance:
+        endpoint = instance.get("endpoint", "").encode()
+        again = pack(">ii", 11, 11) + UUID(instance["process_id"]).bytes + sized(endpoint)
         assert streams_data.read_instance(again) == instance
     assigned_tasks = _read(streams_data.read_assigned_tasks, assignment)
-    if assigned_tasks is None:
+    if not assigned_tasks:
         return
-    tasks = [_task(name, number) for name, numbers in assigned_tasks.standby.items() for number in numbers]
-    at = MAX_TIMESTAMP + 1 if assigned_tasks.next_rebalance_ms is UNSET else assigned_tasks.next_rebalance_ms
+    tasks = [_task(name, number) for name, numbers in assigned_tasks["standby"].items() for number in numbers]
+    at = assigned_tasks.get("next_rebalance_ms", MAX_TIMESTAMP + 1)
     again = pack(">iiii", 11, 11, 0, len(tasks)) + b"".join(tasks) + pack(">iiiiq", 0, 0, 0, 0, at)
     assert streams_data.read_assigned_tasks(again) == assigned_tasks
 
@@ -149,9 +149,12 @@ def _task(name: str, number: int) -> bytes:
 
 
 def _streams_seeds() -> Iterator[Case]:
-    for protocol, subscription, assignment in _members("streams-classic"):
-        user_data = read_subscription(subscription, protocol).user_data
-        yield [user_data, read_assignment(assignment)[1]]
+    for _, subscription, assignment in _members("streams-classic"):
+        subscribed, assigned = (
+            ConsumerProtocolSubscription.decode(subscription),
+            ConsumerProtocolAssignment.decode(assignment),
+        )
+        yield [subscribed.user_data, assigned.user_data]
     process, tasks = bytes(range(16)), pack(">iii", 1, 0, 3)
     standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
     yield [pack(">i", 1) + process + tasks + pack(">i", 0), pack(">i", 1) + tasks + standby]

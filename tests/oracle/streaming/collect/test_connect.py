@@ -36,7 +36,7 @@ def ours(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
     try:
         if what == "subscription":
             state = read_worker(data, protocol)
-            return {"url": state.url, "owned": state.owned}
+            return {"url": state.get("endpoint"), "owned": state["owned"]}
         assignment = read_assignment(data, protocol)
     except MalformedRecord as error:
         return str(error)

@@ -45,12 +45,13 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 def ours(what: str, data: bytes) -> dict[str, Any] | str:
     try:
         if what == "assignment":
-            return {"assigned": read_assignment(data)[0]}
+            return read_assignment(data, "range")
         decoded = read_subscription(data, "range")
     except MalformedRecord as error:
         return str(error)
-    generation = max(decoded.owned_generation, -1)
-    return {"topics": list(decoded.topics), "owned": decoded.owned, "generation": generation, "rack": decoded.rack_id}
+    generation = max(decoded.get("owned_generation", -1), -1)
+    owned, rack = decoded.get("owned", {}), decoded.get("rack_id")
+    return {"topics": decoded["topics"], "owned": owned, "generation": generation, "rack": rack}
 
 
 def merged(pairs: list[tuple[str, int]]) -> dict[str, list[int]]:

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from msgspec import UNSET
 
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.coordinator.streams_data import read_assigned_tasks, read_instance
@@ -38,16 +37,11 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str | None:
     try:
         if what == "subscription":
             instance = read_instance(data)
-            return (
-                None if instance is None else {"processId": instance.process_id, "endpoint": instance.endpoint or None}
-            )
+            return {"processId": instance["process_id"], "endpoint": instance.get("endpoint")} if instance else None
         assigned = read_assigned_tasks(data)
     except MalformedRecord as error:
         return str(error)
-    if assigned is None:
-        return None
-    rejoins_at = assigned.next_rebalance_ms
-    return {"standby": assigned.standby, "next": None if rejoins_at is UNSET else rejoins_at}
+    return {"standby": assigned["standby"], "next": assigned.get("next_rebalance_ms")} if assigned else None
 
 
 def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.connect import Worker, WorkerAssignment, read_assignment, read_worker, running_tasks
+from streaming.collect.coordinator.connect import WorkerAssignment, read_assignment, read_worker, running_tasks
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import GroupObserved
@@ -34,16 +34,19 @@ SESSIONED_WORKER = bytes.fromhex(
 
 
 def test_an_eager_worker() -> None:
-    assert read_worker(EAGER_WORKER, "default") == Worker("http://127.0.0.1:8046/")
+    assert read_worker(EAGER_WORKER, "default") == {"endpoint": "http://127.0.0.1:8046/", "owned": {}}
 
 
 def test_incremental_worker_lists_tasks_and_connector() -> None:
-    assert read_worker(SESSIONED_WORKER, "sessioned") == Worker("http://127.0.0.1:8041/", {"snk": [-1, 2, 3]})
-    assert read_worker(worker(None), "compatible") == Worker("http://w:8083/")
+    assert read_worker(SESSIONED_WORKER, "sessioned") == {
+        "endpoint": "http://127.0.0.1:8041/",
+        "owned": {"snk": [-1, 2, 3]},
+    }
+    assert read_worker(worker(None), "compatible") == {"endpoint": "http://w:8083/", "owned": {}}
 
 
 def test_connector_without_tasks_is_omitted() -> None:
-    assert read_worker(worker({"snk": [], "src": [1, 0, 1]}), "compatible").owned == {"src": [0, 1]}
+    assert read_worker(worker({"snk": [], "src": [1, 0, 1]}), "compatible")["owned"] == {"src": [0, 1]}
 
 
 def test_empty_allocation_is_none() -> None:
@@ -52,7 +55,7 @@ def test_empty_allocation_is_none() -> None:
 
 
 def test_work_of_a_worker_after_a_generation() -> None:
-    before = Worker("u", {"snk": [-1, 0, 1], "src": [0]})
+    before = {"snk": [-1, 0, 1], "src": [0]}
     assignment = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
 
     assert running_tasks(before, assignment, "sessioned") == {"snk": [-1], "src": [0, 1]}

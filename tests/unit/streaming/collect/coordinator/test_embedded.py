@@ -1,39 +1,46 @@
 from __future__ import annotations
 
 from struct import pack
+from typing import Any
 
 import pytest
 
-from streaming.collect.coordinator.embedded import ConsumerSubscription, read_assignment, read_subscription
+from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.coordinator.schema import MalformedRecord
 from tests.support.offsets_topic import assignment, sized, string, subscription
 
 NULL = pack(">i", -1)
 
 
+def member(
+    topics: list[str], owned: dict[str, list[int]] | None = None, generation: int = -1, rack: str | None = None
+) -> dict[str, Any]:
+    return {"topics": topics, "owned": owned or {}, "owned_generation": generation, "rack_id": rack}
+
+
 def test_subscription_and_assignment() -> None:
     metadata = subscription(["t", "u"], {"t": [2, 1]}, generation=4, rack="r1")
 
-    assert read_subscription(metadata, "range") == ConsumerSubscription(("t", "u"), {"t": [1, 2]}, 4, "r1")
-    assert read_assignment(assignment({"u": [1, 0]}))[0] == {"u": [0, 1]}
+    assert read_subscription(metadata, "range") == member(["t", "u"], {"t": [1, 2]}, 4, "r1")
+    assert read_assignment(assignment({"u": [1, 0]}), "range") == {"assigned": {"u": [0, 1]}}
 
 
 def test_empty_bytes_are_not_metadata() -> None:
-    assert read_subscription(b"", "range") == ConsumerSubscription((), {}, -1, None)
-    assert read_assignment(b"")[0] == {}
+    assert read_subscription(b"", "range") == {"topics": []}
+    assert read_assignment(b"", "range") == {"assigned": {}}
 
 
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        (0, ConsumerSubscription(("t",))),
-        (1, ConsumerSubscription(("t",), {"t": [5]})),
-        (2, ConsumerSubscription(("t",), {"t": [5]}, 9)),
-        (3, ConsumerSubscription(("t",), {"t": [5]}, 9, "r")),
-        (32_767, ConsumerSubscription(("t",), {"t": [5]}, 9, "r")),
+        (0, member(["t"])),
+        (1, member(["t"], {"t": [5]})),
+        (2, member(["t"], {"t": [5]}, 9)),
+        (3, member(["t"], {"t": [5]}, 9, "r")),
+        (32_767, member(["t"], {"t": [5]}, 9, "r")),
     ],
 )
-def test_every_version_and_newer_ones(version: int, expected: ConsumerSubscription) -> None:
+def test_every_version_and_newer_ones(version: int, expected: dict[str, Any]) -> None:
     topics, owned = pack(">i", 1) + string("t"), pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     data = pack(">h", version) + topics + sized(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
 
@@ -43,11 +50,11 @@ def test_every_version_and_newer_ones(version: int, expected: ConsumerSubscripti
 def test_every_length_below_0_is_null() -> None:
     data = pack(">hi", 3, 0) + pack(">i", -2) + pack(">ii", 0, 1) + pack(">h", -2)
 
-    assert read_subscription(data, "range") == ConsumerSubscription((), {}, 1)
+    assert read_subscription(data, "range") == member([], {}, 1)
 
 
 def test_version_1_without_owned_partitions_owns_nothing() -> None:
-    assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == ConsumerSubscription(("t",))
+    assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == member(["t"])
 
 
 def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
@@ -55,9 +62,9 @@ def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
     metadata = subscription(["t"], user_data=owned + pack(">i", 6))
     without_generation = subscription(["t"], user_data=owned)
 
-    assert read_subscription(metadata, "sticky") == ConsumerSubscription(("t",), {"t": [3, 5]}, 6)
-    assert read_subscription(without_generation, "sticky") == ConsumerSubscription(("t",), {"t": [3, 5]}, -1)
-    assert read_subscription(metadata, "range") == ConsumerSubscription(("t",))
+    assert read_subscription(metadata, "sticky") == member(["t"], {"t": [3, 5]}, 6)
+    assert read_subscription(without_generation, "sticky") == member(["t"], {"t": [3, 5]}, -1)
+    assert read_subscription(metadata, "range") == member(["t"])
 
 
 @pytest.mark.parametrize(
@@ -71,10 +78,10 @@ def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
     ],
 )
 def test_sticky_user_data_that_cannot_be_read_own_nothing(user_data: bytes) -> None:
-    assert read_subscription(subscription(["t"], user_data=user_data), "sticky") == ConsumerSubscription(("t",))
+    assert read_subscription(subscription(["t"], user_data=user_data), "sticky") == member(["t"])
 
 
-def _cooperative(version: int, user_data: bytes | None, generation: int = -1) -> ConsumerSubscription:
+def _cooperative(version: int, user_data: bytes | None, generation: int = -1) -> dict[str, Any]:
     owned = pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     owned_v1 = NULL if user_data is None else sized(user_data)
     tail = pack(">i", generation) + string("r") if version > 1 else b""
@@ -84,12 +91,12 @@ def _cooperative(version: int, user_data: bytes | None, generation: int = -1) ->
 
 def test_cooperative_members_give_their_generation() -> None:
     """Clients of 3.0 to 3.3 put the generation into user data; the subscription's own field has precedence."""
-    assert _cooperative(1, pack(">i", 17)).owned_generation == 17
-    assert _cooperative(1, pack(">i", 17)).owned == {"t": [5]}
-    assert _cooperative(3, pack(">i", 17)).owned_generation == 17
-    assert _cooperative(3, pack(">i", 17), generation=18).owned_generation == 18
-    assert _cooperative(1, None).owned_generation == -1
-    assert _cooperative(1, b"\x00\x01").owned_generation == -1
+    assert _cooperative(1, pack(">i", 17))["owned_generation"] == 17
+    assert _cooperative(1, pack(">i", 17))["owned"] == {"t": [5]}
+    assert _cooperative(3, pack(">i", 17))["owned_generation"] == 17
+    assert _cooperative(3, pack(">i", 17), generation=18)["owned_generation"] == 18
+    assert _cooperative(1, None)["owned_generation"] == -1
+    assert _cooperative(1, b"\x00\x01")["owned_generation"] == -1
 
 
 @pytest.mark.parametrize(
@@ -138,7 +145,7 @@ def test_subscriptions_that_are_refused(data: bytes, message: str) -> None:
 )
 def test_assignments_that_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as raised:
-        read_assignment(data)
+        read_assignment(data, "range")
 
     assert str(raised.value) == message
 
@@ -146,5 +153,6 @@ def test_assignments_that_are_refused(data: bytes, message: str) -> None:
 def test_repeated_partitions_are_listed_once() -> None:
     repeated = pack(">h", 0) + pack(">i", 2) + (string("t") + pack(">i", 100_000) + pack(">i", 7) * 100_000) * 2
 
-    assert read_assignment(repeated + NULL)[0] == {"t": [7]}
-    assert read_assignment(pack(">hi", 0, 1) + string("t") + pack(">ii", 1, 2**31 - 1) + NULL)[0] == {"t": [2**31 - 1]}
+    assert read_assignment(repeated + NULL, "range") == {"assigned": {"t": [7]}}
+    highest = pack(">hi", 0, 1) + string("t") + pack(">ii", 1, 2**31 - 1) + NULL
+    assert read_assignment(highest, "range") == {"assigned": {"t": [2**31 - 1]}}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from streaming.collect.coordinator.classic import ClassicGroup, with_last_kind
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
-from streaming.collect.coordinator.streams_data import AssignedTasks, Instance, read_assigned_tasks, read_instance
+from streaming.collect.coordinator.streams_data import read_assigned_tasks, read_instance
 from tests.support.offsets_topic import assignment, group_key, group_value, sized, subscription
 
 SUBSCRIPTION_INFO = bytes.fromhex(
@@ -28,21 +28,26 @@ PROCESS = "36b061c9-e770-4b4f-a86d-a3cec0134eca"
 
 
 def test_bytes_of_kafka_4_3_1_are_decoded() -> None:
-    assert read_instance(SUBSCRIPTION_INFO) == Instance(PROCESS)
-    assert read_assigned_tasks(ASSIGNMENT_INFO) == AssignedTasks({"0": [3]})
+    assert read_instance(SUBSCRIPTION_INFO) == {"process_id": PROCESS}
+    assert read_assigned_tasks(ASSIGNMENT_INFO) == {"standby": {"0": [3]}}
 
 
 @pytest.mark.parametrize(
-    ("at", "expected"), [(0, 0), (1_700_000_000_000, 1_700_000_000_000), (-1, UNSET), (2**62, UNSET)]
+    ("at", "expected"),
+    [
+        (0, {"next_rebalance_ms": 0}),
+        (1_700_000_000_000, {"next_rebalance_ms": 1_700_000_000_000}),
+        (-1, {}),
+        (2**62, {}),
+    ],
 )
-def test_when_to_join_again(at: int, expected: int | UnsetType) -> None:
-    assert read_assigned_tasks(ASSIGNMENT_INFO[:-8] + pack(">q", at)) == AssignedTasks({"0": [3]}, expected)
+def test_when_to_join_again(at: int, expected: dict[str, int]) -> None:
+    assert read_assigned_tasks(ASSIGNMENT_INFO[:-8] + pack(">q", at)) == {"standby": {"0": [3]}} | expected
 
 
 @pytest.mark.parametrize("data", [None, b"", pack(">i", 12) + b"whatever is to come"])
 def test_empty_and_newer_user_data(data: bytes | None) -> None:
-    assert read_instance(data) is None
-    assert read_assigned_tasks(data) is None
+    assert read_instance(data) == read_assigned_tasks(data) == {}
 
 
 def test_the_first_versions() -> None:
@@ -51,14 +56,15 @@ def test_the_first_versions() -> None:
     no_tasks = pack(">i", 0)
     standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
 
-    assert read_instance(pack(">i", 1) + process + tasks + no_tasks) == Instance(PROCESS)
+    assert read_instance(pack(">i", 1) + process + tasks + no_tasks) == {"process_id": PROCESS}
     with_endpoint = pack(">ii", 6, 6) + process + tasks + no_tasks + sized(b"h:1")
-    assert read_instance(with_endpoint) == Instance(PROCESS, "h:1")
-    assert read_assigned_tasks(pack(">i", 1) + tasks + standby) == AssignedTasks({"2": [1]})
+    assert read_instance(with_endpoint) == {"process_id": PROCESS, "endpoint": "h:1"}
+    assert read_assigned_tasks(pack(">i", 1) + tasks + standby) == {"standby": {"2": [1]}}
     named = pack(">iii", 2, 1, 1) + "ä".encode("utf-16-be") + no_tasks
-    assert read_assigned_tasks(
-        pack(">iii", 10, 10, 0) + pack(">i", 1) + named + no_tasks * 4 + pack(">q", 0)
-    ) == AssignedTasks({"ä__2": [1]}, 0)
+    assert read_assigned_tasks(pack(">iii", 10, 10, 0) + pack(">i", 1) + named + no_tasks * 4 + pack(">q", 0)) == {
+        "standby": {"ä__2": [1]},
+        "next_rebalance_ms": 0,
+    }
 
 
 @pytest.mark.parametrize(
