@@ -112,7 +112,7 @@ class FollowedGroup:
         if group.number is None or group.state in _SETTLED:
             return False
         if removed := group.changed - group.subscriptions.keys():
-            static = {subscription.group_instance_id for subscription in group.subscriptions.values()} - {None}
+            static = {metadata.member.group_instance_id for metadata in group.subscriptions.values()} - {None}
             gone = (m for m in snapshot.members if m.member_id in removed and m.group_instance_id not in static)
             self.evidence += removal_evidence(gone, record.timestamp, group.kind, self.owners, self.surely_alive_ms)
         if group.kind == "consumer":  # tasks have no commits, and a share group's partition has several owners

@@ -45,7 +45,7 @@ def _generation(
         kind = "streams" if protocol == streams_data.STREAM else UNSET
         observed = [_consumer(fields, protocol) for fields in members]
     else:
-        observed = [_other(fields) for fields in members]
+        observed = [_undecoded(fields) for fields in members]
     return GroupObserved(
         group_id="",
         timestamp=0,
@@ -80,7 +80,7 @@ def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMembe
     return ObservedMember(**fields, topics=[], assigned=running, pending_revocation=tasks.revoked), tasks.delay_ms
 
 
-def _other(fields: dict[str, Any]) -> ObservedMember:
+def _undecoded(fields: dict[str, Any]) -> ObservedMember:
     """Return a member of a group with another protocol, whose metadata is not decoded."""
     del fields["subscription"], fields["assignment"]
     return ObservedMember(**fields, topics=[], assigned={})

@@ -12,11 +12,11 @@ topics that subtopologies read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from streaming.records.events import GroupObserved, ObservedMember, Partitions
 
@@ -41,22 +41,11 @@ class GroupPart(NamedTuple):
 
 
 class MemberMetadata(NamedTuple):
-    """A member's identity and subscription; fields that the group's kind does not have keep their defaults.
+    """A member without its id and assignment, and the pattern and the assignor that it subscribes with."""
 
-    ``session_timeout_ms``: the session timeout of a classic member in a migrating group.
-    """
-
-    client_id: str
-    client_host: str
-    group_instance_id: str | None = None
-    rack_id: str | None = None
-    topics: tuple[str, ...] = ()
+    member: ObservedMember
     regex: str | None = None
-    rebalance_timeout_ms: int | None = None
     server_assignor: str | None = None
-    session_timeout_ms: int | None = None
-    process_id: str | UnsetType = UNSET
-    endpoint: str | UnsetType = UNSET
 
 
 class CurrentMemberAssignment(NamedTuple):
@@ -107,10 +96,6 @@ class ModernGroup:
     changed: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
     #: The number of stable members at each epoch.
     _stable: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        for current in self.currents.values():
-            self._count(current, 1)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
         """Set a part of the group, or the entry ``key`` of a mapping part; the value None removes the entry."""
@@ -178,20 +163,15 @@ class ModernGroup:
         is_streams = self.kind == "streams"
         none: Any = {} if is_streams else UNSET
         current = self.currents.get(member_id, CurrentMemberAssignment(standby=none, warmup=none))
-        topics = (*subscription.topics, *self.regexes.get(subscription.regex or "", ()))
+        topics: Iterable[str] = (*subscription.member.topics, *self.regexes.get(subscription.regex or "", ()))
         if self.topology is not None:
             topics = self.topology.topics
         name = str if is_streams else names
-        return ObservedMember(
+        return structs.replace(
+            subscription.member,
             member_id=member_id,
             topics=[*dict.fromkeys(topics)],
             assigned=named(current.active, name),
-            group_instance_id=subscription.group_instance_id,
-            client_id=subscription.client_id,
-            client_host=subscription.client_host,
-            rack_id=subscription.rack_id,
-            session_timeout_ms=subscription.session_timeout_ms,
-            rebalance_timeout_ms=subscription.rebalance_timeout_ms,
             member_epoch=current.member_epoch,
             previous_member_epoch=current.previous_member_epoch,
             state=current.state,
@@ -199,8 +179,6 @@ class ModernGroup:
             target=None if target is None else named(target, name),
             standby=UNSET if current.standby is UNSET else named(current.standby, name),
             warmup=UNSET if current.warmup is UNSET else named(current.warmup, name),
-            process_id=subscription.process_id,
-            endpoint=subscription.endpoint,
         )
 
 

@@ -27,6 +27,7 @@ from streaming.collect.coordinator.schema import (
     strings,
     structs,
 )
+from streaming.records.events import ObservedMember
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -153,6 +154,13 @@ def _source_topics(reader: Reader, what: str) -> tuple[str, ...]:
     return tuple(sorted({topic for topics in _SUBTOPOLOGIES(reader, what) for topic in topics}))
 
 
+def _metadata(
+    topics: tuple[str, ...] = (), regex: str | None = None, server_assignor: str | None = None, **identity: Any
+) -> modern.MemberMetadata:
+    member = ObservedMember(member_id="", topics=[*topics], assigned={}, **identity)
+    return modern.MemberMetadata(member, regex, server_assignor)
+
+
 _INSTANCE = Field("instanceId", Reader.nullable_string, "group_instance_id")
 _RACK = Field("rackId", Reader.nullable_string, "rack_id")
 _CLIENT = (Field("clientId", Reader.string, "client_id"), Field("clientHost", Reader.string, "client_host"))
@@ -169,7 +177,7 @@ _ROLES = (
 )
 #: Part of a group → the class of its value; other parts have one field, which is the value.
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "subscriptions": modern.MemberMetadata,
+    "subscriptions": _metadata,
     "currents": modern.CurrentMemberAssignment,
     "topology": modern.Topology,
 }

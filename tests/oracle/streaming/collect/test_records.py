@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from msgspec import UNSET
 
-from streaming.collect.coordinator.modern import GroupPart
+from streaming.collect.coordinator.modern import GroupPart, MemberMetadata
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
+from streaming.records.events import ObservedMember
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
 
@@ -65,6 +66,13 @@ def target(rng: random.Random) -> tuple[dict[str, Any], Any]:
     return {"topicPartitions": entries}, ids(entries)
 
 
+def metadata(
+    regex: str | None = None, server_assignor: str | None = None, topics: Sequence[str] = (), **identity: Any
+) -> MemberMetadata:
+    member = ObservedMember(member_id="", topics=[*topics], assigned={}, **identity)
+    return MemberMetadata(member, regex, server_assignor)
+
+
 def consumer(rng: random.Random) -> tuple[dict[str, Any], Any]:
     value: dict[str, Any] = {
         "instanceId": rng.choice((None, "i")),
@@ -87,13 +95,13 @@ def consumer(rng: random.Random) -> tuple[dict[str, Any], Any]:
         "rack_id": value["rackId"],
         "client_id": value["clientId"],
         "client_host": value["clientHost"],
-        "topics": tuple(value["subscribedTopicNames"]),
+        "topics": value["subscribedTopicNames"],
         "regex": value["subscribedTopicRegex"],
         "rebalance_timeout_ms": value["rebalanceTimeoutMs"],
         "server_assignor": value["serverAssignor"],
         "session_timeout_ms": timeout,
     }
-    return value, expected
+    return value, metadata(**expected)
 
 
 def current(rng: random.Random) -> tuple[dict[str, Any], Any]:
@@ -111,7 +119,7 @@ def held(rng: random.Random) -> tuple[dict[str, Any], Any]:
 def share_group_record(rng: random.Random) -> tuple[dict[str, Any], Any]:
     topics, rack, client = rng.sample("tuv", rng.randrange(3)), rng.choice((None, "r")), text(rng)
     value = {"rackId": rack, "clientId": client, "clientHost": "/h", "subscribedTopicNames": topics}
-    return value, {"rack_id": rack, "client_id": client, "client_host": "/h", "topics": tuple(topics)}
+    return value, metadata(rack_id=rack, client_id=client, client_host="/h", topics=topics)
 
 
 def streams_epoch(rng: random.Random) -> tuple[dict[str, Any], Any]:
@@ -136,15 +144,15 @@ def streams_member(rng: random.Random) -> tuple[dict[str, Any], Any]:
         "userEndpoint": endpoint,
         "clientTags": [{"key": "k", "value": "v"}] * rng.randrange(2),
     }
-    return value, {
-        "group_instance_id": value["instanceId"],
-        "rack_id": value["rackId"],
-        "client_id": value["clientId"],
-        "client_host": "/h",
-        "rebalance_timeout_ms": 5,
-        "process_id": value["processId"],
-        "endpoint": UNSET if endpoint is None else f"h:{port}",
-    }
+    return value, metadata(
+        group_instance_id=value["instanceId"],
+        rack_id=value["rackId"],
+        client_id=value["clientId"],
+        client_host="/h",
+        rebalance_timeout_ms=5,
+        process_id=value["processId"],
+        endpoint=UNSET if endpoint is None else f"h:{port}",
+    )
 
 
 def streams_target(rng: random.Random) -> tuple[dict[str, Any], Any]:

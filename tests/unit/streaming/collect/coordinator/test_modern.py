@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from struct import pack
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -28,10 +28,12 @@ def part(name: str, value: object, key: str | None = None) -> GroupPart:
     return GroupPart("g", "consumer", name, value, key)
 
 
+def identity(host: str, *topics: str, **fields: Any) -> ObservedMember:
+    return ObservedMember(member_id="", topics=[*topics], assigned={}, client_id="c", client_host=host, **fields)
+
+
 def subscription(*topics: str, regex: str | None = None, assignor: str | None = None) -> MemberMetadata:
-    return MemberMetadata(
-        client_id="c", client_host="/h", topics=topics, regex=regex, rebalance_timeout_ms=1000, server_assignor=assignor
-    )
+    return MemberMetadata(identity("/h", *topics, rebalance_timeout_ms=1000), regex, assignor)
 
 
 def current(epoch: int, state: str) -> CurrentMemberAssignment:
@@ -172,10 +174,8 @@ def key(number: int, *fields: str) -> bytes:
     return pack(">h", number) + b"".join(map(string, ("g", *fields)))
 
 
-def instance(host: str, timeout_ms: int, **more: str) -> MemberMetadata:
-    return MemberMetadata(
-        client_id="c", client_host=host, rebalance_timeout_ms=timeout_ms, process_id="p", **cast("Any", more)
-    )
+def instance(host: str, timeout_ms: int, **more: Any) -> MemberMetadata:
+    return MemberMetadata(identity(host, rebalance_timeout_ms=timeout_ms, process_id="p", **more))
 
 
 def tasks(
@@ -211,7 +211,7 @@ def test_other_record_types_of_share_groups() -> None:
     value = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
 
     assert decode(key(10, "m"), value) == GroupPart(
-        "g", "share", "subscriptions", MemberMetadata(client_id="c", client_host="h", topics=("t",)), "m"
+        "g", "share", "subscriptions", MemberMetadata(identity("h", "t")), "m"
     )
     assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == GroupPart("g", "share", "epoch", 2)
     assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == GroupPart("g", "share", "target_epoch", 2)
@@ -220,7 +220,7 @@ def test_other_record_types_of_share_groups() -> None:
 
 
 def test_the_view_of_two_members_with_one_partition() -> None:
-    metadata = MemberMetadata(client_id="c", client_host="/h", topics=("t",))
+    metadata = MemberMetadata(identity("/h", "t"))
     has = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
     members = {"a": metadata, "b": metadata}
     group = ModernGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, has))
@@ -315,15 +315,10 @@ SAID = instance("/h", 300_000, rack_id="r", endpoint="h:1")
 def group(
     epoch: StreamsEpoch | None, target: int | None, now: CurrentMemberAssignment | None = None, topology: bool = True
 ) -> ModernGroup:
-    return ModernGroup(
-        "streams",
-        epoch,
-        target,
-        {"m": SAID},
-        {"m": {"0": (1, 2)}},
-        {} if now is None else {"m": now},
-        topology=Topology(0, ("in",)) if topology else None,
-    )
+    streams_group = ModernGroup("streams", epoch, target, {"m": SAID}, {"m": {"0": (1, 2)}})
+    streams_group.put("topology", None, Topology(0, ("in",)) if topology else None)
+    streams_group.put("currents", "m", now)
+    return streams_group
 
 
 NOW = tasks(4, "STABLE", {"0": (1,)}, {"1": (0,)}, {"0": (2,)})

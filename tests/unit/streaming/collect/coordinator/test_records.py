@@ -40,7 +40,10 @@ def test_every_captured_record_is_read() -> None:
 
 def test_first_epoch_of_a_consumer_group() -> None:
     rows = {row.offset: row for row in captured()[4]}
-    metadata = MemberMetadata(client_id="A", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=300_000)
+    member = ObservedMember(
+        member_id="", topics=["t"], assigned={}, client_id="A", client_host="/127.0.0.1", rebalance_timeout_ms=300_000
+    )
+    metadata = MemberMetadata(member)
     now = CurrentMemberAssignment(
         member_epoch=2, previous_member_epoch=0, state="STABLE", active={TOPIC: (0, 1, 2, 3, 4, 5)}
     )
