@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -120,13 +121,15 @@ class DemoView:
 
 def summary_lines(summary: DemoSummary) -> Iterator[Table | SafeText]:
     """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
-    rows = ((cause_text(kind), times) for kind, times in summary.causes.most_common() if times)
+    diffs, agreement = summary
+    causes = Counter(diff.cause.kind for diff in diffs if diff.round == 1)
+    rows = ((cause_text(kind), times) for kind, times in causes.most_common())
     layout: dict[str, Any] = {"title_justify": "left", "box": None, "pad_edge": False}
     yield SafeText()
     yield table(("cause", right("rebalances")), rows, title="Rebalances by cause", **layout)
-    rounds = ", ".join(f"{group} {times}" for group, times in sorted(summary.rounds.items()))
-    yield SafeText(f"rounds: {rounds or 'none'}; partitions moved: {summary.moved}")
-    agreement = summary.agreement
+    counts = sorted(Counter(diff.group_id for diff in diffs).items())
+    rounds = ", ".join(f"{group} {times}" for group, times in counts)
+    yield SafeText(f"rounds: {rounds or 'none'}; partitions moved: {sum(diff.moved for diff in diffs)}")
     if agreement.compared:
         verdict = f"{len(agreement.differences)} differ" if agreement.differences else "all agree"
         yield SafeText(

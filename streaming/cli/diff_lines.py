@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
 from streaming.cli.output import json_lines, raw_json
 from streaming.episodes.status import GroupStatus
-from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.plain import printable
 from streaming.process.terminal import SafeText, console
 from streaming.records.codec import rfc3339
@@ -20,6 +19,9 @@ from streaming.records.diffs import Diff, Expected, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.events import COMPARISON, PROBING, Evidence
 from streaming.records.names import called, shortened, worded
+
+if TYPE_CHECKING:
+    from streaming.kafka.diff_reader import DiffRecord
 
 #: Text that brokers append to a reason if the client gave no reason.
 _NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")

@@ -14,6 +14,7 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from assignors.errors import BadInput
+from streaming.cli.diff_lines import listed
 from streaming.cli.options import AsJson, OnlyGroup, now_ms, offline, option, time_option
 from streaming.cli.output import Progress, file_errors, json_lines
 from streaming.episodes.story import count, duration
@@ -62,11 +63,10 @@ def explain(
 
     if as_json:
         write = json_lines()
-        for story in stories():
-            for episode in story.episodes:
-                for part in episode.rounds:
-                    write(round_document(part))
-                write(episode_document(episode))
+        for episode in (episode for story in stories() for episode in story.episodes):
+            for part in episode.rounds:
+                write(round_document(part))
+            write(episode_document(episode))
     elif html_file is not None:
         report = report_html(stories(), counts)
         with file_errors(f"--html {html_file}"):
@@ -83,7 +83,7 @@ def explain(
 
 def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple[Counts, frozenset[str]]:
     """Read all files; return the counts of lines, and the groups for which the files have a coordinator's log."""
-    total, coordinated = Counts(), set[str]()
+    counts, coordinated = Counts(), set[str]()
 
     def events(reader: LogReader, chunks: Iterable[bytes]) -> Iterator[LogEvent]:
         for chunk in chunks:
@@ -93,32 +93,21 @@ def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple
 
     with Progress("MB read") as progress:
         for name in dict.fromkeys(files):
-            reader, chunks = _opened(name)
-            for event in events(reader, chunks):
+            for event in events(*_opened(name, counts)):
                 if group is None or event.group_id == group:
                     if event.coordinator is not None:
                         coordinated.add(event.group_id)
                     sorter.add(event)
-            _add(total, reader.counts)
-    return total, frozenset(coordinated)
+    return counts, frozenset(coordinated)
 
 
-def _add(total: Counts, counts: Counts) -> None:
-    total.read += counts.read
-    total.understood += counts.understood
-    total.strange += counts.strange
-    total.nameless += counts.nameless
-    total.examples = sorted([*total.examples, *counts.examples])[:3]
-    total.newest = max(total.newest, counts.newest)
-
-
-def _opened(name: str) -> tuple[LogReader, Iterator[bytes]]:
+def _opened(name: str, counts: Counts) -> tuple[LogReader, Iterator[bytes]]:
     if name == "-":
-        return LogReader("-", now_ms()), _chunks(name, sys.stdin.buffer)
+        return LogReader("-", now_ms(), counts), _chunks(name, sys.stdin.buffer)
     with file_errors(name):
         file = Path(name).open("rb")  # noqa: SIM115 - _chunks closes it
         newest_ms = int(Path(name).stat().st_mtime * 1000)
-    return LogReader(Path(name).name, newest_ms), _chunks(name, file)
+    return LogReader(Path(name).name, newest_ms, counts), _chunks(name, file)
 
 
 def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
@@ -152,8 +141,7 @@ def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[Safe
             yield SafeText(f"  not in the logs: {'; '.join(story.unknown)}", "dim")
         yield SafeText()
     yield SafeText(f"{counts.read:,} lines read, {counts.understood:,} understood", "dim")
-    for line in _strange(counts):
-        yield SafeText(line, "dim")
+    yield from (SafeText(line, "dim") for line in _strange(counts))
 
 
 def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
@@ -170,17 +158,17 @@ def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
         yield SafeText(f"    and {len(rounds) - _SHOWN} more rounds", "dim")
     members = episode.members
     for word, ids in (
-        ("replaced", [f"{shortened(pair.left)} → {shortened(pair.joined)}" for pair in members.replaced]),
-        ("joined", [*map(shortened, members.joined)]),
-        ("left", [*map(shortened, members.left)]),
-        ("removed" if episode.kind == "poll-timeout" else "crashed", [*map(shortened, members.lost)]),
-        ("departed", [*map(shortened, members.gone)]),
+        ("replaced", [f"{pair.left} → {pair.joined}" for pair in members.replaced]),
+        ("joined", members.joined),
+        ("left", members.left),
+        ("removed" if episode.kind == "poll-timeout" else "crashed", members.lost),
+        ("departed", members.gone),
     ):
         if ids:
-            more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-            yield SafeText(f"    {word:<9}{', '.join(ids[:_SHOWN])}{more}")
-    for item in [item for item in episode.evidence if item.source == "episode"]:
-        yield SafeText(f"    not sure, because {item.reason}", "dim")
+            yield SafeText(f"    {word:<9}{listed(map(shortened, ids), _SHOWN)}")
+    for item in episode.evidence:
+        if item.source == "episode":
+            yield SafeText(f"    not sure, because {item.reason}", "dim")
 
 
 def _round(log_round: LogRound) -> SafeText:
@@ -201,11 +189,9 @@ def _strange(counts: Counts) -> Iterator[str]:
             f"{counts.nameless:,} lines of clients are left out, because no line of their log names the group: "
             "add the rest of the log (librdkafka: debug=cgrp) or the coordinator's"
         )
-    if not counts.strange:
-        return
-    yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"
-    for example in counts.examples:
-        yield f"  {example}"
+    if counts.strange:
+        yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"
+        yield from (f"  {example}" for example in counts.examples)
 
 
 def show_unknown(counts: Counts) -> None:

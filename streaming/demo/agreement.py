@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from assignors.assignment import normalize, union
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.events import Partitions
 
@@ -39,11 +40,7 @@ class Agreement:
 
 def after(member: MemberDiff) -> Partitions:
     """Return a member's partitions after a round, which are its kept and its assigned ones."""
-    merged: dict[str, set[int]] = defaultdict(set)
-    for share in (member.kept, member.assigned):
-        for topic, partitions in share.items():
-            merged[topic].update(partitions)
-    return {topic: sorted(partitions) for topic, partitions in sorted(merged.items()) if partitions}
+    return normalize(union(member.kept, member.assigned))
 
 
 def _held(lines: Iterable[ReportLine], *, eager: bool) -> dict[int, Partitions]:
@@ -69,17 +66,13 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
     A consumer does not report a generation in which it was killed, or which the next one replaced before the consumer
     received its partitions. Then its partitions before the generation are compared, but a difference is not counted.
     """
-    diffs = list(diffs)
     reports_of: dict[str, list[ReportLine]] = defaultdict(list)
     for line in reports:
         reports_of[line.member_id].append(line)
-    shown: dict[str, set[int]] = defaultdict(set)
-    for diff in diffs:
-        for member_id in diff.members:
-            shown[member_id].add(diff.generation or 0)
+    by_generation = [(diff.generation, diff) for diff in diffs if diff.generation is not None]
     compared, differences = 0, []
-    for diff in (diff for diff in diffs if diff.generation is not None):
-        generation, eager = diff.generation or 0, eager_groups[diff.group_id]
+    for generation, diff in by_generation:
+        eager = eager_groups[diff.group_id]
         for member_id, member in diff.members.items():
             lines = reports_of[member_id]
             held, last = _held(lines, eager=eager), max((line.generation for line in lines), default=-1)
@@ -93,7 +86,9 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
                 owned.append(late.owned)
             agrees = after(member) in owned
             # The consumer closed, or the next round began, before the member received its partitions.
-            replaced = last < generation or any(generation < later <= last for later in shown[member_id])
+            replaced = last < generation or any(
+                generation < later <= last and member_id in shown.members for later, shown in by_generation
+            )
             if not agrees and generation not in held and (closing or replaced):
                 continue
             compared += 1

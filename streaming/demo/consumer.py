@@ -16,17 +16,16 @@ import threading
 import time
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from streaming.demo.agreement import ReportLine
 from streaming.listener import Listener
 from streaming.listener.confluent import librdkafka_generation
 from streaming.process.children import follow_parent
 from streaming.process.service import stop_on_signals
 from streaming.records.events import Partitions
-
-Protocol = Literal["eager", "cooperative", "consumer"]
 
 
 def _shares(partitions: Iterable[tuple[str, int]]) -> Partitions:
@@ -53,16 +52,8 @@ class Report:
             self._owned -= touched
         else:
             self._owned = touched if self._whole else self._owned | touched
-        line = {
-            "at": time.time_ns() // 1_000_000,
-            "name": self._name,
-            "memberId": member_id,
-            "generation": generation,
-            "event": event,
-            "partitions": _shares(touched),
-            "owned": _shares(self._owned),
-            "closing": self._stop.is_set(),
-        }
+        shares, at_ms = (_shares(touched), _shares(self._owned)), time.time_ns() // 1_000_000
+        line = ReportLine(at_ms, self._name, member_id, generation, event, *shares, closing=self._stop.is_set())
         sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
         sys.stdout.buffer.flush()
 
@@ -109,12 +100,8 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
         report.write(event, partitions, member, librdkafka_generation(metadata))
 
     consumer = _listening(Consumer, args)(config)
-    consumer.subscribe(
-        args.topics.split(","),
-        on_assign=lambda c, p: write("assigned", c, p),
-        on_revoke=lambda c, p: write("revoked", c, p),
-        on_lost=lambda c, p: write("lost", c, p),
-    )
+    events = {"on_assign": "assigned", "on_revoke": "revoked", "on_lost": "lost"}
+    consumer.subscribe(args.topics.split(","), **{name: partial(write, event) for name, event in events.items()})
     try:
         while not stop.is_set():
             consumer.poll(0.1)
@@ -129,11 +116,8 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-    strategies = {
-        "range": RangePartitionAssignor,
-        "roundrobin": RoundRobinPartitionAssignor,
-        "cooperative-sticky": CooperativeStickyAssignor,
-    }
+    strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+    strategies |= {"cooperative-sticky": CooperativeStickyAssignor}
     consumer = _listening(KafkaConsumer, args)(
         bootstrap_servers=args.bootstrap_servers,
         group_id=args.group,

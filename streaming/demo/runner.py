@@ -6,13 +6,11 @@ import re
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 import msgspec
@@ -54,47 +52,36 @@ class DemoDisplay(Protocol):
     def diff(self, record: DiffRecord) -> None: ...  # noqa: D102
 
 
-@dataclass(slots=True)
-class DemoSummary:
-    """Summary of a demo: counts of its rounds, and the comparison with the consumers' reports."""
+class DemoSummary(NamedTuple):
+    """Summary of a demo: its diffs, and their comparison with the consumers' reports."""
 
-    causes: Counter[str] = field(default_factory=Counter)
-    rounds: Counter[str] = field(default_factory=Counter)
-    moved: int = 0
-    agreement: Agreement = field(default_factory=lambda: Agreement(0, ()))
-
-    def add(self, diff: Diff) -> None:
-        """Add one diff to the counts."""
-        self.causes[diff.cause.kind] += diff.round == 1
-        self.rounds[diff.group_id] += 1
-        self.moved += diff.moved
+    diffs: Sequence[Diff] = ()
+    agreement: Agreement = Agreement(0, ())
 
 
 class Cast:
     """The consumers of the demo; starts, stops and kills consumers, and reads their reports."""
 
     def __init__(self, settings: Settings, folder: Path, actors: Mapping[str, Actor]) -> None:
-        self._settings = settings
-        self._folder = folder
-        self._actors = actors
+        self._settings, self._folder, self._actors = settings, folder, actors
         self._numbers = count(1)
         self._children: dict[str, Child] = {}
         self._leaving: list[Child] = []
 
     def _start(self, actor: Actor) -> None:
-        number = next(self._numbers)
-        self._children[actor.name] = Child(
-            actor.name,
-            [
-                "streaming.demo.consumer",
-                *("--bootstrap-servers", self._settings.kafka.bootstrap_servers),
-                *("--group", actor.group, "--topics", actor.topic, "--name", actor.name),
-                *("--client", actor.client, "--protocol", actor.protocol),
-                *("--session-timeout-ms", str(SESSION_TIMEOUT_MS)),
-            ],
-            log=self._folder / f"{actor.name}-{number}.log",
-            output=self._folder / f"{actor.name}-{number}.jsonl",
-        )
+        options = {
+            "bootstrap-servers": self._settings.kafka.bootstrap_servers,
+            "group": actor.group,
+            "topics": actor.topic,
+            "name": actor.name,
+            "client": actor.client,
+            "protocol": actor.protocol,
+            "session-timeout-ms": str(SESSION_TIMEOUT_MS),
+        }
+        words = ["streaming.demo.consumer", *(word for name in options for word in (f"--{name}", options[name]))]
+        file = self._folder / f"{actor.name}-{next(self._numbers)}"
+        log, output = file.with_suffix(".log"), file.with_suffix(".jsonl")
+        self._children[actor.name] = Child(actor.name, words, log=log, output=output)
 
     def act(self, action: str, name: str) -> None:
         """Execute one step of the story; a step that would not change the state of its consumer is skipped."""
@@ -116,12 +103,10 @@ class Cast:
 
     def reports(self) -> list[ReportLine]:
         """Return the reports of all callbacks of all consumers; the reports of each consumer are in order."""
-        decoder = msgspec.json.Decoder(ReportLine)
-        lines: list[ReportLine] = []
-        for path in sorted(self._folder.glob("*.jsonl")):
-            whole = path.read_bytes().rpartition(b"\n")[0]  # A killed consumer may leave an incomplete line.
-            lines.extend(decoder.decode(line) for line in whole.splitlines())
-        return lines
+        decode = msgspec.json.Decoder(ReportLine).decode_lines
+        # A killed consumer may leave an incomplete line.
+        files = (path.read_bytes().rpartition(b"\n")[0] for path in sorted(self._folder.glob("*.jsonl")))
+        return [line for content in files for line in decode(content)]
 
 
 #: Records per second and topic.
@@ -179,21 +164,15 @@ def _page_port() -> int:
 
 
 def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
-    common = [*("--bootstrap-servers", settings.kafka.bootstrap_servers), *("--topic-prefix", settings.topics.prefix)]
+    common = ["--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix]
+    stream = ["--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
+    serve = ["--port", str(page_port), "--database", str(folder / "history.sqlite")]
+    # Without the JVM's second compiler, which only pays off after minutes, the first diff is ready sooner.
+    java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
     return [
         Child("collector", ["streaming", "collect", *common, *collect], log=folder / "collect.log"),
-        Child(
-            "Spark job",
-            ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"],
-            log=folder / "stream.log",
-            # Without the JVM's second compiler, which only pays off after minutes, the first diff is ready sooner.
-            variables={"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
-        ),
-        Child(
-            "page",
-            ["streaming", "serve", *common, "--port", str(page_port), "--database", str(folder / "history.sqlite")],
-            log=folder / "serve.log",
-        ),
+        Child("Spark job", ["streaming", "stream", *common, *stream], log=folder / "stream.log", variables=java),
+        Child("page", ["streaming", "serve", *common, *serve], log=folder / "serve.log"),
     ]
 
 
@@ -205,14 +184,12 @@ class Play:
     ) -> None:
         self._cast = Cast(settings, folder, actors)
         self._eager = {actor.group: actor.protocol == "eager" for actor in actors.values()}
-        self._settings = settings
-        self._view = view
-        self._stop = stop
+        self._view, self._stop = view, stop
         self._diffs: list[Diff] = []
-        self._latest: dict[str, Diff] = {}
-        self.summary = DemoSummary()
 
-    def perform(self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False) -> None:
+    def perform(
+        self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False
+    ) -> DemoSummary:
         """Run the story for ``duration`` seconds, then stop all consumers and wait for the last diffs.
 
         ``keep_running``: after the story, let the consumers run until the demo is stopped.
@@ -231,7 +208,7 @@ class Play:
         finally:
             self._cast.exit()
         self._settle(reader, children)
-        self.summary.agreement = compare(self._diffs, self._cast.reports(), self._eager)
+        return DemoSummary(self._diffs, compare(self._diffs, self._cast.reports(), self._eager))
 
     def _take(self, reader: DiffReader) -> None:
         try:
@@ -241,17 +218,15 @@ class Play:
             return
         if record is not None and record.diff.group_id in self._eager:
             self._diffs.append(record.diff)
-            self._latest[record.diff.group_id] = record.diff
-            self.summary.add(record.diff)
             self._view.diff(record)
 
     def _settle(self, reader: DiffReader, children: Children) -> None:
-        groups = self._eager.keys()
+        """Wait until each group's newest diff shows no member with partitions."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._stop.is_set() and time.monotonic() < deadline:
-            if groups <= self._latest.keys() and not any(
-                after(member) for group in groups for member in self._latest[group].members.values()
-            ):
+            latest = {diff.group_id: diff for diff in self._diffs}
+            members = [member for diff in latest.values() for member in diff.members.values()]
+            if latest.keys() == self._eager.keys() and not any(map(after, members)):
                 return
             children.check()
             self._take(reader)
@@ -277,7 +252,7 @@ def play(
     try:
         archives.make_classes()
     except archives.ArchiveNotWritten as problem:
-        warn(f"{problem}")
+        warn(str(problem))
     with ExitStack() as stack:
         if embedded:
             view.stage("start a Kafka broker")
@@ -306,7 +281,7 @@ def play(
             view.stage(f"until Ctrl-C: rebalance-monitor groups {cluster}{more}")
         stack.enter_context(traffic(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
-        performance = Play(settings, folder, view, stop, actors)
-        performance.perform(duration, reader, children, keep_running=keep_running)
+        play = Play(settings, folder, view, stop, actors)
+        summary = play.perform(duration, reader, children, keep_running=keep_running)
         view.stage("end")
-        return performance.summary
+        return summary

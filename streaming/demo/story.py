@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 Action = Literal["start", "leave", "crash"]
@@ -16,9 +16,8 @@ class Actor:
     name: str
     group: str
     topic: str
-    #: Client library: ``confluent`` or ``kafka-python``.
+    #: Client library: ``confluent`` or ``kafka-python``; rebalance protocol: ``eager`` or ``cooperative``.
     client: str
-    #: Rebalance protocol: ``eager`` or ``cooperative``.
     protocol: str
 
 
@@ -35,24 +34,14 @@ TOPICS: dict[str, int] = {"orders": 6, "payments": 6}
 
 _EAGER = ("orders-eager", "orders", "eager")
 _COOPERATIVE = ("payments-cooperative", "payments", "cooperative")
-ACTORS: dict[str, Actor] = {
-    name: Actor(name, group, topic, client, protocol)
-    for name, client, (group, topic, protocol) in (
-        ("orders-1", "confluent", _EAGER),
-        ("orders-2", "kafka-python", _EAGER),
-        ("orders-3", "confluent", _EAGER),
-        ("payments-1", "confluent", _COOPERATIVE),
-        ("payments-2", "kafka-python", _COOPERATIVE),
-        ("payments-3", "confluent", _COOPERATIVE),
-    )
-}
 
 
 def cast(prefix: str = "") -> dict[str, Actor]:
-    """Return the consumers by name, with the prefix added to their groups and topics."""
+    """Return the consumers by name; their groups and topics have the prefix."""
     return {
-        name: replace(actor, group=f"{prefix}{actor.group}", topic=f"{prefix}{actor.topic}")
-        for name, actor in ACTORS.items()
+        f"{topic}-{number}": Actor(f"{topic}-{number}", f"{prefix}{group}", f"{prefix}{topic}", client, protocol)
+        for group, topic, protocol in (_EAGER, _COOPERATIVE)
+        for number, client in enumerate(("confluent", "kafka-python", "confluent"), 1)
     }
 
 

@@ -58,8 +58,8 @@ _JAVA_WORDINGS: Final = _table(
     (K.LEAVING, rf"(?:Member {_MEMBER} )?[Ss]ending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$"),
     (K.OVERRAN, r"(?:This member will leave the group because )?(?:consumer|worker) poll timeout has expired"),
     (K.EXPIRED, rf"Attempt to heartbeat (?:with .* )?failed (?:(?:for )?since member id (?:{_MEMBER} )?is not valid|due to UNKNOWN_MEMBER_ID)"),
-    (K.INSTANCE_FENCED, r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id|Attempt to heartbeat .*FENCED_INSTANCE_ID"),
-    (K.COORDINATOR_LOST, r"Group coordinator \S+ .*is unavailable or invalid"),
+    (K.OTHER, r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id|Attempt to heartbeat .*FENCED_INSTANCE_ID"),
+    (K.OTHER, r"Group coordinator \S+ .*is unavailable or invalid"),
     (K.ASSIGNED, r"Joined group (?:at generation (?P<number>\d+) with protocol version .* )?and got assignment"),
     # KIP-848.
     (K.JOINING, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to JOINING"),
@@ -107,8 +107,8 @@ _OTHER_WORDINGS: Final = _table(
     (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_LAST_GROUP}"),
     # sarama.
     (K.RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),
-    (K.COORDINATOR_FOUND, rf"client/coordinator coordinator for consumergroup {_GROUP} is #"),
-    (K.COORDINATOR_FOUND, rf"consumergroup/{_GROUP} loop check partition number (?:co|go)routine will exit"),
+    (K.OTHER, rf"client/coordinator coordinator for consumergroup {_GROUP} is #"),
+    (K.OTHER, rf"consumergroup/{_GROUP} loop check partition number (?:co|go)routine will exit"),
     (K.GROWTH, rf"consumergroup/{_GROUP} loop check partition number goroutine find partitions in topics (?P<reason>\S+ changed from \d+ to \d+)"),
 )  # fmt: skip
 #: Messages of franz-go and KafkaJS, followed by keys and values. KafkaJS logs no generation.

@@ -130,9 +130,8 @@ def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
 def round_document(entry: LogRound) -> dict[str, Any]:
     """Return a round as a JSON object, as ``explain --json`` prints it."""
     cause = entry.cause
-    reason = next((item.reason for item in cause.evidence if item.kind == cause.kind and item.reason), None)
-    if reason is None:
-        reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), None)
+    reasons = [item.reason for item in cause.evidence if item.kind == cause.kind and item.reason]
+    reasons += [item.reason for item in cause.evidence if item.source not in ("comparison", "episode")]
     return {
         "type": "round",
         "groupId": entry.group_id,
@@ -141,7 +140,7 @@ def round_document(entry: LogRound) -> dict[str, Any]:
         "ended": entry.ended if entry.ended is not None and entry.ended >= 0 else None,
         "kind": cause.kind,
         "memberIds": cause.member_ids,
-        "reason": reason,
+        "reason": reasons[0] if reasons else None,
     }
 
 

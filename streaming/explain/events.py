@@ -28,13 +28,11 @@ class ClientKind(StrEnum):
     OVERRAN = "overran"
     #: The coordinator has removed the member, as the member's session expired.
     EXPIRED = "expired"
-    INSTANCE_FENCED = "instance-fenced"
     #: The client ended its session of a generation.
     RELEASED = "released"
-    #: The client has found its coordinator; the message shows the client's group.
-    COORDINATOR_FOUND = "coordinator-found"
-    COORDINATOR_LOST = "coordinator-lost"
     GROWTH = "growth"
+    #: Any other message that names the client's group.
+    OTHER = "other"
 
 
 class ClientEvent(Struct, frozen=True, kw_only=True):

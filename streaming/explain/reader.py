@@ -67,12 +67,13 @@ class Counts:
 
 
 class LogReader:
-    """Reads one log file that was last written at ``newest_ms``, so that timestamps in it are not newer."""
+    """Reads one log file that was last written at ``newest_ms``, so that timestamps in it are not newer.
 
-    def __init__(self, name: str, newest_ms: int) -> None:
-        self.counts = Counts()
-        self._name = name
-        self._newest_ms = newest_ms
+    ``counts``: the counts of all files, to which those of this file are added.
+    """
+
+    def __init__(self, name: str, newest_ms: int, counts: Counts) -> None:
+        self._name, self._newest_ms, self._counts = name, newest_ms, counts
         self._scanner = LineScanner(_NEEDLES, _INTERESTING, longest=_LONGEST)
         self._table = MemberTable()
         self._dump = DumpReader()
@@ -89,15 +90,15 @@ class LogReader:
     def finish(self) -> Iterator[LogEvent]:
         """Yield the events in the last line, if the file does not end with a line break."""
         yield from self._events(self._scanner.finish())
-        self.counts.nameless = len(self._waiting)
+        self._counts.nameless += len(self._waiting)
         last = next(texts(self._scanner.last))
         timestamp = timestamp_in(last.text, last.outside, self._newest_ms)
-        self.counts.newest = max(self.counts.newest, timestamp.ms)
+        self._counts.newest = max(self._counts.newest, timestamp.ms)
+        self._counts.read += self._scanner.read
 
     def _events(self, lines: Iterable[tuple[int, str]]) -> Iterator[LogEvent]:
         for number, line in lines:
             yield from self._line(number, line)
-        self.counts.read = self._scanner.read
 
     def _line(self, number: int, line: str) -> Iterator[LogEvent]:
         if self._table.is_open:
@@ -117,9 +118,9 @@ class LogReader:
         self._header = ""
         if event is None:
             if _STRANGE.search(line) and not self._is_named:
-                self.counts.strange += 1
-                if len(self.counts.examples) < _EXAMPLES:
-                    self.counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
+                self._counts.strange += 1
+                if len(self._counts.examples) < _EXAMPLES:
+                    self._counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
         elif not event.group_id:
             self._waiting.append(self._counted(event, number))
         else:
@@ -172,6 +173,6 @@ class LogReader:
         return LogEvent(group_id=group, at=timestamp.ms, precision_ms=timestamp.precision_ms, client=event)
 
     def _counted(self, event: LogEvent, number: int) -> LogEvent:
-        self.counts.understood += 1
-        self.counts.newest = max(self.counts.newest, event.at)
+        self._counts.understood += 1
+        self._counts.newest = max(self._counts.newest, event.at)
         return structs.replace(event, place=(self._name, number))

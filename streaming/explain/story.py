@@ -81,7 +81,7 @@ def group_stories(
         yield _story(group_id, of_group, group_id in coordinated, newest, start_ms, end_ms)
 
 
-def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
+def _story(  # noqa: PLR0917 - one pass over the events
     group_id: str,
     events: Iterable[LogEvent],
     has_coordinator: bool,
@@ -115,20 +115,16 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
         if (start_ms is None or at >= start_ms) and (end_ms is None or at <= end_ms):
             episodes.extend(builder.add(item))
     episodes.extend(builder.finish(newest))
-    unknown = []
-    if not all(episode.has_moves for episode in episodes):
-        unknown.append("which partitions moved, and how long they had no consumer")
-    if not has_coordinator and episodes:
-        unknown.append("rounds and members that no client's log shows: add the coordinator's log (the broker's)")
-    elif not has_clients and episodes:
-        unknown.append("what clients did meanwhile: add their logs")
-    if not all(episode.is_counted for episode in episodes):
-        unknown.append("how many members the group had all the time")
-    if is_undated:
-        unknown.append("when lines without a timestamp were written")
-    if is_rough:
-        unknown.append("times more exact than a second")
-    return GroupStory(group_id, episodes, listed, unknown)
+    lacks_coordinator, lacks_clients = episodes and not has_coordinator, has_coordinator and not has_clients
+    gaps = {
+        "which partitions moved, and how long they had no consumer": not all(e.has_moves for e in episodes),
+        "rounds and members that no client's log shows: add the coordinator's log (the broker's)": lacks_coordinator,
+        "what clients did meanwhile: add their logs": episodes and lacks_clients,
+        "how many members the group had all the time": not all(e.is_counted for e in episodes),
+        "when lines without a timestamp were written": is_undated,
+        "times more exact than a second": is_rough,
+    }
+    return GroupStory(group_id, episodes, listed, [text for text, is_unknown in gaps.items() if is_unknown])
 
 
 def _merged(

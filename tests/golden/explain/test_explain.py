@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streaming.explain.episodes import episode_document, round_document
-from streaming.explain.reader import LogReader
+from streaming.explain.reader import Counts, LogReader
 from streaming.explain.story import EventSorter, group_stories
 
 LOGS = Path(__file__).parent / "logs"
@@ -21,18 +21,17 @@ NAMES = sorted(path.stem for path in LOGS.glob("*.log"))
 
 
 def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
-    sorter, coordinated, newest = EventSorter(tempfile.TemporaryFile), set(), -1
+    sorter, coordinated, counts = EventSorter(tempfile.TemporaryFile), set(), Counts()
     for path in paths:
-        reader, data = LogReader(path.name, NEWEST_MS), path.read_bytes()
+        reader, data = LogReader(path.name, NEWEST_MS, counts), path.read_bytes()
         events = [event for at in range(0, len(data), chunk) for event in reader.read(data[at : at + chunk])]
         events += reader.finish()
-        newest = max(newest, reader.counts.newest)
         for event in events:
             sorter.add(event)
             if event.coordinator is not None:
                 coordinated.add(event.group_id)
     documents = []
-    for story in group_stories(sorter.sorted(), frozenset(coordinated), newest):
+    for story in group_stories(sorter.sorted(), frozenset(coordinated), counts.newest):
         for episode in story.episodes:
             documents += [round_document(entry) for entry in episode.rounds]
             documents.append(episode_document(episode))

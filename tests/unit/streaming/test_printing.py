@@ -4,7 +4,6 @@ import ast
 import io
 import json
 import logging
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,7 +117,7 @@ def terminal_view(name: str) -> None:
         view.stage(name)
         view.happens(name)
         view.diff(DiffRecord("1", diff(name), b"", 0, 0))
-    view.summary(DemoSummary(Counter({name: 1}), Counter({name: 1}), 0, Agreement(1, (name,))))
+    view.summary(DemoSummary([diff(name)], Agreement(1, (name,))))
 
 
 def log_line(name: str) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from itertools import count
 
 import msgspec
@@ -14,17 +13,18 @@ from streaming.demo.agreement import Agreement
 from streaming.demo.runner import DemoSummary
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.terminal import console
+from streaming.records.diffs import Cause
 from streaming.spark import progress
 from streaming.spark.progress import BatchReport
 from tests.support.histories import sample
 
 DIFF = sample()
 RECORD = DiffRecord("id", DIFF, msgspec.json.format(msgspec.json.encode(DIFF), indent=2), 0, 0)
+KINDS = (*["member.joined"] * 2, *["member.fenced"] * 3, "made.up")
+GROUPS = (*["orders"] * 4, *["eager"] * 2)
+ROUNDS = [sample(cause=Cause(kind=kind), group_id=group) for kind, group in zip(KINDS, GROUPS, strict=True)]
 SEEN = DemoSummary(
-    Counter({"member.joined": 2, "member.fenced": 3, "group.deleted": 0, "made.up": 1}),
-    Counter({"orders": 4, "eager": 2}),
-    moved=9,
-    agreement=Agreement(5, ()),
+    [*ROUNDS, sample(cause=Cause(kind="group.deleted"), group_id="eager", round=2, moved=9)], Agreement(5, ())
 )
 
 
@@ -78,7 +78,7 @@ def test_text_output_has_story_diffs_and_result(capsys: pytest.CaptureFixture[st
         "was fenced           3",
         "joined               2",
         "made.up              1",
-        "rounds: eager 2, orders 4; partitions moved: 9",
+        "rounds: eager 3, orders 4; partitions moved: 9",
         "compared with the consumers' own callbacks 5 times: all agree",
         "",
         "next: rebalance-monitor demo --keep-running                   the same, with time for the page",
