@@ -8,6 +8,7 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
+from msgspec import UNSET
 from rich.table import Table
 
 from assignors.errors import BadInput
@@ -15,6 +16,7 @@ from streaming.cli.diff_lines import utc
 from streaming.cli.group_overview import concerns, newest_first
 from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_option, example, flag, now_ms, option
 from streaming.cli.output import answer, raw_records, read_records
+from streaming.episodes.story import bounds
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process.plain import say
@@ -23,6 +25,8 @@ from streaming.records.episodes import Incident, IncidentRecord
 from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings
 
+#: The most groups that are listed with their pauses; JSON has more.
+_MOST_PAUSES = 20
 _Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
 _TEXT = option("TEXT", "Note for the others on call.", None, "--text", show_default=False)
 _BY = option("NAME", "Who it is.", None, "--by", show_default="the user's name")
@@ -99,6 +103,14 @@ def _publish(
     say(f"published to {settings.topics.membership}; the stream applies it")
 
 
+def _pauses(incident: Incident) -> str:
+    if incident.pauses is UNSET or not incident.pauses.groups:
+        return ""
+    longest, rebalanced = [*incident.pauses.groups.items()][:_MOST_PAUSES], {*incident.pauses.rebalanced}
+    listed = (f"{name} {bounds(span)}{' (rebalanced)' if name in rebalanced else ''}" for name, span in longest)
+    return f" Longest pauses: {', '.join(listed)}."
+
+
 def incident_table(listed: Iterable[Incident]) -> Table:
     """Return a table with one row per incident; it has a column with closing times if any incident is closed."""
     rows = (
@@ -110,7 +122,7 @@ def incident_table(listed: Iterable[Incident]) -> Table:
             utc(incident.opened_at),
             incident.closed_at and utc(incident.closed_at),
             incident.times,
-            incident.story,
+            incident.story + _pauses(incident),
         )
         for incident in listed
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_reasons import BrokerReasons, add_reasons, stop_event
 from streaming.collect.cluster import surely_alive_ms
+from streaming.collect.commit_pauses import CommitPauses
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.coordinator.schema import NewerRecord
@@ -26,7 +27,7 @@ from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
 from streaming.collect.rebalances import Rebalances
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
-from streaming.records.events import GroupObserved, GroupProgress, GroupRebalancing
+from streaming.records.events import ClusterObserved, Event, GroupObserved, GroupProgress, GroupRebalancing
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Collector(BaseCollector):
             fetched=topics.fetched,
         )
         self._states = GroupStates(settings.kafka, self._wanted)
+        self._pauses = CommitPauses(f"kafka://{self._cluster}/cluster")
         self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
         self._last_listing = 0
         try:
@@ -122,6 +124,11 @@ class Collector(BaseCollector):
             changed += self._progress.sample(self._source.group, self._source.groups, moment, now)
             items += [state_event(self._states_source, data) for data in changed]
             self._metrics.groups.take(changed)
+            for item in items:
+                if isinstance(item, Event) and isinstance(item.data, ClusterObserved):
+                    self._pauses.take(item.data)
+            if (pauses := self._pauses.event(self._source.group, self._topics.snapshot, now)) is not None:
+                items.append(pauses)
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
             self._proven = time.monotonic()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -32,6 +32,12 @@ _CATCH_UP_MS: Final = 2000
 _NEW_MS: Final = 600_000
 #: The most partitions without an owner whose commits are kept.
 _MOST_FREE: Final = 1000
+#: A group's usual interval between commits is the longest of this many at least, within this time at least (ms).
+_LEAST_INTERVALS: Final = 3
+_WINDOW_MS: Final = 30_000
+#: A group with a longer usual interval does not commit regularly, and a pause that is less longer is ordinary; ms.
+_LONGEST_USUAL_MS: Final = 60_000
+_LEAST_PAUSE_MS: Final = 500
 
 _Place = tuple[str, int]
 #: The number of a round, the time until which partitions were consumed before it (None: unknown), and the time by which
@@ -68,6 +74,50 @@ class _Hold:
     is_new: bool = False
 
 
+class CommitGap(NamedTuple):
+    """A pause between two commits: its begin, when a commit was due, and the least and the most time it lasted; ms."""
+
+    began: int
+    due: int
+    bounds: tuple[int, int]
+
+
+@dataclass(slots=True)
+class CommitIntervals:
+    """The times between a group's commits, of any member and partition; ms.
+
+    Attributes:
+        last, gap: the last commit, and the last interval that was longer than usual.
+        began, count, longest: the begin of the current window, the number of its intervals, and the longest of them.
+        before: the longest interval of the window before; None: there was none.
+    """
+
+    last: int | None = None
+    gap: CommitGap | None = None
+    began: int = 0
+    count: int = 0
+    longest: int = 0
+    before: int | None = None
+
+    @property
+    def usual_ms(self) -> int | None:
+        """The longest of the last intervals; None if the group does not commit regularly."""
+        usual = None if self.before is None else max(self.before, self.longest)
+        return None if usual is None or usual > _LONGEST_USUAL_MS else usual
+
+    def take(self, at: int) -> None:
+        """Take the time of the next commit. Several commits at one time count once."""
+        if self.last is None or self.last - at > _WINDOW_MS:  # the first one, or the broker's clock was set back
+            self.last = self.began = at
+        if at > self.last:
+            usual = self.usual_ms
+            if usual is not None and at - self.last >= usual + _LEAST_PAUSE_MS:
+                self.gap = CommitGap(self.last, self.last + usual, (at - self.last - usual, at - self.last))
+            self.last, self.longest, self.count = at, max(self.longest, at - self.last), self.count + 1
+        if self.count >= _LEAST_INTERVALS and at - self.began >= _WINDOW_MS:
+            self.before, self.longest, self.count, self.began = self.longest, 0, 0, at
+
+
 class CoordinatorActivity:
     """Times (ms) of the coordinator's writes to a partition of the offsets topic, which bound the delay of commits."""
 
@@ -101,9 +151,10 @@ class PartitionOwners:
     Commits of partitions that no member has owned are ignored: other programs may write offsets, too.
     """
 
-    __slots__ = ("_free", "_held", "_number", "_of", "_resumed")
+    __slots__ = ("_free", "_held", "_number", "_of", "_resumed", "intervals")
 
     def __init__(self) -> None:
+        self.intervals = CommitIntervals()
         self._held: dict[_Place, _Hold] = {}
         #: Partitions that have no owner now, in the order in which members gave them up.
         self._free: dict[_Place, None] = {}
@@ -122,6 +173,8 @@ class PartitionOwners:
         sent_after: int | None = None,
     ) -> bool:
         """Take a commit, or without an offset its removal; return True if it proves that a partition is consumed."""
+        if timestamp is not None:
+            self.intervals.take(timestamp)
         held = self._held.get((topic, partition))
         if held is None:
             return False

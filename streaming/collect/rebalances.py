@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, UnsetType, structs
 
 from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
+from streaming.collect.partition_owners import CommitIntervals
 from streaming.records.events import MAX_TIMESTAMP, GroupDeleted, GroupObserved, GroupRebalancing, ObservedMember
 
 #: States in which a group rebalances, as Kafka names them.
@@ -44,11 +45,12 @@ class ListedGroup(NamedTuple):
 
 
 class KnownGroup(NamedTuple):
-    """A group's last snapshot, each member's last commit (ms), and the committed offsets by topic and partition."""
+    """A group's last snapshot, each member's last commit (ms), the committed offsets by partition, and commit times."""
 
     snapshot: GroupObserved
     last_commit: Callable[[ObservedMember], int | None] = lambda _: None
     committed: Mapping[tuple[str, int], int] = {}
+    commits: CommitIntervals = CommitIntervals()
 
 
 @dataclass(slots=True)

@@ -211,7 +211,8 @@ class OffsetsTopic:
         for fold in (partition.fold for partition in self._partitions.values()):
             group = fold.groups.get(group_id)
             if group is not None and group.snapshot is not None:
-                return KnownGroup(group.snapshot, group.owners.last_commit, fold.committed.get(group_id, {}))
+                committed = fold.committed.get(group_id, {})
+                return KnownGroup(group.snapshot, group.owners.last_commit, committed, group.owners.intervals)
         return None
 
     def groups(self) -> list[str]:

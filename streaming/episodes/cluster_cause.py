@@ -17,6 +17,8 @@ from streaming.records.events import Evidence
 
 #: Source of evidence that refers to a cluster incident.
 CLUSTER_INCIDENT: Final = "cluster-incident"
+#: Separates the pauses of groups from the change in an incident's story.
+PAUSES: Final = "; "
 #: An episode may begin this long before the incident, as groups may notice a change before the collector, ms.
 EARLIER_MS: Final = 30_000
 #: An episode may begin this long after the incident: sessions end, then members rejoin.
@@ -58,7 +60,7 @@ def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
     if not candidates:
         return episode
     incident = min(candidates, key=lambda candidate: (abs(candidate.opened_at - episode.opened_at), candidate.incident))
-    what = incident.story.rpartition(" (")[0]
+    what = incident.story.rpartition(" (")[0].partition(PAUSES)[0]
     kind, sure, members = episode.kind, episode.sure, episode.members
     if incident.kind in _MOVES and kind != "coordinator-move":
         sure = False

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field, structs
+from msgspec import UNSET, Struct, field, structs
 
 from streaming.episodes.story import moment
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Acknowledged, Incident, IncidentKind
-from streaming.records.events import CLUSTER, Evidence, Holding
+from streaming.records.events import CLUSTER, Evidence, GroupPauses, Holding
 
 #: The most members and partitions that an incident lists: thousands would make a record of megabytes.
 MOST_LISTED: Final = 500
@@ -52,7 +52,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
         what: the condition, as a sentence without its full stop.
         sure: True if the evidence proves the condition.
         subject: broker, topic or host, for kinds of which several incidents may be open at once.
-        groups: the groups that a cluster incident concerns.
+        groups, pauses: the groups that a cluster incident concerns, and their pauses, once known.
         number: number of the incident in its group, from 1.
         closed_at: when it was closed, ms; 0: it is open.
         times: how often the condition occurred.
@@ -75,6 +75,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
     times: int = 1
     episode: int = 0
     acknowledged: Acknowledged | None = None
+    pauses: GroupPauses | None = None
 
 
 class IncidentState(Struct, frozen=True, array_like=True, gc=False):
@@ -195,10 +196,11 @@ def incident_record(group_id: str, stored: StoredIncident) -> Incident:
         scope="cluster" if group_id == CLUSTER else "group",
         groups=stored.groups,
         acknowledged=stored.acknowledged,
+        pauses=UNSET if stored.pauses is None else stored.pauses,
     )
 
 
 def shorten_incident(incident: Incident) -> Incident:
-    """Return a too large record without its members, partitions, groups and evidence."""
-    story = incident.story[:_SHORT_STORY]
-    return structs.replace(incident, story=story, member_ids=[], names={}, partitions={}, groups=[], evidence=[])
+    """Return a too large record without its members, partitions, groups, pauses and evidence."""
+    incident = structs.replace(incident, story=incident.story[:_SHORT_STORY], pauses=UNSET)
+    return structs.replace(incident, member_ids=[], names={}, partitions={}, groups=[], evidence=[])

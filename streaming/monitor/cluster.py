@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
+from streaming.episodes.cluster_cause import PAUSES
 from streaming.episodes.incidents import IncidentState, StoredIncident, close_incidents, incident_key, open_incident
-from streaming.episodes.story import count
-from streaming.records.events import ClusterChange, ClusterObserved, Evidence
+from streaming.episodes.story import bounds, count
+from streaming.records.events import ClusterChange, ClusterObserved, Evidence, GroupPauses
 
 #: The number of closed incidents that are kept.
 _MOST_CLOSED: Final = 200
@@ -26,6 +27,9 @@ def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentSta
     present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
     state = close_incidents(state, sorted(present & state.by_key.keys()), data.timestamp)
     for change in data.changes:
+        if change.pauses is not UNSET:
+            state = _with_pauses(state, change, change.pauses, data.timestamp)
+            continue
         finding = StoredIncident(
             change.kind,
             _story(change),
@@ -39,6 +43,24 @@ def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentSta
         if not is_away:
             state = close_incidents(state, [key], data.timestamp)
     return _without_oldest(state)
+
+
+def _with_pauses(state: IncidentState, change: ClusterChange, pauses: GroupPauses, at: int) -> IncidentState:
+    """Add the pauses of its groups to the incident of an earlier change, open or closed."""
+    stored = state.by_key.get(key := incident_key(change.kind, change.subject))
+    if stored is None or stored.opened_at > change.since:
+        return state
+    what = f"{stored.what.partition(PAUSES)[0]}{PAUSES}{_pauses_text(pauses)}"
+    fresh = structs.replace(stored, what=what, pauses=pauses, updated_at=max(at, stored.updated_at))
+    return structs.replace(state, by_key={**state.by_key, key: fresh})
+
+
+def _pauses_text(pauses: GroupPauses) -> str:
+    least, most = zip(*pauses.groups.values(), strict=True) if pauses.groups else ((0,), (0,))
+    paused = f"commits of {len(pauses.groups) + pauses.more} paused {bounds((min(least), max(most)))}"
+    counts = ((len(pauses.rebalanced), "rebalanced"), (pauses.unknown, "unknown"))
+    parts = (f"{number} {what}" for number, what in counts if number)
+    return ", ".join([paused if pauses.groups else "no pause of commits seen", *parts])
 
 
 def _story(change: ClusterChange) -> str:

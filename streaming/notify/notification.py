@@ -69,8 +69,11 @@ class OpenIncidents:
         key = incident.group_id, incident.incident
         was_open = self._opened.get(key) == incident.times
         if incident.scope == "cluster":
+            before = self._of_cluster.get(incident.incident)
             self._of_cluster[incident.incident] = incident
             self._of_cluster.pop(incident.incident - _MOST_OF_CLUSTER, None)
+            if before and before.closed_at is not None and before.closed_at == incident.closed_at:
+                return []  # only the pauses of its groups are new
         if incident.status == "open":
             self._opened[key] = incident.times
         else:

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from assignors.errors import BadInput
 from streaming.records.codec import UNREADABLE, decode
 from streaming.records.diffs import MemberNames
-from streaming.records.events import Count, Evidence, Holding, Id, Task, Timestamp, Wire
+from streaming.records.events import Count, Evidence, GroupPauses, Holding, Id, Task, Timestamp, Wire
 
 _T = TypeVar("_T")
 
@@ -282,7 +282,7 @@ class Incident(Wire, frozen=True):
 
     ``incident`` counts a group's incidents from 1. ``closedAt``: null while it is open. ``times``: how often the
     condition occurred. ``episode``: the episode in which it was first detected, or null. ``story``: text for people.
-    ``scope``: ``cluster`` for an incident of several groups, which ``groups`` lists.
+    ``scope``: ``cluster`` for an incident of several groups, which ``groups`` lists, with their ``pauses`` once known.
     """
 
     group_id: Id
@@ -303,6 +303,7 @@ class Incident(Wire, frozen=True):
     scope: Literal["group", "cluster"] = "group"
     groups: list[str] = field(default_factory=list)
     acknowledged: Acknowledged | None = None
+    pauses: GroupPauses | UnsetType = UNSET
 
 
 class StoredAnnotation(Wire, frozen=True):

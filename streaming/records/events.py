@@ -347,17 +347,32 @@ CLUSTER = "(cluster)"
 ClusterKind = Literal["broker-restart", "coordinator-moved", "topic-deleted", "partitions-added", "mass-restart"]
 
 
+class GroupPauses(Wire, frozen=True):
+    """Pauses in the commits of groups around a change of their coordinators.
+
+    ``groups``: the least and the most time (ms) of each group's pause, the longest first; ``more`` of them are not
+    listed. ``unknown``: the number of groups that did not commit regularly, or not again. ``rebalanced``: since then.
+    """
+
+    groups: dict[Id, tuple[Count, Count]]
+    rebalanced: list[Id] = field(default_factory=list)
+    more: Count = 0
+    unknown: Count = 0
+
+
 class ClusterChange(Wire, frozen=True, kw_only=False):
     """One change that concerns many groups.
 
     ``subject``: ``broker 1``, ``broker 1 to broker 2``, a topic, ``t from 3 to 6``, a host. ``since``: when the
-    change was first noticed. ``groups``: the groups that it concerns.
+    change was first noticed. ``groups``: the groups that it concerns. ``pauses``: the pauses of these groups, of a
+    change that an earlier event reported; left out in that event.
     """
 
     kind: ClusterKind
     subject: str
     since: Timestamp
     groups: list[Id] = field(default_factory=list)
+    pauses: GroupPauses | UnsetType = UNSET
 
 
 class ClusterObserved(EventData, frozen=True):

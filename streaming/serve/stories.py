@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from streaming.episodes.cluster_cause import EARLIER_MS, explain_episode
 from streaming.episodes.story import called_in
@@ -34,7 +34,7 @@ from streaming.records.episodes import (
     Waiting,
     of_key,
 )
-from streaming.records.events import CLUSTER
+from streaming.records.events import CLUSTER, GroupPauses
 from streaming.records.names import called
 from streaming.serve.annotations import MOST_ANNOTATIONS, began_after
 from streaming.serve.records import TopicRecord, UnusableRecord, decoded
@@ -82,6 +82,7 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     scope: Literal["group", "cluster"] = "group"
     groups: list[str] = []
     acknowledged: Acknowledged | None = None
+    pauses: GroupPauses | UnsetType = UNSET
 
 
 Summary = EpisodeSummary | IncidentSummary

@@ -1,12 +1,13 @@
 // The incidents of a group, and those of the cluster that it is part of: open ones first, then those that are over.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
-import { duration, kindText, moment, number, visible } from "../core/format.js";
+import { bounds, duration, kindText, moment, number, visible } from "../core/format.js";
 import { inZone } from "../core/zone.js";
 
 const OVER = 3; // that are over, until more are wanted
 
 export class Incidents {
-  constructor() {
+  constructor(group) {
+    this.group = group;
     this.clear();
     this.wanted = false;
     this.more = h("button", { class: "more", type: "button", hidden: true, onclick: () => this.toggle() });
@@ -22,7 +23,7 @@ export class Incidents {
 
   clear() {
     this.known = new Map();
-    this.ofCluster = []; // open ones that name the group
+    this.ofCluster = []; // those that name the group
     this.items = new Map();
   }
 
@@ -33,7 +34,8 @@ export class Incidents {
 
   render() {
     const isCluster = ({ scope }) => scope === "cluster";
-    const all = [...this.ofCluster, ...this.known.values()].sort((a, b) => isCluster(b) - isCluster(a) || (a.closedAt !== null) - (b.closedAt !== null) || b.openedAt - a.openedAt);
+    const all = [...this.ofCluster, ...this.known.values()].sort((a, b) =>
+      (a.closedAt !== null) - (b.closedAt !== null) || (a.closedAt === null && isCluster(b) - isCluster(a)) || b.openedAt - a.openedAt);
     const open = all.filter(({ closedAt }) => closedAt === null).length;
     setText(this.count, all.length ? (open ? `${number(open)} open` : "none open") : "None");
     setAttribute(this.element, "data-tone", open ? "bad" : "good");
@@ -46,7 +48,8 @@ export class Incidents {
   }
 
   item(incident) {
-    const { groupId, incident: ordinal, kind, openedAt, closedAt, times, story, scope } = incident;
+    const { groupId, incident: ordinal, kind, openedAt, closedAt, times, story, scope, pauses } = incident;
+    const paused = Object.hasOwn(pauses?.groups ?? {}, this.group) ? ` This group: ${bounds(...pauses.groups[this.group])}.` : "";
     const key = `${groupId}/${ordinal}`;
     if (!this.items.has(key)) this.items.set(key, h("li", {}, h("span", { class: "mark" }), h("span", { class: "when" }), h("p", {})));
     const item = this.items.get(key);
@@ -56,7 +59,7 @@ export class Incidents {
     setText(mark, scope === "cluster" ? `Cluster: ${kindText(kind).toLowerCase()}` : kindText(kind));
     const lasted = closedAt === null ? `since ${moment(openedAt)}` : `${moment(openedAt)}, for ${duration(closedAt - openedAt)}`;
     setText(when, times > 1 ? `${lasted}, ${number(times)} times` : lasted);
-    setText(text, visible(inZone(story, incident.updatedAt)));
+    setText(text, visible(inZone(story, incident.updatedAt)) + paused);
     return item;
   }
 }

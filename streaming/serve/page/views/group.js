@@ -21,6 +21,7 @@ import { onTheme } from "../core/theme.js";
 
 const PAGE = 300;
 const STORIES = 100;
+const CLUSTER = "(cluster)";
 const LEGEND = 24;
 
 // An answer, or null where the group is not known (yet).
@@ -44,7 +45,8 @@ class GroupView {
     this.owners = new Owners();
     this.model = new Ownership(this.owners);
     this.episodes = new Episodes();
-    this.incidents = new Incidents();
+    this.incidents = new Incidents(group);
+    this.over = new Map(); // closed incidents of the cluster that name the group
     this.waits = new Waits(this.owners);
     this.members = new Members(this.owners);
     this.outlook = new Outlook(group);
@@ -262,8 +264,10 @@ class GroupView {
 
   // Its episodes and incidents: all that the history keeps.
   async loadStories() {
-    const [episodes, incidents] = await Promise.all(["episodes", "incidents"].map((sort) => known(`${groupPath(this.group)}/${sort}`, { limit: STORIES })));
+    const own = ["episodes", "incidents"].map((sort) => known(`${groupPath(this.group)}/${sort}`, { limit: STORIES }));
+    const [episodes, incidents, ofCluster] = await Promise.all([...own, known("incidents", { group: CLUSTER, limit: STORIES })]);
     if (this.closed || !episodes || !incidents) return;
+    for (const one of ofCluster?.incidents ?? []) this.takeOver(one);
     for (const { names } of [episodes, incidents]) this.owners.call(names, { later: false });
     for (const one of episodes.episodes) this.episodes.take(one);
     if (this.at === null) for (const one of incidents.incidents) this.incidents.take(one);
@@ -278,13 +282,20 @@ class GroupView {
     this.who();
   }
 
+  takeOver(incident) {
+    if (incident.closedAt !== null && incident.groups.includes(this.group)) this.over.set(incident.incident, incident);
+    else this.over.delete(incident.incident);
+  }
+
   takeIncident({ incident, names }) {
+    if (incident.scope === "cluster") this.takeOver(incident);
     if (incident.scope === "cluster" || this.at !== null) this.stories();
     else this.takeStory(this.incidents, incident, names);
   }
 
   stories() {
-    this.incidents.ofCluster = this.at ? [] : [...store.incidents.values()].filter(({ scope, groups }) => scope === "cluster" && groups.includes(this.group));
+    const open = [...store.incidents.values()].filter(({ scope, groups }) => scope === "cluster" && groups.includes(this.group));
+    this.incidents.ofCluster = this.at ? [] : [...open, ...this.over.values()];
     this.list.render();
     this.timeline.paint();
     this.incidents.render();

@@ -9,6 +9,7 @@ import pytest
 
 from streaming.records.codec import encode
 from streaming.records.episodes import key
+from streaming.records.events import GroupPauses
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
@@ -44,6 +45,18 @@ def test_people_get_open_incidents_newest_first(command: Command, incidents_topi
 def test_closed_incidents_on_request_and_of_one_group(command: Command, incidents_topic: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--all", "--group", "checkout")
     assert [row[1:4] for row in rows(out)] == [["2", "storm", "open"], ["1", "skew", "closed"]]
+
+
+def test_pauses_of_groups_are_listed(command: Command, kafka: MemoryKafka) -> None:
+    kafka.create(TOPIC)
+    pauses = GroupPauses(groups={"checkout": (31_000, 39_000), "pay": (600, 900)}, rebalanced=["pay"])
+    away = incident("(cluster)", kind="broker-restart", scope="cluster", story="Broker 1 away.", pauses=pauses)
+    kafka.append(TOPIC, encode(away), key=key("(cluster)", 1))
+    _, out, _ = command("incidents")
+    cells = [line.split("│")[-2].strip() for line in out.splitlines() if line.count("│") > 3]
+    assert "Broker 1 away. Longest pauses: checkout 31 s to 39 s, pay 600 ms to 900 ms (rebalanced)." in " ".join(cells)
+    _, out, _ = command("incidents", "--json")
+    assert json.loads(out)["pauses"]["groups"] == {"checkout": [31_000, 39_000], "pay": [600, 900]}
 
 
 def test_programs_get_one_record_per_line(command: Command, incidents_topic: MemoryKafka) -> None:

@@ -73,6 +73,12 @@ def test_a_crash_while_a_broker_was_away_names_it() -> None:
     assert explain_episode(explained, [incident(number=8)]) is explained
 
 
+def test_pauses_of_the_incident_are_not_repeated_in_episodes() -> None:
+    story = "Broker 1 away: coordinator of 2 groups; commits of 2 paused 31 s to 39 s (since 2023-11-14 22:13 UTC)."
+    paused = structs.replace(incident(), story=story)
+    assert explain_episode(episode(), [paused]) == explain_episode(episode(), [incident()])
+
+
 def test_members_that_did_not_come_back_stay_lost() -> None:
     explained = explain_episode(episode(members=EpisodeMembers(lost=["a-1"], before=2, after=1)), [incident()])
     assert (explained.kind, explained.sure, explained.cause) == ("crash", False, "(cluster)/7")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec import UNSET, structs
 
 from streaming.episodes.cluster_cause import explain_episodes
 from streaming.monitor.bucket import process
@@ -10,7 +13,7 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentRecord, decode_episode, decode_incident
-from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Event, Evidence
+from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Event, Evidence, GroupPauses
 from tests.support.histories import Log
 from tests.support.pure_stream import SINKS
 
@@ -86,6 +89,52 @@ def test_closed_incident_opens_and_closes_at_once(kind: str, subject: str, story
         *(kind, "closed", NOON, NOON + 5000),
     )
     assert incident.story.startswith(f"{story} (from ")
+
+
+def paused(kind: str, subject: str, at: int, **fields: Any) -> ClusterChange:
+    return structs.replace(change(kind, subject, at), groups=[], pauses=GroupPauses(**fields))
+
+
+def test_pauses_join_the_open_incident() -> None:
+    cluster = Cluster()
+    cluster.apply(0, [2], change("broker-restart", "broker 1", 0))
+    limits = {"orders": (31_000, 39_000), "pay": (30_500, 31_000)}
+    (joined,) = cluster.apply(
+        40_000, [2], paused("broker-restart", "broker 1", 0, groups=limits, rebalanced=["pay"], more=3, unknown=2)
+    )
+    assert (joined.incident, joined.status, joined.updated_at, joined.groups) == (1, "open", NOON + 40_000, GROUPS)
+    assert joined.pauses == GroupPauses(groups=limits, rebalanced=["pay"], more=3, unknown=2)
+    what = "Broker 1 away: coordinator of 2 groups; commits of 5 paused 30 s to 39 s, 1 rebalanced, 2 unknown"
+    assert joined.story == f"{what} (since 2023-11-14 22:13 UTC)."
+    (closed,) = cluster.apply(60_000, [1, 2])
+    assert (closed.pauses, closed.story.startswith(f"{what} (from ")) == (joined.pauses, True)
+
+
+def test_pauses_join_the_closed_incident() -> None:
+    cluster = Cluster()
+    cluster.apply(0, [1, 2], change("coordinator-moved", "broker 1 to broker 2", 0))
+    late = paused("coordinator-moved", "broker 1 to broker 2", 0, groups={"pay": (600, 900)})
+    (joined,) = cluster.apply(5000, [1, 2], late)
+    assert (joined.incident, joined.status, joined.closed_at, joined.times) == (1, "closed", NOON, 1)
+    assert "; commits of 1 paused 600 ms to 900 ms (from " in joined.story
+
+
+def test_pauses_are_those_of_the_last_time() -> None:
+    cluster = Cluster()
+    cluster.apply(0, [2], change("broker-restart", "broker 1", 0))
+    cluster.apply(1000, [1, 2], paused("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)}))
+    (again,) = cluster.apply(30_000, [2], change("broker-restart", "broker 1", 30_000))
+    assert (again.times, again.pauses) == (2, UNSET)
+    (joined,) = cluster.apply(40_000, [2], paused("broker-restart", "broker 1", 30_000, groups={}, unknown=2))
+    assert "; no pause of commits seen, 2 unknown (since " in joined.story
+
+
+def test_pauses_of_an_unknown_or_older_incident_change_nothing() -> None:
+    cluster = Cluster()
+    late = paused("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)})
+    assert cluster.apply(1000, [2], late) == []
+    cluster.apply(70_000, [2], change("broker-restart", "broker 1", 70_000))
+    assert cluster.apply(71_000, [2], late) == []
 
 
 def test_a_repeated_event_changes_nothing() -> None:

@@ -10,6 +10,7 @@ import pytest
 from assignors.errors import BadInput
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification, text_of
 from streaming.records.episodes import Downtime
+from streaming.records.events import GroupPauses
 from streaming.settings.config import load
 from streaming.settings.notify import NotifyTarget
 from tests.support.built_diffs import DiffBuilder
@@ -136,3 +137,13 @@ def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
     notification = episode_notification(target(episode_downtime_ms=0), open_incidents.explain(crash))
     assert notification is not None
     assert (notification.kind, "(cluster incident 4)" in notification.text) == ("coordinator-move", True)
+
+
+def test_pauses_that_become_known_later_are_not_notified() -> None:
+    open_incidents = OpenIncidents(target())
+    closed = incident("(cluster)", 4, kind="coordinator-moved", scope="cluster", closed_at=200)
+    pauses = GroupPauses(groups={"g": (9000, 10_000)})
+    assert [n.action for n in open_incidents.notifications(closed)] == ["open", "close"]
+    assert open_incidents.notifications(msgspec.structs.replace(closed, updated_at=300, pauses=pauses)) == []
+    again = msgspec.structs.replace(closed, closed_at=900, updated_at=900, times=2)
+    assert [n.action for n in open_incidents.notifications(again)] == ["open", "close"]

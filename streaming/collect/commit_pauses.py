@@ -1,0 +1,79 @@
+"""Pauses in groups' commits around a change of their coordinators; uses no client and no clock.
+
+Without a coordinator a group can't commit, even if it does not rebalance. Its pause lasted at most from the last commit
+before to the first commit after. Another commit was due at most one usual interval after the last one, so the pause
+lasted at least that interval less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import structs
+
+from streaming.collect.cluster_view import ClusterSnapshot, coordinator_partition
+from streaming.collect.partition_owners import CommitIntervals
+from streaming.collect.rebalances import KnownGroup
+from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Event, GroupPauses
+
+#: A change may begin this long before the collector notices it: session of the broker, interval of the requests; ms.
+_EARLIER_MS: Final = 30_000
+#: A group that has a coordinator again but does not commit for this long has an unknown pause, ms.
+_WAIT_MS: Final = 60_000
+#: The most groups that an event lists.
+_MOST_GROUPS: Final = 500
+_GroupOf = Callable[[str], KnownGroup | None]
+
+
+class CommitPauses:
+    """Publishes how long groups paused around each change of their coordinators, once they have committed again."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._brokers: list[int] = []
+        self._snapshot: ClusterSnapshot | None = None
+        #: Changes without published pauses, and the end (ms) of the wait for their groups.
+        self._open: dict[tuple[str, str], tuple[ClusterChange, int]] = {}
+
+    def take(self, data: ClusterObserved) -> None:
+        """Take a published event of the cluster. A change that recurs replaces the earlier one."""
+        self._brokers, until = data.brokers, data.timestamp + _WAIT_MS
+        for change in data.changes:
+            if change.kind in ("broker-restart", "coordinator-moved") and change.groups:
+                self._open[change.kind, change.subject] = change, until
+
+    def event(self, group_of: _GroupOf, snapshot: ClusterSnapshot | None, now: int) -> Event | None:
+        """Return an event with the pauses that have become known by ``now`` (ms), once for each snapshot."""
+        if not self._open or snapshot is None or snapshot is self._snapshot:
+            return None
+        self._snapshot, leaders, changes = snapshot, snapshot.coordinators, list[ClusterChange]()
+        for key, (change, until) in [*self._open.items()]:
+            groups = {name: group for name in change.groups if (group := group_of(name)) is not None}
+            waiting = [name for name, group in groups.items() if _is_awaited(group.commits, change.since)]
+            if waiting and (not leaders or None in {leaders[coordinator_partition(n, len(leaders))] for n in waiting}):
+                self._open[key] = change, now + _WAIT_MS
+            elif not waiting or now >= until:
+                del self._open[key]
+                changes.append(structs.replace(change, groups=[], pauses=_pauses(change, groups)))
+        data = ClusterObserved(group_id=CLUSTER, timestamp=now, brokers=self._brokers, changes=changes)
+        return Event(self._source, f"pauses/{now}", data) if changes else None
+
+
+def _is_awaited(commits: CommitIntervals, since: int) -> bool:
+    """Return whether a group committed regularly before a change and has not committed since."""
+    last, usual = commits.last, commits.usual_ms
+    return last is not None and usual is not None and since - _EARLIER_MS - usual <= last <= since
+
+
+def _pauses(change: ClusterChange, groups: Mapping[str, KnownGroup]) -> GroupPauses:
+    resumed = {name: group.commits for name, group in groups.items() if (group.commits.last or 0) > change.since}
+    gaps = {n: c.gap for n, c in resumed.items() if c.gap and c.gap.due >= change.since - _EARLIER_MS}
+    longest = sorted(gaps, key=lambda name: (-gaps[name].bounds[1], name))
+    begins = {name: gaps[name].began if name in gaps else change.since for name in groups}
+    return GroupPauses(
+        groups={name: gaps[name].bounds for name in longest[:_MOST_GROUPS]},
+        rebalanced=[name for name, at in begins.items() if groups[name].snapshot.timestamp > at][:_MOST_GROUPS],
+        more=len(longest[_MOST_GROUPS:]),
+        unknown=len(change.groups) - sum(name in gaps or c.usual_ms is not None for name, c in resumed.items()),
+    )
