@@ -44,13 +44,14 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     admin = kafka_admin.AdminClient(confluent_config(kafka))
     for left in reversed(range(_BROKER_TRIES)):
         try:
-            configs = _broker_configs(admin)
+            # One request per broker, as librdkafka requires.
+            brokers = [ConfigResource(ResourceType.BROKER, str(n)) for n in admin.list_topics(timeout=_TIMEOUT).brokers]
+            requests = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
+            configs = [answer_of(request) for request in requests]
         except KafkaException as error:  # a broker that has died is out of the metadata a moment later
             if left == 0:
-                _log.info(
-                    "what ends KIP-848 sessions is not known, so no such leave is proven from commits: %s",
-                    error.args[0].str(),
-                )
+                unknown = "what ends KIP-848 sessions is not known, so no such leave is proven from commits"
+                _log.info("%s: %s", unknown, error.args[0].str())
         else:
             bounds = [
                 int(config[_LEAST_SESSION].value) - int(config[_LONGEST_HEARTBEAT].value)
@@ -59,14 +60,6 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
             ]
             return max(0, min(bounds, default=0)) or None
     return None
-
-
-def _broker_configs(admin: kafka_admin.AdminClient) -> list[Mapping[str, Any]]:
-    """Return the settings of every broker, with one request per broker as librdkafka requires."""
-    numbers = admin.list_topics(timeout=_TIMEOUT).brokers
-    brokers = [ConfigResource(ResourceType.BROKER, str(number)) for number in numbers]
-    requests = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
-    return [answer_of(request) for request in requests]
 
 
 class ClusterTopics:

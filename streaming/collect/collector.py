@@ -118,7 +118,11 @@ class Collector(BaseCollector):
             self._rebalances.observed(data)
         self._metrics.groups.take(collected)
         if is_complete:
-            changed: list[GroupRebalancing | GroupProgress] = [*self._changed_rebalances(now)]
+            listing = self._states.latest
+            if listing.number != self._last_listing:
+                self._last_listing = listing.number
+                self._rebalances.listed(listing.groups, now, complete=listing.complete)
+            changed: list[GroupRebalancing | GroupProgress] = [*self._rebalances.events(self._source.group, now)]
             moment, rounds = time.monotonic(), (data for data in collected if isinstance(data, GroupObserved))
             self._progress.touch((*(data.group_id for data in rounds), *self._rebalances.groups()), moment)
             changed += self._progress.sample(self._source.group, self._source.groups, moment, now)
@@ -149,13 +153,6 @@ class Collector(BaseCollector):
         else:
             self._layout.refused(outcome.record.key, outcome.record.value, outcome.error)
         return True
-
-    def _changed_rebalances(self, now: int) -> list[GroupRebalancing]:
-        listing = self._states.latest
-        if listing.number != self._last_listing:
-            self._last_listing = listing.number
-            self._rebalances.listed(listing.groups, now, complete=listing.complete)
-        return self._rebalances.events(self._source.group, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat; the commit fails if another collector has taken over."""

@@ -181,7 +181,10 @@ class OffsetsTopic:
         else:
             self._unless_stuck(now)
         behind = sum(partition.behind for partition in self._partitions.values())
-        return OffsetsBatch(outcomes, self._place(), records, self._lag(now), behind, self._ends.are_current(now))
+        read = [(number, entry) for number, entry in self._partitions.items() if entry.next_offset is not None]
+        held = frozenset(number for number, partition in read if partition.fold.holds)
+        place = ResumePoint({number: partition.place for number, partition in read}, self._group, held)
+        return OffsetsBatch(outcomes, place, records, self._lag(now), behind, self._ends.are_current(now))
 
     def _handle_error(self, message: Message) -> None:
         error: Any = message.error()
@@ -222,11 +225,6 @@ class OffsetsTopic:
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close()
-
-    def _place(self) -> ResumePoint:
-        read = [(number, entry) for number, entry in self._partitions.items() if entry.next_offset is not None]
-        held = frozenset(number for number, partition in read if partition.fold.holds)
-        return ResumePoint({number: partition.place for number, partition in read}, self._group, held)
 
     def _lag(self, now: float) -> int:
         ends = self._ends.look(now)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.collect.coordinator import connect, embedded, streams_data
+from streaming.collect.coordinator import connect, embedded
 from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, Value
 from streaming.collect.coordinator.schema import structs as read_structs
 from streaming.records.events import GroupObserved, Kind, ObservedMember
@@ -42,7 +42,7 @@ def _generation(
         kind, workers = "connect", [_worker(fields, protocol) for fields in members]
         observed, delays = [member for member, _ in workers], [delay for _, delay in workers]
     elif protocol_type == embedded.CONSUMER:
-        kind = "streams" if protocol == streams_data.STREAM else UNSET
+        kind = "streams" if protocol == embedded.STREAM else UNSET
         observed = [_consumer(fields, protocol) for fields in members]
     else:
         observed = [_undecoded(fields) for fields in members]

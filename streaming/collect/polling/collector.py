@@ -26,7 +26,7 @@ from streaming.collect.polling.group import (
 )
 from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, read_published_state
-from streaming.collect.polling.schedule import Pace, Schedule, wait
+from streaming.collect.polling.schedule import Pace, Schedule
 from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.metadata import Contact
@@ -81,7 +81,7 @@ class PollingCollector(BaseCollector):
                 self._take_other(published_event)
             self._request()
             now = time.monotonic()
-            replies = self._requests.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
+            replies = self._requests.replies(self._schedule.pause(now, self._list_due))
             events = [event for reply in replies if (event := self._take(reply)) is not None]
             events += self._changed_rebalances(events)
             groups = self._snapshots if self._complete else None

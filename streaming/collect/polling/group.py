@@ -29,7 +29,7 @@ from hashlib import blake2b
 
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.collect.coordinator.streams_data import STREAM
+from streaming.collect.coordinator.embedded import STREAM
 from streaming.collect.evidence import UNSURE, departed
 from streaming.records.codec import encode, rfc3339
 from streaming.records.diffs import LatestAssignment

@@ -39,11 +39,6 @@ class Pace(NamedTuple):
         return max(_LIST_EVERY * self.quick, brokers / (_LISTS * self.requests))
 
 
-def wait(until_due: float) -> float:
-    """Return the seconds to wait for answers: until the next request, but at most the allowed delay of a signal."""
-    return min(max(until_due, _PAUSE_SECONDS), _LOOK_SECONDS)
-
-
 @dataclass(slots=True)
 class _Slot:
     """A scheduled group: its due time, the cost of a request, and how many answers in a row were unchanged or missing.
@@ -142,9 +137,10 @@ class Schedule:
     def _next_due(self, default: float) -> float:
         return min((slot.due for slot in self._slots.values() if not slot.is_pending), default=default)
 
-    def pause(self, now: float) -> float:
-        """Return the seconds until a group is due and the budget allows a request."""
-        return max(0.0, self._next_due(inf) - now, -self._refill(now) / self._pace.requests)
+    def pause(self, now: float, list_due: float) -> float:
+        """Return the seconds to wait for answers: until a request is due, but at most the allowed delay of a signal."""
+        until_due = max(self._next_due(inf) - now, -self._refill(now) / self._pace.requests)
+        return min(max(min(until_due, list_due - now), _PAUSE_SECONDS), _LOOK_SECONDS)
 
     def overdue(self, now: float) -> float:
         """Return how long (s) the longest waiting group has been due."""

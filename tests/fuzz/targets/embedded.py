@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from assignors.assignment import minus, union
-from streaming.collect.coordinator import connect, streams_data
+from streaming.collect.coordinator import connect, embedded
 from streaming.collect.coordinator.classic import GENERATION
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.coordinator.schema import MalformedRecord
@@ -120,18 +120,18 @@ def _connect_seeds() -> Iterator[Case]:
 
 def _streams(subscription: bytes, assignment: bytes) -> None:
     """Assert that the bytes of Streams are rejected, ignored, or unchanged after decoding and encoding."""
-    instance = _read(streams_data.read_instance, subscription)
+    instance = _read(embedded.read_instance, subscription)
     if instance:
         endpoint = instance.get("endpoint", "").encode()
         again = pack(">ii", 11, 11) + UUID(instance["process_id"]).bytes + sized(endpoint)
-        assert streams_data.read_instance(again) == instance
-    assigned_tasks = _read(streams_data.read_assigned_tasks, assignment)
+        assert embedded.read_instance(again) == instance
+    assigned_tasks = _read(embedded.read_assigned_tasks, assignment)
     if not assigned_tasks:
         return
     tasks = [_task(name, number) for name, numbers in assigned_tasks["standby"].items() for number in numbers]
     at = assigned_tasks.get("next_rebalance_ms", MAX_TIMESTAMP + 1)
     again = pack(">iiii", 11, 11, 0, len(tasks)) + b"".join(tasks) + pack(">iiiiq", 0, 0, 0, 0, at)
-    assert streams_data.read_assigned_tasks(again) == assigned_tasks
+    assert embedded.read_assigned_tasks(again) == assigned_tasks
 
 
 def _read(read: Callable[[bytes], T | None], data: bytes) -> T | None:

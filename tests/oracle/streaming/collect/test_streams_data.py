@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
+from streaming.collect.coordinator.embedded import read_assigned_tasks, read_instance
 from streaming.collect.coordinator.schema import MalformedRecord
-from streaming.collect.coordinator.streams_data import read_assigned_tasks, read_instance
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
 

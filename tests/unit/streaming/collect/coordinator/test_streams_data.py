@@ -8,9 +8,9 @@ import pytest
 from msgspec import UNSET
 
 from streaming.collect.coordinator.classic import ClassicGroup, with_last_kind
+from streaming.collect.coordinator.embedded import read_assigned_tasks, read_instance
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
-from streaming.collect.coordinator.streams_data import read_assigned_tasks, read_instance
 from tests.support.offsets_topic import assignment, group_key, group_value, sized, subscription
 
 SUBSCRIPTION_INFO = bytes.fromhex(

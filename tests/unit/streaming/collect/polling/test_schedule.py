@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from streaming.collect.polling.schedule import Pace, Schedule, wait
+from streaming.collect.polling.schedule import Pace, Schedule
 
 PACE = Pace(quick=0.5, slow=10.0, requests=100)
 
@@ -23,7 +23,7 @@ def test_lists_take_at_most_half_the_request_budget(brokers: int, seconds: float
     ("until_due", "seconds"), [(-1.0, 0.05), (0.0, 0.05), (0.06, 0.06), (0.2, 0.2), (0.21, 0.2), (inf, 0.2)]
 )
 def test_answers_are_awaited_until_a_request_is_due(until_due: float, seconds: float) -> None:
-    assert wait(until_due) == seconds
+    assert Schedule(PACE, 0.0).pause(0.0, until_due) == seconds
 
 
 def test_budget_refills_evenly_and_is_not_saved() -> None:
@@ -32,7 +32,7 @@ def test_budget_refills_evenly_and_is_not_saved() -> None:
         schedule.add(f"g{number}", 1, 0.0)
     assert [len(schedule.take(now)) for now in (0.0, 0.0, 0.5, 60.0)] == [10, 0, 5, 10]
     schedule.spend(5, 60.0)
-    assert (schedule.pause(60.0), len(schedule.take(60.5)), schedule.pause(60.5)) == (0.5, 0, 0)
+    assert (schedule.pause(60.0, inf), len(schedule.take(60.5)), schedule.pause(60.5, inf)) == (0.2, 0, 0.05)
 
 
 def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
@@ -113,11 +113,11 @@ def test_budget_bounds_requests_longest_overdue_first() -> None:
         schedule.add(name, 2, 0.0)
     assert schedule.cost == 12
     assert schedule.take(0.0) == ["a", "b"]
-    assert schedule.pause(0.0) == 0
+    assert schedule.pause(0.0, inf) == 0.05
     assert schedule.take(0.5) == ["c"]
     assert schedule.overdue(0.5) == 0.5
     schedule.spend(1, 0.5)
-    assert schedule.pause(0.5) == 0.25
+    assert schedule.pause(0.6, inf) == pytest.approx(0.15)
     assert schedule.take(0.6) == []
     assert schedule.take(2.0) == ["d", "e"]
     assert schedule.take(3.0) == ["f"]
@@ -151,5 +151,5 @@ def test_groups_never_polled_come_first() -> None:
 
 def test_without_groups_nothing_is_ever_due() -> None:
     schedule = Schedule(PACE, 0.0)
-    assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0)) == ([], 0, float("inf"))
+    assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0, inf)) == ([], 0, 0.2)
     assert len(schedule) == 0
