@@ -142,7 +142,7 @@ java: ## Java 17 or newer
 	@sh scripts/java.sh
 
 classes: packages java ## what lets Spark start in half the time, kept in the cache
-	@$(BIN)/rebalance-monitor stream prepare >/dev/null || true
+	@$(BIN)/python scripts/spark_classes.py >/dev/null 2>&1 || true
 
 jdk: ## Java with its compiler: the oracle's Java side is compiled here
 	@sh scripts/java.sh jdk

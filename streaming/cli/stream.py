@@ -161,15 +161,6 @@ def archive(*, output: Path = option("FILE", "Name of the archive; ends in .tar.
     say(f"{output}: {files} files, {size:.0f} MB, for executors with {python()} on this platform")
 
 
-@stream.command("prepare", epilog=example("rebalance-monitor stream prepare"))
-@offline()
-def prepare() -> None:
-    """Archive the classes that Spark loads (170 MB in the cache): it then starts with a third less CPU time."""
-    from streaming.spark.archives import make_classes
-
-    say(str(make_classes()))
-
-
 @contextmanager
 def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], None]]:
     """Yield a function that reports a batch: a log line, a status line in a terminal, or nothing."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
+from confluent_kafka.admin import OffsetSpec
 from msgspec import UNSET
 
 from streaming.collect.cluster_view import subscribed
@@ -187,4 +188,4 @@ class ProgressSampler:
         if places:
             self._end_request.send(places, now)
         if late:
-            self._start_request.send(late, now, earliest=True)
+            self._start_request.send(late, now, OffsetSpec.earliest())

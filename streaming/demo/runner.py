@@ -28,7 +28,6 @@ from streaming.process.plain import warn
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.spark import archives
 from streaming.spark.session import installed_pyspark
 
 PAGE_PORT = 8686
@@ -249,10 +248,6 @@ def play(
     ``stop`` is set.
     """
     installed_pyspark()
-    try:
-        archives.make_classes()
-    except archives.ArchiveNotWritten as problem:
-        warn(str(problem))
     with ExitStack() as stack:
         if embedded:
             view.stage("start a Kafka broker")
@@ -269,7 +264,7 @@ def play(
         ensure_topics(settings)
         actors, topics = cast(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
         create_topics(settings, topics)
-        view.stage("start the collector, the Spark job and the page: the first diff comes in about ten seconds")
+        view.stage("start the collector, the Spark job and the page: the first diff comes in about fifteen seconds")
         children = stack.enter_context(Children())
         port = _page_port()
         for child in _pipeline(settings, folder, collect, port):

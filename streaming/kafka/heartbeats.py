@@ -249,7 +249,7 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
     follows, so that no two clocks are compared.
     """
     key = f"collector/{settings.collector_id}"
-    last, age = _last_heartbeat(settings, key)
+    last, age = last_heartbeat(settings, key)
     if last is None or last.state == "stopped" or age > _LONG_GONE * last.every_ms / 1000:
         return
     with TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False) as reader:
@@ -263,12 +263,8 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
         )
 
 
-def last_heartbeat(settings: Settings, key: str) -> ComponentHeartbeat | None:
-    """Return the newest heartbeat of a component; None if the component never wrote a heartbeat."""
-    return _last_heartbeat(settings, key)[0]
-
-
-def _last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | None, float]:
+def last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | None, float]:
+    """Return the newest heartbeat of a component and its age in s (brokers' clocks); None if it never wrote one."""
     topic, order = settings.topics.signs, RecordOrder()
     last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
     if identify(settings.kafka, [topic]).get(topic) is not None:

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import confluent_kafka
 import msgspec
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import Message
+from confluent_kafka.admin import OffsetSpec
 from msgspec import Struct
 
 from streaming.kafka.background_reader import POLL_SECONDS, BackgroundReader
-from streaming.kafka.clients import ClusterUnavailable, reader_config
-from streaming.kafka.metadata import Place, identify
+from streaming.kafka.metadata import OffsetRequest, Place, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
 from streaming.records.events import GroupProgress
@@ -28,7 +27,6 @@ _MOST_SAMPLES: Final = 360
 #: Added to twice the sampling interval: the newest sample of each group at rest is not older than the sum.
 _MORE_MS: Final = 30_000
 _BATCH: Final = 500
-_TIMEOUT_SECONDS: Final = 10.0
 _PROGRESS: Final = b"group.progress"
 _samples: Final = msgspec.json.Decoder(GroupProgress)
 
@@ -130,14 +128,5 @@ def _offsets_at(settings: Settings, timestamp: int) -> dict[Place, int]:
     """Return each partition's first offset written at ``timestamp`` (ms) or later, without partitions lacking one."""
     topic = settings.topics.membership
     identity = identify(settings.kafka, [topic]).get(topic)
-    if identity is None:  # TopicReader waits for the topic, or reports it
-        return {}
-    consumer = confluent_kafka.Consumer(reader_config(settings.kafka, "rebalance-monitor-reader"))
-    places = [TopicPartition(topic, number, timestamp) for number in range(identity.partitions)]
-    try:
-        offsets = consumer.offsets_for_times(places, timeout=_TIMEOUT_SECONDS)
-    except KafkaException as error:
-        raise ClusterUnavailable(f"topic {topic}: no offset at a time: {error.args[0].str()}") from error
-    finally:
-        consumer.close()
-    return {(place.topic, place.partition): place.offset for place in offsets if place.offset >= 0}
+    places = [(topic, number) for number in range(identity.partitions if identity is not None else 0)]
+    return OffsetRequest(settings.kafka).wait(places, OffsetSpec.for_timestamp(timestamp))

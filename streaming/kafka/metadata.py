@@ -129,6 +129,7 @@ def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identi
 _PATIENCE_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
 
+_LATEST: Final = OffsetSpec.latest()
 #: A topic and the number of a partition.
 Place = tuple[str, int]
 
@@ -143,7 +144,7 @@ def bounds(
     places, request = list(places), OffsetRequest(settings, committed=True)
     by = time.monotonic() + patience
     while True:
-        lows = request.wait(places, earliest=True)
+        lows = request.wait(places, OffsetSpec.earliest())
         highs = request.wait(places) if len(lows) == len(places) else {}
         if len(highs) == len(places):
             return {place: (lows[place], highs[place]) for place in places}
@@ -177,11 +178,10 @@ class OffsetRequest:
         """True if an answer to the last request was not taken yet."""
         return bool(self._pending)
 
-    def send(self, places: Iterable[Place], now: float, *, earliest: bool = False) -> None:
-        """Request the end offsets, or with ``earliest`` the first offsets; ``now``: seconds on any clock."""
+    def send(self, places: Iterable[Place], now: float, spec: OffsetSpec = _LATEST) -> None:
+        """Request the end offsets, or other offsets by ``spec``; ``now``: seconds on any clock."""
         if self._admin is None:
             self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
-        spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
         self._sent_at = now
         self._pending = self._admin.list_offsets(
             {TopicPartition(*place): spec for place in places},
@@ -189,7 +189,7 @@ class OffsetRequest:
             request_timeout=_ANSWER_SECONDS,
         )
 
-    def wait(self, places: Collection[Place], *, earliest: bool = False) -> dict[Place, int]:
+    def wait(self, places: Collection[Place], spec: OffsetSpec = _LATEST) -> dict[Place, int]:
         """Return the offsets of the partitions whose leader answers, as :meth:`send` requests them; blocks."""
         if not places:
             return {}
@@ -199,7 +199,7 @@ class OffsetRequest:
             # (12 of 60, librdkafka 2.16); after a metadata request it never waited (0 of 120).
             with suppress(KafkaException):
                 self._admin.list_topics(next(iter(places))[0], timeout=_ANSWER_SECONDS)
-        self.send(places, time.monotonic(), earliest=earliest)
+        self.send(places, time.monotonic(), spec)
         while (offsets := self.take(time.monotonic())) is None:
             time.sleep(0.01)
         return offsets

@@ -162,7 +162,7 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
     begun = {} if is_remote(location) else spans(location, topic)
     read: Mapping[int, int] = {}
     with suppress(MonitorError):  # this user may not read heartbeats
-        if begun and (heartbeat := last_heartbeat(settings, f"stream/{STREAM_ID}")) is not None:
+        if begun and (heartbeat := last_heartbeat(settings, f"stream/{STREAM_ID}")[0]) is not None:
             read = heartbeat.positions
     return sum(max(0, read.get(number, 0) - span.end) for number, span in begun.items())
 

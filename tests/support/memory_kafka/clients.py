@@ -67,16 +67,6 @@ class MemoryConsumer:
         log = topic.logs[place.partition]
         return log.begins, log.end
 
-    def offsets_for_times(self, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
-        """Return the first offset at or after a time, or the end; ``offset`` of each argument is the time in ms."""
-        del timeout
-        result = []
-        for place in places:
-            entries = enumerate(self._kafka.topics[place.topic].logs[place.partition].entries)
-            later = (at for at, entry in entries if entry is not None and entry.timestamp()[1] >= place.offset)
-            result.append(TopicPartition(place.topic, place.partition, next(later, OFFSET_END)))
-        return result
-
     def consumer_group_metadata(self) -> str:
         return self.config["group.id"]
 

@@ -7,7 +7,6 @@ import sys
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -121,45 +120,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_java_and_pyspark_has_its_own_class_archive(home: Path) -> None:
-    first = archives.classes()
-    assert first == archives.classes()
+    first = archives.class_archive()
+    assert first == archives.class_archive()
     (home / "jars" / "spark.jar").write_text("another")
-    assert archives.classes() != first
+    assert archives.class_archive() != first
 
 
 def test_the_class_archive_is_used_once_it_is_there(home: Path) -> None:
     assert archives.java_options() == ""
-    archives.classes().touch()
-    assert archives.java_options().startswith(f"-XX:SharedArchiveFile={archives.classes()} ")
+    archives.class_archive().touch()
+    assert archives.java_options().startswith(f"-XX:SharedArchiveFile={archives.class_archive()} ")
 
 
 def test_without_a_cache_there_is_no_class_archive(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "file").touch()
     monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(home / "file"))
     assert archives.java_options() == ""
-
-
-def written(command: list[object], **_: object) -> SimpleNamespace:
-    """Write the class archive, as spark-submit would."""
-    (option,) = (part for part in str(command[2]).split() if "ArchiveClassesAtExit" in part)
-    Path(option.partition("=")[2]).write_text("classes")
-    return SimpleNamespace(returncode=0, stderr="")
-
-
-def test_a_class_archive_is_made_once_and_old_ones_are_deleted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", written)
-    for number in range(archives.KEPT_CLASSES):
-        (archives.classes().parent / f"old-{number}.jsa").touch()
-    classes = archives.make_classes(None)
-    assert classes.read_text() == "classes"
-    monkeypatch.delattr(subprocess, "run")
-    assert archives.make_classes(None) == classes
-    assert len(list(classes.parent.glob("*.jsa"))) == archives.KEPT_CLASSES
-
-
-def test_a_class_archive_that_can_not_be_made_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = SimpleNamespace(returncode=1, stderr="first\nno memory\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(ArchiveNotWritten, match="it starts more slowly: no memory"):
-        archives.make_classes(None)
-    assert not archives.classes().exists()

@@ -64,7 +64,7 @@ def heartbeat(**positions: int) -> ComponentHeartbeat:
 def test_records_beyond_an_older_checkpoint_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: ComponentHeartbeat | None, repeated: int
 ) -> None:
-    monkeypatch.setattr(start, "last_heartbeat", lambda *_: last)
+    monkeypatch.setattr(start, "last_heartbeat", lambda *_: (last, 0.0))
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":6,"1":7}}', "-", done=False)
     assert repeated_records(Settings(), str(tmp_path), "m") == repeated

@@ -1,0 +1,60 @@
+"""Archives the classes that Spark loads (AppCDS) in the cache folder: a start then takes a quarter less processor time.
+
+``make classes`` runs this script. spark-submit runs it again, with the argument ``load``, in the JVM whose classes are
+archived.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from streaming.kafka.jars import made_once
+from streaming.monitor.outputs import Sinks
+from streaming.settings.config import Settings
+from streaming.spark.archives import QUIET, class_archive, spark_home
+
+#: The number of archives that are kept, for environments that are used alternately.
+_KEPT = 3
+_LOAD = "load"
+
+
+def make(archive: Path) -> None:
+    """Write the archive of the classes that two batches load, and delete the oldest archives."""
+    part = archive.with_name(f".{archive.name}.part")
+    options = f"-XX:ArchiveClassesAtExit={part} {QUIET} -XX:+UseSerialGC"
+    environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
+    command = [spark_home() / "bin/spark-submit", "--driver-java-options", options, __file__, _LOAD]
+    subprocess.run(command, env=os.environ | environment, stdin=subprocess.DEVNULL, check=True, timeout=600)
+    part.rename(archive)
+    for old in sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def load() -> None:
+    """Run two batches of the job's query on made-up records."""
+    from streaming.spark import query as queries
+    from streaming.spark.operator import BucketReports
+    from streaming.spark.session import SessionOptions, session
+
+    names = Settings().topics.names
+    sinks = Sinks(*names, dict.fromkeys(names, 1))
+    with tempfile.TemporaryDirectory() as folder, session(SessionOptions(connector=False)) as spark:
+        rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").load()
+        headers = "CAST(NULL AS array<struct<key: string, value: binary>>) AS headers"
+        records = rate.selectExpr("X'67' AS key", "X'7B7D' AS value", "0 AS partition", "value AS offset", headers)
+        ticks = rate.selectExpr("value AS offset")
+        rows = queries.writes(records, ticks, 4, sinks, BucketReports(spark).accumulator)
+        for _ in range(2):
+            query = rows.writeStream.format("noop").option("checkpointLocation", folder).trigger(once=True).start()
+            query.awaitTermination(120)
+
+
+if __name__ == "__main__":
+    if _LOAD in sys.argv:
+        load()
+    else:
+        made_once(class_archive(), lambda: make(class_archive()))
