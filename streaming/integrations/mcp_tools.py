@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import urllib3
 
 from assignors import __version__
-from assignors.errors import BadInput, OutsideFailure
+from assignors.errors import BadInput, MonitorError, OutsideFailure
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -31,10 +31,6 @@ _INSTRUCTIONS: Final = (
     "should look at; cite their ids (group id and number) and times. Bounds are [at least, at most]; null is unknown, "
     "never zero. Times are milliseconds since the epoch. Nothing can be changed through these tools."
 )
-
-
-class ServiceUnavailable(OutsideFailure):
-    """The web service does not answer, or without an OpenAPI document."""
 
 
 class ServiceApi:
@@ -57,7 +53,7 @@ class ServiceApi:
         try:
             answer = self._pool.request("GET", f"{self._url}{_API}{path}", headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
-            raise ServiceUnavailable(f"--url {self._url}: {error}") from error
+            raise OutsideFailure(f"--url {self._url}: {error}") from error
         return answer.status, answer.data
 
     def operations(self) -> dict[str, dict[str, Any]]:
@@ -66,7 +62,7 @@ class ServiceApi:
         try:
             paths = json.loads(body)["paths"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ServiceUnavailable(f"--url {self._url}: answers {status} without an OpenAPI document") from error
+            raise OutsideFailure(f"--url {self._url}: answers {status} without an OpenAPI document") from error
         return {
             methods["get"]["operationId"]: methods["get"] | {"path": path.removeprefix(_API)}
             for path, methods in paths.items()
@@ -113,7 +109,7 @@ def _call(
         return True, f"no tool {name!r}; there are {', '.join(sorted(operations))}"
     try:
         status, body = api.get(_request_path(operations[name], arguments))
-    except (BadInput, ServiceUnavailable) as error:
+    except MonitorError as error:
         return True, str(error)
     if len(body) > _MOST_BYTES:
         return True, f"the answer has {len(body)} bytes, more than {_MOST_BYTES}: ask for less with limit, from and to"
@@ -126,13 +122,9 @@ def _server(api: ServiceApi) -> Server:
     from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 
     operations = api.operations()
+    read_only = ToolAnnotations(read_only_hint=True)
     tools: list[Tool] = [
-        Tool(
-            name=name,
-            description=operation["summary"],
-            input_schema=_input_schema(operation),
-            annotations=ToolAnnotations(read_only_hint=True),
-        )
+        Tool(name=name, description=operation["summary"], input_schema=_input_schema(operation), annotations=read_only)
         for name, operation in operations.items()
     ]
 

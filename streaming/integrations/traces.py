@@ -10,9 +10,10 @@ import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+from confluent_kafka import Message
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
@@ -26,9 +27,6 @@ from streaming.records.codec import UNREADABLE, ce_attributes, decode
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Bounds, Episode
 from streaming.settings.config import Settings
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 _log = logging.getLogger(__name__)
 
@@ -66,18 +64,12 @@ class _Ended(SpanProcessor):
 
 
 class EpisodeTraces:
-    """Exports episodes as spans and histograms.
-
-    Args:
-        exporter: receives the spans.
-        meters: receives the histograms.
-    """
+    """Exports episodes as spans to ``exporter``, and as histograms to ``meters``."""
 
     def __init__(self, exporter: SpanExporter, meters: MeterProvider) -> None:
         self._exporter = exporter
         self._ids, self._ended = _EpisodeIds(), _Ended()
-        #: The newest episode of each group in the histograms, so that an episode that is exported again is counted
-        #: once.
+        #: The newest episode of each group in the histograms, so that an episode that is exported again counts once.
         self._measured: dict[str, int] = {}
         tracers = TracerProvider(resource=RESOURCE, id_generator=self._ids)
         tracers.add_span_processor(self._ended)
@@ -115,7 +107,7 @@ class EpisodeTraces:
 
 
 def _record(histogram: Any, bounds: Bounds, labels: dict[str, str]) -> None:
-    """Record the lower and the upper bound of a value in the histograms; an unknown upper bound is left out."""
+    """Record the lower and the upper bound of a time (ms) in the histogram; an unknown upper bound is left out."""
     for bound, value in zip(("at_least", "at_most"), bounds, strict=True):
         if value is not None:
             histogram.record(value / 1000, labels | {"bound": bound})
@@ -159,11 +151,7 @@ class TraceFollower:
     """Follows diffs and episodes, and exports each closed episode at least once.
 
     Rounds that were published before this process started are missing from the events of their episode's span.
-
-    Args:
-        settings: settings of the cluster and the topics.
-        traces: exports the episodes.
-        stop: event that ends :meth:`run` when it is set.
+    ``stop`` ends :meth:`run` when it is set.
     """
 
     def __init__(self, settings: Settings, traces: EpisodeTraces, stop: threading.Event) -> None:
@@ -182,7 +170,9 @@ class TraceFollower:
             return
         try:
             if message.topic() == self._topics.diffs:
-                self._keep(ce_attributes(message.headers()).get("id", ""), decode(_diffs, value))
+                self._rounds[ce_attributes(message.headers()).get("id", "")] = decode(_diffs, value)
+                if len(self._rounds) > _MOST_ROUNDS:
+                    self._rounds.popitem(last=False)
                 return
             episode = decode(_episodes, value)
         except UNREADABLE as malformed:
@@ -195,8 +185,3 @@ class TraceFollower:
         while not self._traces.export(episode, rounds):
             _log.warning("%s/%d was not exported; trying again", episode.group_id, episode.episode)
             self._follower.wait(_RETRY_SECONDS)
-
-    def _keep(self, diff_id: str, diff: Diff) -> None:
-        self._rounds[diff_id] = diff
-        if len(self._rounds) > _MOST_ROUNDS:
-            self._rounds.popitem(last=False)

@@ -108,7 +108,12 @@ class Outbox:
 
     def _round(self) -> None:
         if self._producer is None:
-            self._producer = _producer(self._settings)  # before the first event, which then is sent at once
+            from streaming.kafka.producer import EventProducer
+
+            # Events in the library keep their order however long the cluster is unavailable.
+            producer = EventProducer(self._settings, {"delivery.timeout.ms": 0})
+            producer.prepare()  # before the first event, which then is sent at once
+            self._producer = producer
         self._producer.client.poll(0)
         now = time.monotonic()
         if self._delivered():
@@ -120,24 +125,19 @@ class Outbox:
             self._missed = True  # heartbeats of the meantime are of no use later
         elif self._close_by is None:
             self._collect(Membership.due)
-        self._send()
+        self._send(self._producer)
 
     def _collect(self, events: Callable[[Membership, ClockReading], list[Event]]) -> None:
         for consumer in self.consumers():
             consumer.look()
             self._waiting.extend(events(consumer.membership, read_clocks()))
 
-    def _send(self) -> None:
+    def _send(self, producer: EventProducer) -> None:
         """Give the client library events, up to its limit."""
-        if self._producer is None:
-            return
-        while len(self._producer.client) < _IN_FLIGHT:
-            if self._next is None:
-                if not self._waiting:
-                    return
-                self._next = self._waiting.popleft()
+        while len(producer.client) < _IN_FLIGHT and (self._next or self._waiting):
+            event = self._next = self._next or self._waiting.popleft()
             try:
-                self._producer.send(self._next)
+                producer.send(event)
             except OutsideFailure:
                 raise
             except Exception:
@@ -148,15 +148,6 @@ class Outbox:
     def _delivered(self) -> bool:
         in_flight = 0 if self._producer is None else len(self._producer.client)
         return not in_flight and self._next is None and not self._waiting
-
-
-def _producer(settings: Settings) -> EventProducer:
-    from streaming.kafka.producer import EventProducer
-
-    # Events in the library keep their order however long the cluster is unavailable.
-    producer = EventProducer(settings, {"delivery.timeout.ms": 0})
-    producer.prepare()
-    return producer
 
 
 @contextmanager

@@ -13,17 +13,8 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from streaming.records.events import (
-    AssignmentAcknowledged,
-    Event,
-    EventData,
-    MemberFenced,
-    MemberHeartbeat,
-    MemberJoined,
-    MemberLeft,
-    Partitions,
-    SubscriptionChanged,
-)
+from streaming.records import events
+from streaming.records.events import Event, MemberJoined
 
 #: Ages of an assignment, ms, at which it is published again: first when the other members have published theirs, then
 #: when the monitor waits for none of them any longer (:mod:`streaming.monitor.reported`).
@@ -91,7 +82,7 @@ class Membership:
             self._leaving = False
             if self._state is None or set(before) == set(self._topics):
                 return []
-            return [self._event(SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
+            return [self._event(events.SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
 
     def assigned(self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading) -> list[Event]:
         """Return the events of an assignment: all partitions, or the added ones of an incremental member."""
@@ -119,7 +110,9 @@ class Membership:
             if self._state is None:
                 return []
             instance_id = self._about.group_instance_id
-            fenced = MemberFenced(**self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True)
+            fenced = events.MemberFenced(
+                **self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True
+            )
             self._state = None
             return [self._event(fenced)]
 
@@ -133,7 +126,7 @@ class Membership:
         with self._lock:
             if self._state is None:
                 return []
-            left = MemberLeft(**self._member(at), reason=reason, acknowledges=True)
+            left = events.MemberLeft(**self._member(at), reason=reason, acknowledges=True)
             self._state = None
             return [] if self._about.group_instance_id is not None else [self._event(left)]
 
@@ -162,7 +155,7 @@ class Membership:
             if at.tick < self._beat_at:
                 return []
             self._beat_at = at.tick + self._pause
-            return [self._event(MemberHeartbeat(**self._member(at), generation=state.generation))]
+            return [self._event(events.MemberHeartbeat(**self._member(at), generation=state.generation))]
 
     def renewed(self, at: ClockReading) -> list[Event]:
         """Return its current state, for readers that may have missed earlier events."""
@@ -187,7 +180,7 @@ class Membership:
         """Return the event of the consumer's assignment; ``change``: partitions of the callback that set it."""
         changed: dict[str, Any] = {name: _by_topic(partitions) for name, partitions in change.items()}
         return self._event(
-            AssignmentAcknowledged(
+            events.AssignmentAcknowledged(
                 **self._member(at),
                 generation=BETWEEN if state.between else state.generation,
                 owned=_by_topic(state.owned),
@@ -200,13 +193,13 @@ class Membership:
         member_id = "" if self._state is None else self._state.member_id
         return {"group_id": self._about.group_id, "timestamp": at.timestamp, "member_id": member_id}
 
-    def _event(self, data: EventData) -> Event:
+    def _event(self, data: events.EventData) -> Event:
         self._count += 1
         return Event(self._source, str(self._count), data)
 
 
-def _by_topic(places: Iterable[Place]) -> Partitions:
-    by_topic: Partitions = {}
+def _by_topic(places: Iterable[Place]) -> events.Partitions:
+    by_topic: events.Partitions = {}
     for topic, partition in sorted(places):
         by_topic.setdefault(topic, []).append(partition)
     return by_topic

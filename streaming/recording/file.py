@@ -22,6 +22,7 @@ from streaming.monitor.outputs import Listing, Sinks
 from streaming.recording.history import RecordedHistory, Replayed, event_time
 from streaming.records.codec import UNREADABLE, Record, RecordHeaders, ce_attributes
 from streaming.records.diffs import Diff
+from streaming.records.events import Wire
 
 #: Version of the file format.
 VERSION: Final = 1
@@ -35,15 +36,7 @@ Role = Literal["membership", "diffs", "assignments", "episodes", "incidents"]
 _T = TypeVar("_T")
 
 
-class DamagedRecording(BadInput):
-    """The file is not a recording, or is damaged; the message names the place."""
-
-
-class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Frozen, keyword-only, camelCase in JSON."""
-
-
-class RecordedSettings(_Line, frozen=True):
+class RecordedSettings(Wire, frozen=True):
     """The settings that outputs depend on; ``max_bytes`` by the role of the topic."""
 
     quiet_ms: int
@@ -67,7 +60,7 @@ class RecordedSettings(_Line, frozen=True):
         return Sinks(*ROLES[:4], partitions, episodes="episodes", incidents="incidents", **structs.asdict(self))
 
 
-class RecordingHeader(_Line, frozen=True):
+class RecordingHeader(Wire, frozen=True):
     """The first line. ``begin`` and ``end``: the time that is of interest; events before it are there too."""
 
     monitor: str
@@ -80,7 +73,7 @@ class RecordingHeader(_Line, frozen=True):
     anonymised: bool = False
 
 
-class RecordedRecord(_Line, frozen=True, omit_defaults=True):
+class RecordedRecord(Wire, frozen=True, omit_defaults=True):
     """A record of a topic. ``topic`` is its role; bytes that are not UTF-8 are base64 behind ``base64:``."""
 
     topic: Role
@@ -97,7 +90,7 @@ class RecordedRecord(_Line, frozen=True, omit_defaults=True):
         return Record.of(self.partition, self.offset, _bytes(self.key), _bytes(self.value), headers)
 
 
-class _Footer(_Line, frozen=True):
+class _Footer(Wire, frozen=True):
     records: int
 
 
@@ -126,28 +119,23 @@ def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[Reco
     ``sinks``: topics named by their roles, as :attr:`RecordedSettings.sinks`.
     """
     for record in log:
-        yield _recorded("membership", record.key, record.value, record.all_headers, record)
+        yield _recorded("membership", record, record.key, record.value, record.all_headers)
     history = RecordedHistory(sinks)
     for output in history.play(log):
         if isinstance(output.value, Diff) and event_time(output.source) >= begin:
             write = output.write
-            yield _recorded("diffs", write.key, write.value, write.headers, output.source)
+            yield _recorded("diffs", output.source, write.key, write.value, write.headers)
     for topic, key, value in history.values():
-        yield _recorded(cast("Role", topic), key, value)
+        yield RecordedRecord(topic=cast("Role", topic), key=_text(key), value=_text(value))
 
 
 def _recorded(
-    topic: Role, key: bytes | None, value: bytes | None, headers: RecordHeaders = (), source: Record | None = None
+    topic: Role, source: Record, key: bytes | None, value: bytes | None, headers: RecordHeaders
 ) -> RecordedRecord:
     """Return a record of a topic as a line; its place is that of ``source``."""
-    return RecordedRecord(
-        topic=topic,
-        partition=0 if source is None else source.partition,
-        offset=0 if source is None else source.offset,
-        key=_text(key),
-        value=_text(value),
-        headers=[(name, _text(data)) for name, data in headers],
-    )
+    texts = [(name, _text(data)) for name, data in headers]
+    place = {"partition": source.partition, "offset": source.offset}
+    return RecordedRecord(topic=topic, **place, key=_text(key), value=_text(value), headers=texts)
 
 
 def write_recording(file: IO[bytes], header: RecordingHeader, records: Iterable[RecordedRecord]) -> int:
@@ -206,19 +194,16 @@ def _title(line: RecordedRecord) -> str:
 def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Recording:
     """Return a recording, of all groups or of one; ``name``: the file's name in messages.
 
-    Raises:
-        DamagedRecording: the file is not a recording, of another version, or damaged; the message names the line.
+    Raise BadInput if the file is not a recording, of another version, or damaged; the message names the line.
     """
     lines = _checked_lines(file, name)
     first = next(lines, None)
     if first is None:
-        raise DamagedRecording(f"{name}: is empty; write it again with `record`")
+        raise BadInput(f"{name}: is empty; write it again with `record`")
     header = _decode(first, RecordingHeader, name, 1)
     if header.layout != _LAYOUT or header.version != VERSION:
-        raise DamagedRecording(
-            f"{name}: version {header.version} of {header.layout!r}; this release reads version {VERSION}: "
-            "record it again"
-        )
+        actual = f"version {header.version} of {header.layout!r}"
+        raise BadInput(f"{name}: {actual}; this release reads version {VERSION}: record it again")
     log: list[Record] = []
     outputs: list[RecordedRecord] = []
     for line in _records(lines, name):
@@ -238,13 +223,13 @@ def _records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]:
     for number, line in enumerate(lines, 2):
         if line.startswith(b'{"records":'):
             if _decode(line, _Footer, name, number).records != count:
-                raise DamagedRecording(f"{name}: line {number}: {count} records before it, others are missing")
+                raise BadInput(f"{name}: line {number}: {count} records before it, others are missing")
             if next(lines, None) is not None:
-                raise DamagedRecording(f"{name}: line {number + 1}: there is more after the last line")
+                raise BadInput(f"{name}: line {number + 1}: there is more after the last line")
             return
         yield _decode(line, RecordedRecord, name, number)
         count += 1
-    raise DamagedRecording(f"{name}: ends after line {count + 1}, before its last line")
+    raise BadInput(f"{name}: ends after line {count + 1}, before its last line")
 
 
 def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
@@ -255,20 +240,20 @@ def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
             while line := unpacked.readline(_MAX_LINE):
                 checksum, _, text = line.removesuffix(b"\n").partition(b" ")
                 if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
-                    raise DamagedRecording(f"{name}: line {number} is damaged: its checksum is wrong")
+                    raise BadInput(f"{name}: line {number} is damaged: its checksum is wrong")
                 yield text
                 number += 1
     except gzip.BadGzipFile as error:
         place = f"line {number}" if number > 1 else "is not a recording"
-        raise DamagedRecording(f"{name}: {place}: {error}") from error
+        raise BadInput(f"{name}: {place}: {error}") from error
     except EOFError as error:
-        raise DamagedRecording(f"{name}: line {number}: the file is cut off there") from error
+        raise BadInput(f"{name}: line {number}: the file is cut off there") from error
     except zlib.error as error:
-        raise DamagedRecording(f"{name}: line {number} can't be unpacked: {error}") from error
+        raise BadInput(f"{name}: line {number} can't be unpacked: {error}") from error
 
 
 def _decode(line: bytes, shape: type[_T], name: str, number: int) -> _T:
     try:
         return msgspec.json.decode(line, type=shape)
     except UNREADABLE as error:
-        raise DamagedRecording(f"{name}: line {number}: {error}") from error
+        raise BadInput(f"{name}: line {number}: {error}") from error

@@ -68,8 +68,7 @@ def _type(write: Write) -> str | None:
 class RecordedHistory:
     """The latest assignments, episodes and incidents after a part of the membership log.
 
-    Args:
-        sinks: topic names and thresholds, as the Spark job has them.
+    ``sinks``: topic names and thresholds, as the Spark job has them.
     """
 
     def __init__(self, sinks: Sinks) -> None:

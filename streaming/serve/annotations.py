@@ -36,22 +36,11 @@ class AnnotationRequest(Struct, frozen=True, kw_only=True, rename="camel", forbi
     revision: _Line | None = None
 
 
-class _Episode(Struct, frozen=True, rename="camel"):
-    group_id: str
-    opened_at: int
-    story: str
-
-
 _requests: Final = msgspec.json.Decoder(AnnotationRequest)
-_episodes: Final = msgspec.json.Decoder(_Episode)
 
 
 def requested(body: bytes) -> Event:
-    """Return the event of a request's body.
-
-    Raises:
-        Problem: the body is not an annotation, or has neither a text nor a revision.
-    """
+    """Return the event of a request's body; raise Problem if it is no annotation, or has neither text nor revision."""
     try:
         fields = structs.asdict(decode(_requests, body))
     except UNREADABLE as error:
@@ -63,11 +52,7 @@ def requested(body: bytes) -> Event:
 
 
 def annotation_of(record: TopicRecord) -> StoredAnnotation:
-    """Return the annotation of a record; its link is dropped unless it is a web address.
-
-    Raises:
-        UnusableRecord: the record has no annotation.
-    """
+    """Return the annotation of a record, without a link that is no web address; raise UnusableRecord if it has none."""
     annotation = decoded(_stored, record.value)
     is_safe = annotation.link is None or annotation.link.startswith(("http://", "https://"))
     return annotation if is_safe else structs.replace(annotation, link=None)
@@ -96,6 +81,6 @@ def annotated_body(body: bytes, annotations: Sequence[StoredAnnotation]) -> byte
     """Return the JSON of an episode; its story ends with the sentence of :func:`began_after`."""
     if not annotations:
         return body
-    episode = _episodes.decode(body)
-    sentence = began_after(episode.group_id, episode.opened_at, annotations)
-    return body if not sentence else encode(msgspec.json.decode(body) | {"story": episode.story + sentence})
+    episode = msgspec.json.decode(body)
+    sentence = began_after(episode["groupId"], episode["openedAt"], annotations)
+    return encode(episode | {"story": episode["story"] + sentence}) if sentence else body

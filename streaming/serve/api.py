@@ -22,7 +22,6 @@ from streaming.records.codec import encode
 from streaming.records.downtime import midnight
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP, Event
-from streaming.records.names import called
 from streaming.serve import forecasts, openapi
 from streaming.serve.annotations import MOST_ANNOTATIONS, AnnotationRequest, annotated_body, of_group, requested
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
@@ -45,8 +44,6 @@ _DEFAULT_LIMIT: Final = 100
 _ANNOTATIONS: Final = 20
 #: Parameters of ``what-if`` that are lists.
 _LISTS: Final = ("add", "remove", "partitions", "subscribe")
-#: Query parameter of a forecast → fields of the scenario that it sets.
-_TIMES: Final = {"heartbeat_ms": ("heartbeat_ms", "consumer_heartbeat_ms"), "processing_ms": ("processing_ms",)}
 #: The longest time that a parameter may have, ms: a day. Longer times only make the simulation slower.
 _MAX_TIME_MS: Final = 86_400_000
 
@@ -117,12 +114,9 @@ def _listed(page: StoredPage, name: str = "rounds") -> dict[str, object]:
 
 
 def _times(query: Query) -> dict[str, int]:
-    return {
-        field: min(query[name], _MAX_TIME_MS)
-        for name, fields in _TIMES.items()
-        if query[name] is not None
-        for field in fields
-    }
+    heartbeat_ms, processing_ms = query["heartbeat_ms"], query["processing_ms"]
+    times = {"heartbeat_ms": heartbeat_ms, "consumer_heartbeat_ms": heartbeat_ms, "processing_ms": processing_ms}
+    return {name: min(value, _MAX_TIME_MS) for name, value in times.items() if value is not None}
 
 
 def _restart(query: Query) -> RollingRestart:
@@ -222,11 +216,10 @@ class Api:
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership over time: owners before the oldest round, then the changes of each round."""
         window = _window(query, self._group(request).group_id, MAX_PAGE)
-        timeline = await self._read(self._archive.timeline, window)
-        began = timeline.began if timeline.page.next is not None else 0
-        annotations = self._annotations(window.group, max(began, window.since or 0), window.until)
-        fields = {"base": Raw(timeline.base), "names": Raw(timeline.names), "annotations": annotations}
-        return Json(fields | _listed(timeline.page))
+        owners, page, began = await self._read(self._archive.timeline, window)
+        since = max(began if page.next is not None else 0, window.since or 0)
+        annotations = self._annotations(window.group, since, window.until)
+        return Json({**owners, "annotations": annotations, **_listed(page)})
 
     @_route(
         "/groups/{group}/forecast",
@@ -323,28 +316,17 @@ class Api:
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
         annotations = self._annotations(group.group_id, until=at_ms + 1)
-        return Json(
-            {
-                "group": then.group,
-                "assignment": then.assignment,
-                "names": called(then.assignment.names),
-                "standing": self._board.status_document(),
-                "annotations": annotations[:_ANNOTATIONS],
-                "at": at_ms,
-                "episodes": [Raw(annotated_body(body, annotations)) for body in then.episodes],
-                "incidents": list(map(Raw, then.incidents)),
-            }
-        )
+        episodes = [Raw(annotated_body(body, annotations)) for body in then["episodes"]]
+        then |= {"episodes": episodes, "incidents": list(map(Raw, then["incidents"]))}
+        status = self._board.status_document()
+        return Json({**then, "standing": status, "annotations": annotations[:_ANNOTATIONS]})
 
     def _annotations(self, group: str | None, since: int = 0, until: int | None = None) -> list[StoredAnnotation]:
         """Return the annotations of a group, or all, in ``[since, until)`` ms, the newest first."""
         every = self._board.current_stories.annotations
         end = MAX_TIMESTAMP + 1 if until is None else until
-        return [
-            annotation
-            for annotation in (every if group is None else of_group(every, group))
-            if since <= annotation.timestamp < end
-        ]
+        listed = every if group is None else of_group(every, group)
+        return [annotation for annotation in listed if since <= annotation.timestamp < end]
 
     @_route(
         "/annotations",
@@ -427,9 +409,8 @@ class Api:
         open, as summaries), `episode` and `incident` (one that changed).
         """
         if self._board.listeners >= self._max_clients:
-            raise Problem(
-                "clients", f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"
-            )
+            most = f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"
+            raise Problem("clients", most)
         wanted = Filter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
         return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))
 

@@ -35,6 +35,8 @@ from streaming.serve.metrics import Exposition
 from streaming.serve.problems import Problem, kinds_page, on_error
 from streaming.serve.security import POLICY, Access, Guard
 
+#: Characters of group ids that stay percent-encoded in paths.
+_PROTECTED: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
 _STYLE: Final = re.compile(r'<link rel="stylesheet" href="(.+?)">')
 _SCRIPT: Final = re.compile(r'<script (type="module" )?src="(.+?)"></script>')
 _IMPORT: Final = re.compile(r'^import \{ (.+?) \} from "(.+?)";\n', re.MULTILINE)
@@ -106,13 +108,9 @@ class WholeGroups:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with the encoded group id in its path kept encoded."""
         if scope["type"] == "http" and scope["path"].startswith(("/api/v1/groups/", "/groups/")):
-            parts = scope["raw_path"].decode("latin-1").split("/")
-            scope = {**scope, "path": "/".join(map(_protected, parts))}
+            parts = map(unquote, scope["raw_path"].decode("latin-1").split("/"))
+            scope = {**scope, "path": "/".join(part.translate(_PROTECTED) for part in parts)}
         await self._app(scope, receive, send)
-
-
-def _protected(part: str) -> str:
-    return unquote(part).replace("%", "%25").replace("/", "%2F").replace("\n", "%0A")
 
 
 class Page:

@@ -91,29 +91,8 @@ class StoredPage(NamedTuple):
     next: int | None
 
 
-class OwnersOverTime(NamedTuple):
-    """A page of rounds, with the owners before its oldest round and members' display names at both ends, as JSON bytes.
-
-    ``began``: the time of the oldest round, ms.
-    """
-
-    base: bytes
-    names: bytes
-    page: StoredPage
-    began: int = 0
-
-
 #: JSON of a group's latest assignment, episodes and incidents (newest first), and diffs by the number of their episode.
 GroupPast = tuple[bytes | None, list[bytes], list[bytes], dict[int, list[bytes]]]
-
-
-class GroupThen(NamedTuple):
-    """A group as of a moment: its summary, its assignment, and JSON bytes of its stories, the newest first."""
-
-    group: GroupSummary
-    assignment: LatestAssignment
-    episodes: list[bytes]
-    incidents: list[bytes]
 
 
 class Archive:
@@ -196,8 +175,12 @@ class Archive:
         with self._reading() as connection:
             return _page(connection, window, item)
 
-    def timeline(self, window: Window) -> OwnersOverTime:
-        """Return ownership over a window's rounds: the owners before the window, then the changes of each round."""
+    def timeline(self, window: Window) -> tuple[dict[str, Raw], StoredPage, int]:
+        """Return the changes of ownership in a window's rounds, with the time of the oldest round (ms).
+
+        Before them, as in JSON answers: ``base``, the owners before the oldest round, and ``names``, members' display
+        names at both ends.
+        """
         ends: list[tuple[int, Diff]] = []
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
@@ -211,7 +194,8 @@ class Archive:
             names: dict[str, str] = {}
             for _, diff in reversed(ends):
                 names |= ownership.names_of(connection, diff)
-        return OwnersOverTime(encode(owners), encode(names), page, ends[-1][1].timestamp if ends else 0)
+        fields = {"base": Raw(encode(owners)), "names": Raw(encode(names))}
+        return fields, page, ends[-1][1].timestamp if ends else 0
 
     def round(self, group: str, seq: int) -> bytes | None:
         """Return one round with its diff, as JSON; None if the group has no such round."""
@@ -270,8 +254,11 @@ class Archive:
                     break
         return matches[:limit]
 
-    def group_at(self, now: GroupSummary, at_ms: int) -> GroupThen | None:
-        """Return a group as of a moment; None if no round before it is stored, or the group was deleted then."""
+    def group_at(self, now: GroupSummary, at_ms: int) -> dict[str, Any] | None:
+        """Return a group as of a moment, as in JSON answers, but its stories as JSON bytes, the newest first.
+
+        Return None if no round before the moment is stored, or the group was deleted then.
+        """
         with self._reading() as connection:
             group = _summary_at(connection, now, at_ms)
             if group is None:
@@ -285,7 +272,8 @@ class Archive:
             latest = ownership.latest_assignment(connection, group.group_id)
             if latest is None or latest.timestamp > at_ms:
                 latest = ownership.assignment_after(connection, group)
-            return GroupThen(group, latest, episodes, incidents)
+        fields = {"group": group, "assignment": latest, "names": called(latest.names), "at": at_ms}
+        return fields | {"episodes": episodes, "incidents": incidents}
 
     def groups_at(self, groups: Iterable[GroupSummary], at_ms: int) -> dict[str, GroupSummary]:
         """Return groups as of a moment, by group id, without those that had no round yet or were deleted then."""

@@ -197,9 +197,8 @@ class Board:
     def status_document(self) -> dict[str, object]:
         """Return the feed's status as in JSON answers; ``stale`` and ``parts`` are left out if empty."""
         status = self.status
-        optional = {"stale": status.stale, "parts": status.parts}
-        document = {"caughtUp": status.caught_up, "lag": status.lag, "seq": self.extent.last}
-        return document | {name: value for name, value in optional.items() if value}
+        optional = {name: value for name, value in (("stale", status.stale), ("parts", status.parts)) if value}
+        return {"caughtUp": status.caught_up, "lag": status.lag, "seq": self.extent.last, **optional}
 
     def groups_document(self, groups: list[GroupSummary], next_cursor: str | None = None) -> dict[str, object]:
         """Return groups with the feed's status, as in JSON answers."""
@@ -243,8 +242,8 @@ class Board:
         """
         shared, now = self._snapshot, time.monotonic()
         if shared is not None:
-            is_large = len(shared.event) > LARGE_BYTES and now - shared.built < SHARED_SECONDS
-            if shared.cursor == self.end or (is_large and shared.cursor >= self._start):
+            is_kept = self._is_large() and now - shared.built < SHARED_SECONDS and shared.cursor >= self._start
+            if is_kept or shared.cursor == self.end:
                 return shared
         head, json, end = self._snapshot_parts(list(self.groups.values()))
         event = b"".join((head, json, end))

@@ -17,7 +17,6 @@ from streaming.freshness import Freshness
 from streaming.serve.board import Board, FeedStatus, Stale
 from streaming.serve.history import History, HistoryUpdate, Retention
 from streaming.serve.historyfile import HistoryBlocked
-from streaming.serve.records import TopicRecord
 from streaming.serve.source import Source
 
 log = logging.getLogger(__name__)
@@ -111,18 +110,15 @@ class Follower:
             if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
                 self._persist(self._history.renew, self._topic_ids)
-            self._step(records)
-
-    def _step(self, records: list[TopicRecord]) -> None:
-        batch = self._persist(self._history.append, records) if records else None
-        now = time.monotonic()
-        if now - self._checked > _CHECK_EVERY:
-            self._checked = now
-            self._history.check()
-        self._report(batch)
-        if now - self._trimmed > _TRIM_EVERY:
-            self._trimmed = now
-            self._trim()
+            batch = self._persist(self._history.append, records) if records else None
+            now = time.monotonic()
+            if now - self._checked > _CHECK_EVERY:
+                self._checked = now
+                self._history.check()
+            self._report(batch)
+            if now - self._trimmed > _TRIM_EVERY:
+                self._trimmed = now
+                self._trim()
 
     def _report(self, batch: HistoryUpdate | None = None) -> None:
         fresh = self._freshness(time.monotonic())
@@ -133,14 +129,14 @@ class Follower:
             else FeedStatus(lag=None, stale=stale)
         )
         status = structs.replace(status, parts=fresh.parts, whole=self._source.whole)
-        if batch is None and status == self._board.status:
-            return
-        self._on_loop(lambda: self._publish(batch, status))
 
-    def _publish(self, batch: HistoryUpdate | None, status: FeedStatus) -> None:
-        if batch is not None:
-            self._board.publish(batch)
-        self._board.progress(status)
+        def publish() -> None:
+            if batch is not None:
+                self._board.publish(batch)
+            self._board.progress(status)
+
+        if batch is not None or status != self._board.status:
+            self._on_loop(publish)
 
     def _persist(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
         """Retry ``write`` until the history accepts it, and return its result; None if the follower is stopped."""

@@ -126,38 +126,28 @@ class Metrics(Collector):
                 yield "slo_downtime_seconds", (), level.downtime_day_ms / 1000
 
     def _incidents(self) -> Iterator[Metric]:
-        of_group = GaugeMetricFamily(
-            "kafka_consumergroup_incident_open",
-            "Open incidents of the group, by kind.",
-            labels=("consumergroup", "kind"),
-        )
-        of_cluster = GaugeMetricFamily(
-            "rebalance_monitor_cluster_incident_open", "Open incidents of the cluster, by kind.", labels=("kind",)
-        )
-        incidents = Counter(
-            (each.scope, each.group_id, each.kind) for each in self._board.current_stories.open.values()
-        )
-        for (scope, group, kind), count in incidents.items():
+        name, text = "kafka_consumergroup_incident_open", "Open incidents of the group, by kind."
+        of_group = GaugeMetricFamily(name, text, labels=("consumergroup", "kind"))
+        name, text = "rebalance_monitor_cluster_incident_open", "Open incidents of the cluster, by kind."
+        of_cluster = GaugeMetricFamily(name, text, labels=("kind",))
+        incidents = self._board.current_stories.open.values()
+        counts = Counter((incident.scope, incident.group_id, incident.kind) for incident in incidents)
+        for (scope, group, kind), count in counts.items():
             if scope == "group":
                 of_group.add_metric([group, kind], count)
             else:
                 of_cluster.add_metric([kind], count)
-        yield of_group
-        yield of_cluster
+        yield from (of_group, of_cluster)
 
     def _feed(self) -> Iterator[Metric]:
         board, status, stale = self._board, self._board.status, self._board.status.stale
+        lag = math.nan if status.lag is None else status.lag
+        since = stale.since / 1000 if stale else 0
         for kind, name, text, value in (
             ("gauge", "clients", "Clients of the event stream.", board.listeners),
-            (
-                *("gauge", "lag_records", "Unread records; NaN while unknown."),
-                math.nan if status.lag is None else status.lag,
-            ),
+            ("gauge", "lag_records", "Unread records; NaN while unknown.", lag),
             ("gauge", "caught_up", "1 while the topics are known to be read to their ends.", status.caught_up),
-            (
-                *("gauge", "stale_since_timestamp_seconds", "Time of the data; 0 while it is up to date."),
-                stale.since / 1000 if stale else 0,
-            ),
+            ("gauge", "stale_since_timestamp_seconds", "Time of the data; 0 while it is up to date.", since),
             ("counter", "rounds", "Rounds stored.", board.extent.last),
             ("counter", "repeated_records", "Diffs dropped as seen.", board.repeated),
             ("counter", "refused_records", "Records not usable.", board.refused),
@@ -165,9 +155,8 @@ class Metrics(Collector):
             ("counter", "clients_cut_off", "Clients that took no bytes for too long.", board.cut_off),
         ):
             yield _KINDS[kind](f"rebalance_monitor_feed_{name}", text, value=float(value))
-        reasons = GaugeMetricFamily(
-            "rebalance_monitor_feed_stale", "1 for the reason why the feed is not up to date.", labels=("cause",)
-        )
+        text = "1 for the reason why the feed is not up to date."
+        reasons = GaugeMetricFamily("rebalance_monitor_feed_stale", text, labels=("cause",))
         for kind in STALE_KINDS:
             reasons.add_metric([kind], float(stale is not None and stale.kind == kind))
         yield reasons

@@ -60,11 +60,6 @@ def is_loopback(host: str) -> bool:
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]*)?", re.ASCII)
 
 
-def _name(host_header: str) -> str:
-    match = _HOST.fullmatch(host_header)
-    return match[1] if match else ""
-
-
 class Guard:
     """Middleware that checks access and host, limits bodies, sets security headers, and logs refusals.
 
@@ -105,7 +100,8 @@ class Guard:
                 _log_request(scope, {"status": status, "bytes": sent, "ms": round((time.monotonic() - began) * 1000)})
 
     def _refusal(self, request: Request) -> Problem | None:
-        if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
+        host = _HOST.fullmatch(request.headers.get("host", ""))
+        if self._loopback_only and not (host and is_loopback(host[1])):
             # Otherwise a page of any site could read the feed by resolving its own host name to 127.0.0.1.
             return Problem("host", "this server listens on loopback and answers to localhost only")
         # ``Request.url`` can't replace the path by which routes are matched: Starlette builds the URL from the ``Host``
@@ -237,10 +233,7 @@ class Proxies:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The access rules: everyone has access if there are neither tokens nor proxies.
-
-    ``tokens`` returns the valid tokens; ``proxies`` are the trusted proxies.
-    """
+    """The access rules: everyone has access if there are neither valid ``tokens`` nor trusted ``proxies``."""
 
     tokens: Callable[[], Collection[str]] | None = None
     proxies: Proxies | None = None
@@ -254,9 +247,7 @@ class Access:
         """Return the caller's name for the log; None if the caller has no access."""
         if self.proxies is not None and (name := self.proxies.name(request)) is not None:
             return name
-        if self.tokens is not None and self._has_token(request, self.tokens()):
-            return "token"
-        return None
+        return "token" if self._has_token(request) else None
 
     def valid(self) -> Collection[str]:
         """Return the valid tokens; a new object whenever they change."""
@@ -276,12 +267,11 @@ class Access:
 
         return admitted
 
-    @staticmethod
-    def _has_token(request: Request, tokens: Collection[str]) -> bool:
+    def _has_token(self, request: Request) -> bool:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         sent = credentials.strip().encode(errors="replace")
         # All tokens are compared, so that the time does not depend on which of them matches.
-        matching = sum(hmac.compare_digest(sent, token.encode()) for token in tokens)
+        matching = sum(hmac.compare_digest(sent, token.encode()) for token in self.valid())
         return matching > 0 and scheme.lower() == "bearer"
 
     def refusal(self) -> Problem:

@@ -6,14 +6,18 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from confluent_kafka import Message
 
 from assignors.errors import BadInput
 from streaming.kafka.access import require
 from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.kafka.clients import same_cluster
+from streaming.kafka.metadata import Place
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topic_reader import TopicReader
 from streaming.recording.file import Recording
@@ -23,12 +27,7 @@ from streaming.records.events import Event
 from streaming.serve.board import Stale
 from streaming.serve.records import TopicRecord
 from streaming.serve.stories import Sort
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-    from streaming.kafka.metadata import Place
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +48,12 @@ class Source:
         self.topics = (topics.diffs, topics.assignments)
         self.stories: dict[str, Sort] = {topics.episodes: "episode", topics.incidents: "incident"}
         self.cluster_id = require(settings, "serve")
-        self._reader: TopicReader | None = None
+        self._opened = ExitStack()
+        self._reader: TopicReader
         self._story_readers: list[BufferedTopicReader] = []
-        self._story_ids: dict[str, str] = {}
         self._expected: dict[tuple[str, int], int] = {}
         self._ids: dict[str, str] = {}
+        self._story_ids: dict[str, str] = {}
         self._missing: dict[str, int] = {}
         self._leaderless: dict[Place, int] = {}
         self._silent = False
@@ -61,12 +61,9 @@ class Source:
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
         """Start reading at ``{(topic, partition): next offset}`` if a topic still has its id, else at its beginning.
 
-        A missing topic is read once it exists.
-
-        Raises:
-            OutsideFailure: the servers now belong to another cluster.
+        A missing topic is read once it exists. Raise OutsideFailure if the servers now belong to another cluster.
         """
-        self._reader = TopicReader(
+        reader = TopicReader(
             self._settings.kafka,
             self.topics,
             positions=positions,
@@ -75,29 +72,21 @@ class Source:
             follow=True,
             properties={"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 16 * 1024},
         )
-        self._note(self._reader)
+        self._reader = self._opened.enter_context(closing(reader))
+        self._note()
         for topic, sort in self.stories.items():
-            reader = BufferedTopicReader(
+            stories = BufferedTopicReader(
                 self._settings.kafka, topic, f"{sort}s", positions=positions, topic_id=ids.get(topic)
             )
-            self._story_readers.append(reader.__enter__())
-
-    def _opened(self) -> TopicReader:
-        if self._reader is None:
-            raise RuntimeError("the source is not open")
-        return self._reader
+            self._story_readers.append(self._opened.enter_context(stories))
 
     def poll(self, timeout: float) -> list[TopicRecord]:
         """Return new records, at most ``BATCH`` diffs and assignments; wait only for the first diff or assignment.
 
-        Raises:
-            NotAllowed: this user may not read a topic any more.
-            OutsideFailure: the servers now belong to another cluster.
+        Raise NotAllowed if this user may not read a topic any more, and as :meth:`open`.
         """
-        reader = self._opened()
-        messages = reader.poll(timeout, BATCH)
-        self._note(reader)
-        records = [_record(message) for message in messages]
+        records = [_record(message) for message in self._reader.poll(timeout, BATCH)]
+        self._note()
         for record in records:
             self._expect_after(record)
         return [*records, *self._stories()]
@@ -112,19 +101,20 @@ class Source:
                 records = (_record(message, ce_type) for message in batch.messages)
                 yield from (record for record in records if record.type in (ce_type, ANNOTATION_TYPE))
 
-    def _note(self, reader: TopicReader) -> None:
+    def _note(self) -> None:
+        """Keep the reader's state; check that the servers still belong to the same cluster when they answer again."""
+        reader = self._reader
         if reader.ids != self._ids:
             same_cluster(self._settings.kafka, self.cluster_id)
             self._ids, self._expected = reader.ids, {}
         now = time.time_ns() // 1_000_000
         self._missing = {topic: self._missing.get(topic, now) for topic in reader.missing}
         self._leaderless = {place: self._leaderless.get(place, now) for place in sorted(reader.leaderless)}
-        silent = reader.silent_since is not None
-        if silent != self._silent:
+        was_silent, self._silent = self._silent, reader.silent_since is not None
+        if self._silent != was_silent:
             servers = self._settings.kafka.bootstrap_servers
-            log.warning("cluster %s: %s", servers, "no contact" if silent else "answers again")
-            self._silent = silent
-            if not silent:
+            log.warning("cluster %s: %s", servers, "no contact" if self._silent else "answers again")
+            if was_silent:
                 same_cluster(self._settings.kafka, self.cluster_id)
 
     def _expect_after(self, record: TopicRecord) -> None:
@@ -143,17 +133,17 @@ class Source:
     @property
     def caught_up(self) -> bool:
         """True if both topics exist and were read to their ends."""
-        return self._opened().at_end
+        return self._reader.at_end
 
     @property
     def lag(self) -> int:
         """The number of unread records, by the end offsets in the last fetch responses."""
-        return self._opened().lag
+        return self._reader.lag
 
     @property
     def stale(self) -> Stale | None:
         """The reason why the data may be outdated, by the last poll."""
-        since = self._opened().silent_since
+        since = self._reader.silent_since
         if since is not None:
             return Stale("kafka-unreachable", "No contact with Kafka", int(since * 1000))
         for topic, noticed in self._missing.items():
@@ -168,21 +158,13 @@ class Source:
         return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
     def publish(self, event: Event) -> None:
-        """Write an event to the membership topic.
-
-        Raises:
-            MonitorError: Kafka did not accept the event.
-        """
+        """Write an event to the membership topic; raise MonitorError if Kafka does not accept it."""
         with EventProducer(self._settings, component="serve") as producer:
             producer.send(event)
 
     def close(self) -> None:
         """Close the readers."""
-        for reader in self._story_readers:
-            reader.__exit__()
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        self._opened.close()
 
 
 class RecordedSource:

@@ -16,24 +16,9 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from streaming.episodes.cluster_cause import EARLIER_MS, explain_episode
 from streaming.episodes.story import called_in
+from streaming.records import episodes
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
-from streaming.records.episodes import (
-    Acknowledged,
-    Cost,
-    Downtime,
-    Episode,
-    EpisodeKind,
-    EpisodeMembers,
-    EpisodeStatus,
-    Incident,
-    IncidentKind,
-    MalformedEpisode,
-    Rebalancing,
-    StoredAnnotation,
-    Waiting,
-    of_key,
-)
 from streaming.records.events import CLUSTER, GroupPauses
 from streaming.records.names import called
 from streaming.serve.annotations import MOST_ANNOTATIONS, began_after
@@ -50,18 +35,18 @@ class EpisodeSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
     group_id: str
     episode: int
-    kind: EpisodeKind
-    status: EpisodeStatus
+    kind: episodes.EpisodeKind
+    status: episodes.EpisodeStatus
     opened_at: int
     closed_at: int | None
     updated_at: int
     sure: bool
     moved: int
-    downtime: Downtime | None
-    waiting_for: list[Waiting]
+    downtime: episodes.Downtime | None
+    waiting_for: list[episodes.Waiting]
     story: str
-    rebalancing: Rebalancing | None = None
-    cost: Cost | None = None
+    rebalancing: episodes.Rebalancing | None = None
+    cost: episodes.Cost | None = None
     cause: str | None = None
     names: dict[str, str] = {}
 
@@ -71,7 +56,7 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
     group_id: str
     incident: int
-    kind: IncidentKind
+    kind: episodes.IncidentKind
     status: Literal["open", "closed"]
     opened_at: int
     updated_at: int
@@ -81,18 +66,19 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     story: str
     scope: Literal["group", "cluster"] = "group"
     groups: list[str] = []
-    acknowledged: Acknowledged | None = None
+    acknowledged: episodes.Acknowledged | None = None
     pauses: GroupPauses | UnsetType = UNSET
 
 
 Summary = EpisodeSummary | IncidentSummary
 
-_episodes = msgspec.json.Decoder(Episode)
-_incidents = msgspec.json.Decoder(Incident)
-_decoders: Final[Mapping[Sort, msgspec.json.Decoder[Any]]] = {"episode": _episodes, "incident": _incidents}
+_decoders: Final[Mapping[Sort, msgspec.json.Decoder[Any]]] = {
+    "episode": msgspec.json.Decoder(episodes.Episode),
+    "incident": msgspec.json.Decoder(episodes.Incident),
+}
 _episode_summaries = msgspec.json.Decoder(EpisodeSummary)
 _incident_summaries = msgspec.json.Decoder(IncidentSummary)
-_annotations = msgspec.json.Decoder(StoredAnnotation)
+_annotations = msgspec.json.Decoder(episodes.StoredAnnotation)
 
 
 class StoryKey(NamedTuple):
@@ -106,8 +92,8 @@ class StoryKey(NamedTuple):
 def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
     """Return the key of the story in a record; raise UnusableRecord if key, value or ``ce_id`` can't be used."""
     try:
-        key = StoryKey(sort, *of_key(record.key or b""))
-    except MalformedEpisode as error:
+        key = StoryKey(sort, *episodes.of_key(record.key or b""))
+    except episodes.MalformedEpisode as error:
         raise UnusableRecord(str(error)) from error
     if record.value is None:
         return key
@@ -129,7 +115,7 @@ class StoredStory(Struct, frozen=True):
     body: bytes
 
 
-class DowntimeTotals(Struct, frozen=True, kw_only=True, rename="camel"):
+class DowntimeTotals(Struct, frozen=True, rename="camel"):
     """Sum of the downtime of a group's partitions in its closed episodes, ms.
 
     ``upperMs`` leaves out partitions without an upper bound; ``unbounded`` counts these, once an episode.
@@ -151,7 +137,7 @@ class CurrentStories(Struct):
     newest: dict[str, EpisodeSummary] = {}
     open: dict[tuple[str, int], IncidentSummary] = {}
     downtime: dict[str, DowntimeTotals] = {}
-    annotations: tuple[StoredAnnotation, ...] = ()
+    annotations: tuple[episodes.StoredAnnotation, ...] = ()
 
     def take(self, summary: Summary) -> None:
         """Replace a story by its current form."""
@@ -180,7 +166,7 @@ def _summary(sort: Sort, body: bytes) -> Summary:
 class _StoryMembers(Struct, frozen=True):
     """The fields with members' names: ``members`` of an episode, ``names`` of an incident."""
 
-    members: EpisodeMembers = EpisodeMembers()
+    members: episodes.EpisodeMembers = episodes.EpisodeMembers()
     names: dict[str, MemberNames] = {}
 
 
@@ -199,7 +185,7 @@ class Stories:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
         #: Incidents of the cluster, by each group that they concern; None: not read yet.
-        self._of_cluster: dict[str, list[Incident]] | None = None
+        self._of_cluster: dict[str, list[episodes.Incident]] | None = None
         self.reload()
 
     def reload(self) -> None:
@@ -211,10 +197,7 @@ class Stories:
         )
         self.current_stories = CurrentStories(
             int(row[0]) if row else 0,
-            downtime={
-                name: DowntimeTotals(lower_ms=lower, upper_ms=upper, unbounded=unbounded)
-                for name, lower, upper, unbounded in totals
-            },
+            downtime={name: DowntimeTotals(*sums) for name, *sums in totals},
             annotations=tuple(_annotations.decode(body) for (body,) in annotations),
         )
         stories = self._execute(
@@ -239,16 +222,13 @@ class Stories:
         After the topic got more partitions, a story may have records in two partitions: the time of writing decides.
         """
         sort, name, number = key
-        place = (sort, group, number)
-        stored = self._execute(
-            "SELECT id, opened, ce_id, partition, written FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
-            place,
-        ).fetchone()
+        place, at_place = (sort, group, number), "FROM stories WHERE sort = ? AND group_id = ? AND number = ?"
+        stored = self._execute(f"SELECT id, opened, ce_id, partition, written {at_place}", place).fetchone()
         row_id, opened, ce_id, partition, written = stored or (None, None, None, record.partition, 0)
         if stored and (ce_id == record.id or (partition != record.partition and record.timestamp < written)):
             return None
         if record.value is None:
-            self._execute("DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place)
+            self._execute(f"DELETE {at_place}", place)
             self.reload()
             return None
         body = self._explained(name, record.value) if sort == "episode" else record.value
@@ -257,14 +237,11 @@ class Stories:
             self._forget_later(group, key)
         seq = self._next_seq()
         began = min(summary.opened_at, now_ms or summary.opened_at)  # the clock may be ahead
-        self._execute(
-            "INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(row_id, *place, record.id, seq, summary.opened_at, began),
-                *(summary.updated_at, record.partition, record.timestamp, now_ms, summary.closed_at is None),
-                zlib.compress(body, 1),
-            ),
+        values = (
+            *(row_id, *place, record.id, seq, summary.opened_at, began, summary.updated_at, record.partition),
+            *(record.timestamp, now_ms, summary.closed_at is None, zlib.compress(body, 1)),
         )
+        self._execute("INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         self._execute(
             "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)",
             (*place, record.happened or summary.updated_at, summary.opened_at, zlib.compress(record.value, 1)),
@@ -278,9 +255,8 @@ class Stories:
 
     def _next_seq(self) -> int:
         self.current_stories.last += 1
-        seq = self.current_stories.last
-        self._execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
-        return seq
+        self._execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(self.current_stories.last),))
+        return self.current_stories.last
 
     def _explained(self, group_id: str, body: bytes) -> bytes:
         """Return an episode with the incident of the cluster that explains it; unchanged if no incident does."""
@@ -291,12 +267,12 @@ class Stories:
                 (CLUSTER,),
             )
             for (incident_body,) in rows:
-                incident = _incidents.decode(zlib.decompress(incident_body))
+                incident = _decoders["incident"].decode(zlib.decompress(incident_body))
                 for name in incident.groups:
                     self._of_cluster.setdefault(name, []).append(incident)
         if group_id not in self._of_cluster:
             return body
-        episode = _episodes.decode(body)
+        episode = _decoders["episode"].decode(body)
         explained = explain_episode(episode, self._of_cluster[group_id])
         return body if explained is episode else encode(explained)
 
@@ -307,25 +283,24 @@ class Stories:
             "SELECT opened FROM stories JOIN groups ON groups.id = group_id WHERE sort = ? AND name = ? AND number = ?",
             key,
         ).fetchone()
-        episodes = self._execute(
+        rows = self._execute(
             "SELECT stories.id, name, ce_id, body FROM stories JOIN groups ON groups.id = group_id "
             "WHERE sort = 'episode' AND opened >= ? ORDER BY seq",
             (row[0] - EARLIER_MS if row else 0,),
         ).fetchall()
         changed: list[StoredStory] = []
-        for row_id, name, ce_id, stored in episodes:
+        for row_id, name, ce_id, stored in rows:
             body = zlib.decompress(stored)
             explained = self._explained(name, body)
             if explained is not body:
                 seq = self._next_seq()
-                self._execute(
-                    "UPDATE stories SET body = ?, seq = ? WHERE id = ?", (zlib.compress(explained, 1), seq, row_id)
-                )
+                values = zlib.compress(explained, 1), seq, row_id
+                self._execute("UPDATE stories SET body = ?, seq = ? WHERE id = ?", values)
                 self.current_stories.take(episode_summary(explained))
                 changed.append(StoredStory(seq, "episode", f"{ce_id}/cause", name, explained))
         return changed
 
-    def annotate(self, annotation: StoredAnnotation) -> list[StoredStory]:
+    def annotate(self, annotation: episodes.StoredAnnotation) -> list[StoredStory]:
         """Store an annotation; return the episodes whose story it changes, each with a new number."""
         current = self.current_stories
         marks = [annotation, *(mark for mark in current.annotations if mark.id != annotation.id)]
@@ -338,13 +313,12 @@ class Stories:
         changed: list[StoredStory] = []
         for episode in current.newest.values():
             if began_after(episode.group_id, episode.opened_at, [annotation]):
-                row = self._execute(
+                rows = self._execute(
                     "UPDATE stories SET seq = ? WHERE sort = 'episode' AND number = ? "
                     "AND group_id = (SELECT id FROM groups WHERE name = ?) RETURNING seq, ce_id, body",
                     (current.last + 1, episode.episode, episode.group_id),
-                ).fetchone()
-                if row is not None:
-                    seq, ce_id, body = row
+                ).fetchall()
+                for seq, ce_id, body in rows:
                     self._next_seq()
                     changed.append(StoredStory(seq, "episode", ce_id, episode.group_id, zlib.decompress(body)))
         return changed
@@ -371,9 +345,9 @@ class Stories:
 
     def _add_downtime(self, group: int, episode: EpisodeSummary) -> None:
         """Add the downtime of a closed episode to its group's total, once; episodes close in the order of numbers."""
-        if episode.closed_at is None or episode.downtime is None:
-            return
         downtime = episode.downtime
+        if episode.closed_at is None or downtime is None:
+            return
         row = self._execute(
             "INSERT INTO downtime VALUES (?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
             "counted = excluded.counted, lower_ms = lower_ms + excluded.lower_ms, "
@@ -382,8 +356,7 @@ class Stories:
             (group, episode.episode, downtime.lower_ms, downtime.bounded_ms, downtime.unbounded),
         ).fetchone()
         if row is not None:
-            totals = DowntimeTotals(lower_ms=row[0], upper_ms=row[1], unbounded=row[2])
-            self.current_stories.downtime[episode.group_id] = totals
+            self.current_stories.downtime[episode.group_id] = DowntimeTotals(*row)
 
     def _drop_oldest(self, sort: Sort, group: int) -> None:
         self._execute(

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from assignors.errors import BadInput
 from streaming.recording.file import (
-    DamagedRecording,
     RecordedSettings,
     Recording,
     RecordingHeader,
@@ -108,7 +108,7 @@ def with_checksum(text: bytes) -> bytes:
     ],
 )
 def test_damaged_files_are_refused_with_the_place(data: bytes, place: str) -> None:
-    with pytest.raises(DamagedRecording) as error:
+    with pytest.raises(BadInput) as error:
         opened(data)
     assert place in str(error.value)
     assert str(error.value).startswith("a.rmlog: ")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from streaming.records.codec import encode
 from streaming.serve.archive import Archive, Window
@@ -49,7 +50,7 @@ def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.Monkey
     assert (len(first), [item for items in (first, *later) for item in items]) == (5, whole)
     monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", 1)  # a page has at least one item
     assert seqs(archive.page(Window(limit=100), with_diff=True).items) == [60]
-    assert archive.timeline(Window(group="b", limit=100)).page.next == 60
+    assert archive.timeline(Window(group="b", limit=100))[1].next == 60
 
 
 def test_diff_is_returned_byte_for_byte(archive: Archive) -> None:
@@ -71,10 +72,10 @@ def test_after_reads_forward_and_reports_an_expired_position(archive: Archive, h
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
     """A window's base and its changes give the same owners after each round as the diffs."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
-    base, _, page, _ = archive.timeline(Window(group="a", limit=20))
+    ends, page, _ = archive.timeline(Window(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}
     rounds = [json.loads(item) for item in reversed(page.items)]
-    steps = [json.loads(base)] + [round_["changes"] for round_ in rounds]
+    steps = [json.loads(bytes(ends["base"]))] + [round_["changes"] for round_ in rounds]
     for seq, changes in zip([None, *(round_["seq"] for round_ in rounds)], steps, strict=True):
         for owner, topic, numbers in changes:
             owners.update(((topic, number), owner) for number in numbers)
@@ -92,7 +93,7 @@ def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) ->
 
 
 def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
-    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None), 0)
+    assert archive.timeline(Window(group="none")) == ({"base": Raw(b"[]"), "names": Raw(b"{}")}, ([], None), 0)
     assert archive.assignment("none") is None
 
 
@@ -102,8 +103,8 @@ def test_last_page_has_no_cursor(archive: Archive) -> None:
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
     short = archive.page(Window(group="a", limit=29), with_diff=False)
     assert (seqs(short.items), short.next) == (list(range(30, 1, -1)), 2)
-    base, _, page, _ = archive.timeline(Window(group="a", limit=30))
-    assert (base, seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
+    owners, page, _ = archive.timeline(Window(group="a", limit=30))
+    assert (bytes(owners["base"]), seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
 
 
 def test_timelines_and_rounds_use_display_names(history: History) -> None:
@@ -117,13 +118,13 @@ def test_timelines_and_rounds_use_display_names(history: History) -> None:
     history.append(records([sample(members=members, generation=number) for number, members in rounds]))
     archive = Archive(history.path)
     timelines = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
-    assert [json.loads(timeline.names) for timeline in timelines] == [
+    assert [json.loads(bytes(owners["names"])) for owners, _, _ in timelines] == [
         {},
         {"c1": "orders (h1)", "c2": "orders (h2)"},
         {"c1": "orders"},
     ]
-    newest = archive.timeline(Window(group="g", limit=2, before=3))
-    assert json.loads(newest.names) == {"c1": "orders (h1)", "c2": "orders (h2)"}
+    newest, _, _ = archive.timeline(Window(group="g", limit=2, before=3))
+    assert json.loads(bytes(newest["names"])) == {"c1": "orders (h1)", "c2": "orders (h2)"}
     second = json.loads(archive.round("g", 2) or b"")
     assert second["names"] == {"c1": "orders (h1)", "c2": "orders (h2)"}
     assert second["summary"]["names"] == second["names"]  # one member is the cause, the other gained a partition

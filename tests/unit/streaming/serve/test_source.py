@@ -174,8 +174,3 @@ def test_another_cluster_is_refused_before_its_records_are_taken(kafka: MemoryKa
         kafka.append(topic, b"v", key=b"k")
     with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
         eventually(lambda: source.poll(0.01))
-
-
-def test_unopened_source_polls_nothing(source: Source) -> None:
-    with pytest.raises(RuntimeError, match="the source is not open"):
-        source.poll(0)
