@@ -28,8 +28,7 @@ from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
 from streaming.serve.feed import Feed, FeedPlace, FeedResponse
 from streaming.serve.forecasts import Workers
-from streaming.serve.openapi import Operation
-from streaming.serve.parameters import Parameter, Query, choice, decode_query, digits, flag, moment, refuse, text, whole
+from streaming.serve.openapi import Query
 from streaming.serve.problems import KINDS, Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import CALLER, Access
@@ -48,37 +47,37 @@ _LISTS: Final = ("add", "remove", "partitions", "subscribe")
 _MAX_TIME_MS: Final = 86_400_000
 
 _SELECTION: Final = (
-    text("cause", "Only rounds of this cause, such as `member.fenced`."),
-    whole("min_moved", "Only rounds that moved at least this many partitions."),
+    openapi.text("cause", "Only rounds of this cause, such as `member.fenced`."),
+    openapi.whole("min_moved", "Only rounds that moved at least this many partitions."),
 )
-_AT: Final = moment("at", "As of this time, as far as the history reaches: RFC 3339 or milliseconds.")
+_AT: Final = openapi.moment("at", "As of this time, as far as the history reaches: RFC 3339 or milliseconds.")
 _SPAN: Final = (
-    moment("from", "At or after this time: RFC 3339 or milliseconds since the epoch."),
-    moment("to", "Before this time."),
+    openapi.moment("from", "At or after this time: RFC 3339 or milliseconds since the epoch."),
+    openapi.moment("to", "Before this time."),
 )
 _PAGE: Final = (
     *_SPAN,
-    whole("cursor", "`next` of the page before."),
-    whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
+    openapi.whole("cursor", "`next` of the page before."),
+    openapi.whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
 )
-_ROUNDS: Final = (*_PAGE, *_SELECTION, choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
-_OPEN: Final = flag("open", "`true`: only those that are open; `false`: the others.")
+_ROUNDS: Final = (*_PAGE, *_SELECTION, openapi.choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
+_OPEN: Final = openapi.flag("open", "`true`: only those that are open; `false`: the others.")
 _RESTART: Final = (
-    whole("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
-    whole("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
-    whole("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
-    whole("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
-    whole("processing_ms", "How long members process what one poll gave; 1000 if left out."),
+    openapi.whole("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
+    openapi.whole("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
+    openapi.whole("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
+    openapi.whole("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
+    openapi.whole("processing_ms", "How long members process what one poll gave; 1000 if left out."),
 )
 
 #: Operations in the order in which their paths are matched.
-_OPERATIONS: Final[list[Operation]] = []
+_OPERATIONS: Final[list[openapi.Operation]] = []
 
 
 def _route(
     path: str,
     answer: Any,
-    *parameters: Parameter,
+    *parameters: openapi.Parameter,
     media_type: str = "application/json",
     method: str = "GET",
     body: Any = None,
@@ -87,7 +86,9 @@ def _route(
 
     def register(handler: _Handler) -> _Handler:
         summary = " ".join((inspect.getdoc(handler) or "").split())
-        _OPERATIONS.append(Operation(handler.__name__, path, summary, answer, parameters, media_type, method, body))
+        _OPERATIONS.append(
+            openapi.Operation(handler.__name__, path, summary, answer, parameters, media_type, method, body)
+        )
         return handler
 
     return register
@@ -127,16 +128,9 @@ def _restart(query: Query) -> RollingRestart:
 def _window(query: Query, group: str | None, max_items: int) -> Window:
     since, until = query["from"], query["to"]
     if since is not None and until is not None and since >= until:
-        raise refuse("from", "must be before to")
-    return Window(
-        group=group,
-        since=since,
-        until=until,
-        cause=query.get("cause"),
-        min_moved=query.get("min_moved") or 0,
-        before=query["cursor"],
-        limit=min(max_items, query["limit"] or _DEFAULT_LIMIT),
-    )
+        raise openapi.refuse("from", "must be before to")
+    limit, cause, min_moved = query["limit"] or _DEFAULT_LIMIT, query.get("cause"), query.get("min_moved") or 0
+    return Window(group, since, until, cause, min_moved, before=query["cursor"], limit=min(max_items, limit))
 
 
 class Api:
@@ -156,8 +150,8 @@ class Api:
             routes.append(Route(f"/api/v1{path}", partial(self._answer, operation), methods=[operation.method]))
         return routes
 
-    async def _answer(self, operation: Operation, request: Request) -> Response:
-        query = decode_query(request, operation.parameters)
+    async def _answer(self, operation: openapi.Operation, request: Request) -> Response:
+        query = openapi.decode_query(request, operation.parameters)
         response: Response = await getattr(self, operation.name)(request, query)
         return response
 
@@ -172,14 +166,14 @@ class Api:
         "/groups",
         openapi.GROUPS,
         _AT,
-        text("cursor", "`next` of the page before."),
-        whole("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
+        openapi.text("cursor", "`next` of the page before."),
+        openapi.whole("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
     )
     async def groups(self, request: Request, query: Query) -> Response:
         """All groups as they are now, or as of a moment."""
         cursor, limit, at_ms = query["cursor"], query["limit"], query["at"]
         if cursor is None and limit is None and at_ms is None:
-            return await self._board.shared_snapshot().body.response(request, self._feed.readers)
+            return await self._board.snapshot().body.response(request, self._feed.readers)
         groups = self._board.groups
         if at_ms is not None:
             groups = await self._read(self._archive.groups_at, list(groups.values()), at_ms)
@@ -206,7 +200,7 @@ class Api:
     @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
         """One round with its diff."""
-        group, seq = self._group(request).group_id, digits(request.path_params["seq"])
+        group, seq = self._group(request).group_id, openapi.digits(request.path_params["seq"])
         body = await self._read(self._archive.round, group, seq) if seq is not None else None
         if body is None:
             raise Problem("round", f"group {group!r} has no such round, or no longer has it")
@@ -225,14 +219,16 @@ class Api:
         "/groups/{group}/forecast",
         openapi.FORECAST,
         *_RESTART,
-        whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
+        openapi.whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
         """Forecast the cost of a rolling restart or another size, by the history: `forecast --json` less rounds."""
         change = _restart(query) if query["scale"] is None else Scale(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _times(query))
 
-    @_route("/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, choice("to", TARGETS, "Only the way there."))
+    @_route(
+        "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, openapi.choice("to", TARGETS, "Only the way there.")
+    )
     async def migrate(self, request: Request, query: Query) -> Response:
         """Check if the group is ready for another protocol, by the history: as `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
@@ -241,12 +237,12 @@ class Api:
     @_route(
         "/groups/{group}/what-if",
         openapi.WHAT_IF,
-        text("add", "How many members come, or their names; several with commas."),
-        text("remove", "Members that go, by name; several with commas."),
-        text("partitions", "`orders=24`; several with commas."),
-        text("subscribe", "Topics, with commas, in place of those that are read now."),
-        text("protocol", "Which is `chosen`: `eager`, `cooperative` or `consumer`."),
-        text("assignor", "Which is `chosen`."),
+        openapi.text("add", "How many members come, or their names; several with commas."),
+        openapi.text("remove", "Members that go, by name; several with commas."),
+        openapi.text("partitions", "`orders=24`; several with commas."),
+        openapi.text("subscribe", "Topics, with commas, in place of those that are read now."),
+        openapi.text("protocol", "Which is `chosen`: `eager`, `cooperative` or `consumer`."),
+        openapi.text("assignor", "Which is `chosen`."),
     )
     async def what_if(self, request: Request, query: Query) -> Response:
         """Compute the moves of a change, under every assignor, by the history: as `what-if --json`."""
@@ -331,9 +327,9 @@ class Api:
     @_route(
         "/annotations",
         openapi.ANNOTATIONS,
-        text("group", "Only those that concern this group."),
+        openapi.text("group", "Only those that concern this group."),
         *_SPAN,
-        whole("limit", "Annotations at most.", minimum=1),
+        openapi.whole("limit", "Annotations at most.", minimum=1),
     )
     async def annotations(self, _: Request, query: Query) -> Response:
         """Annotations such as deployments, the newest first; the newest 1000 are kept."""
@@ -356,7 +352,7 @@ class Api:
             raise Problem("publish", str(error)) from error
         return Json({"id": output_id(event, "annotation")}, HTTPStatus.ACCEPTED)
 
-    @_route("/incidents", openapi.INCIDENT_PAGE, text("group", "Only this group's."), *_PAGE, _OPEN)
+    @_route("/incidents", openapi.INCIDENT_PAGE, openapi.text("group", "Only this group's."), *_PAGE, _OPEN)
     async def all_incidents(self, _: Request, query: Query) -> Response:
         """All groups' incidents, newest first, or one group's, which need not be known."""
         return await self._stories(query, "incident", query["group"])
@@ -364,8 +360,8 @@ class Api:
     @_route(
         "/search",
         openapi.SEARCH,
-        text("q", "A part of a member's name or a topic's; or a partition, such as `orders-17`."),
-        whole("limit", "Matches at most.", minimum=1),
+        openapi.text("q", "A part of a member's name or a topic's; or a partition, such as `orders-17`."),
+        openapi.whole("limit", "Matches at most.", minimum=1),
     )
     async def search(self, _: Request, query: Query) -> Response:
         """Members, topics and partitions by name, with the owners of a partition, in the latest assignments."""
@@ -386,17 +382,17 @@ class Api:
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""
-        decode_query(request, ())
+        openapi.decode_query(request, ())
         return Json(document())
 
     @_route(
         "/stream",
         str,
-        text("group", "Only this group."),
+        openapi.text("group", "Only this group."),
         *_SELECTION,
-        flag("stories", "Episodes and incidents too."),
-        text("Last-Event-ID", "Go on after this event.", location="header"),
-        text("last_event_id", "The same, for clients that can't set headers."),
+        openapi.flag("stories", "Episodes and incidents too."),
+        openapi.text("Last-Event-ID", "Go on after this event.", location="header"),
+        openapi.text("last_event_id", "The same, for clients that can't set headers."),
         media_type="text/event-stream",
     )
     async def stream(self, request: Request, query: Query) -> FeedResponse:
@@ -408,7 +404,7 @@ class Api:
         is gone). With `stories=true` also `stories` (the newest episode of every group, and the incidents that are
         open, as summaries), `episode` and `incident` (one that changed).
         """
-        if self._board.listeners >= self._max_clients:
+        if len(self._board.listeners) >= self._max_clients:
             most = f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"
             raise Problem("clients", most)
         wanted = Filter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
@@ -420,7 +416,7 @@ class Api:
         if not event_id:
             return None
         epoch, _, numbers = event_id.partition(".")
-        seqs = [digits(number) for number in numbers.split(".", 1)]
+        seqs = [openapi.digits(number) for number in numbers.split(".", 1)]
         if epoch != self._board.extent.epoch or seqs[0] is None:
             return FeedPlace(-1)
         return FeedPlace(seqs[0], seqs[1] if seqs[1:] else None)

@@ -78,9 +78,10 @@ def _event(name: str, content: object) -> bytes:
 
 
 class Snapshot(Struct, frozen=True):
-    """All groups after the round ``seq``, encoded once: as an event, and as the body of ``/api/v1/groups``.
+    """Groups after the round ``seq``, encoded once: as an event, and as the body of ``/api/v1/groups``.
 
-    ``cursor``: cursor of the events after the snapshot. ``built``: when it was built, seconds of the monotonic clock.
+    The event's id is the place from which changes follow. ``cursor``: cursor of the events after the snapshot.
+    ``built``: when it was built, seconds of the monotonic clock.
     """
 
     seq: int
@@ -115,7 +116,8 @@ class Board:
         self.refused = self.repeated = self.fell_behind = self.cut_off = 0
         self._frames: list[Frame] = []
         self._start = self._size = 0
-        self._listeners: set[asyncio.Event] = set()
+        #: An asyncio event for each client that follows the feed.
+        self.listeners: set[asyncio.Event] = set()
         self._snapshot: Snapshot | None = None
         self._stories: tuple[CurrentStories, int, bytes] | None = None
 
@@ -123,11 +125,6 @@ class Board:
     def end(self) -> int:
         """The cursor of the next event."""
         return self._start + len(self._frames)
-
-    @property
-    def listeners(self) -> int:
-        """The number of clients that follow the feed."""
-        return len(self._listeners)
 
     def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
         """Return the event id (`Last-Event-ID`) of a place in the feed and, if ``story_seq`` is set, in the stories."""
@@ -227,33 +224,26 @@ class Board:
             self._stories = (current, seq, event)
         return event
 
-    def snapshot(self, group: str | None) -> bytes:
-        """Return the state of every group (or one group) as an event; its id is the place from which changes follow."""
-        if group is None:
-            return self.shared_snapshot().event
-        summary = self.groups.get(group)
-        return b"".join(self._snapshot_parts([summary] if summary else []))
-
-    def shared_snapshot(self) -> Snapshot:
-        """Return the snapshot of all groups that clients share.
+    def snapshot(self, group: str | None = None) -> Snapshot:
+        """Return the state of all groups, which clients share, or of one group.
 
         While events keep coming, a large snapshot serves all clients of the next seconds, and its cursor leads to the
         later events. Otherwise each slow client would keep its own copy in memory.
         """
         shared, now = self._snapshot, time.monotonic()
-        if shared is not None:
+        if group is None and shared is not None:
             is_kept = self._is_large() and now - shared.built < SHARED_SECONDS and shared.cursor >= self._start
             if is_kept or shared.cursor == self.end:
                 return shared
-        head, json, end = self._snapshot_parts(list(self.groups.values()))
-        event = b"".join((head, json, end))
-        body = SharedBody(memoryview(event)[len(head) : len(head) + len(json)], "application/json")
-        self._snapshot = Snapshot(self.extent.last, self.end, event, body, now)
-        return self._snapshot
-
-    def _snapshot_parts(self, groups: list[GroupSummary]) -> tuple[bytes, bytes, bytes]:
+        groups = [summary for name, summary in self.groups.items() if group in (None, name)]
         head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self.extent.last)
-        return head, encode(self.groups_document(groups)), b"\n\n"
+        json = encode(self.groups_document(groups))
+        event = b"".join((head, json, b"\n\n"))
+        body = SharedBody(memoryview(event)[len(head) : len(head) + len(json)], "application/json")
+        snapshot = Snapshot(self.extent.last, self.end, event, body, now)
+        if group is None:
+            self._snapshot = snapshot
+        return snapshot
 
     def after(self, cursor: int, most_bytes: int = MAX_BYTES) -> list[Frame] | None:
         """Return events from a cursor on, about ``most_bytes`` in all; None if these events are no longer in memory."""
@@ -266,15 +256,15 @@ class Board:
     def listening(self) -> Iterator[asyncio.Event]:
         """Yield an asyncio event that is set whenever new server-sent events are available."""
         event = asyncio.Event()
-        self._listeners.add(event)
+        self.listeners.add(event)
         try:
             yield event
         finally:
-            self._listeners.discard(event)
+            self.listeners.discard(event)
 
     def wake(self) -> None:
         """Wake all listeners."""
-        for event in self._listeners:
+        for event in self.listeners:
             event.set()
 
     def close(self) -> None:

@@ -163,16 +163,12 @@ class FeedResponse:
 
     def _from_snapshot(self) -> list[bytes]:
         board = self._feed.board
-        if self._filter.group is None:
-            shared = board.shared_snapshot()
-            self._position, self._cursor, event = shared.seq, shared.cursor, shared.event
-        else:
-            self._position, self._cursor = board.extent.last, board.end
-            event = board.snapshot(self._filter.group)
+        snapshot = board.snapshot(self._filter.group)
+        self._position, self._cursor = snapshot.seq, snapshot.cursor
         if not self._filter.stories:
-            return [event]
+            return [snapshot.event]
         self._story_seq = board.current_stories.last
-        return [event, board.stories(self._filter, self._position)]
+        return [snapshot.event, board.stories(self._filter, self._position)]
 
     async def _live(self, cursor: int, woken: asyncio.Event) -> list[bytes]:
         board = self._feed.board

@@ -17,6 +17,7 @@ from streaming.freshness import Freshness
 from streaming.serve.board import Board, FeedStatus, Stale
 from streaming.serve.history import History, HistoryUpdate, Retention
 from streaming.serve.historyfile import HistoryBlocked
+from streaming.serve.records import TopicRecord
 from streaming.serve.source import Source
 
 log = logging.getLogger(__name__)
@@ -110,15 +111,18 @@ class Follower:
             if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
                 self._persist(self._history.renew, self._topic_ids)
-            batch = self._persist(self._history.append, records) if records else None
-            now = time.monotonic()
-            if now - self._checked > _CHECK_EVERY:
-                self._checked = now
-                self._history.check()
-            self._report(batch)
-            if now - self._trimmed > _TRIM_EVERY:
-                self._trimmed = now
-                self._trim()
+            self._step(records)
+
+    def _step(self, records: list[TopicRecord]) -> None:
+        batch = self._persist(self._history.append, records) if records else None
+        now = time.monotonic()
+        if now - self._checked > _CHECK_EVERY:
+            self._checked = now
+            self._history.check()
+        self._report(batch)
+        if now - self._trimmed > _TRIM_EVERY:
+            self._trimmed = now
+            self._trim()
 
     def _report(self, batch: HistoryUpdate | None = None) -> None:
         fresh = self._freshness(time.monotonic())

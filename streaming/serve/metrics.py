@@ -144,7 +144,7 @@ class Metrics(Collector):
         lag = math.nan if status.lag is None else status.lag
         since = stale.since / 1000 if stale else 0
         for kind, name, text, value in (
-            ("gauge", "clients", "Clients of the event stream.", board.listeners),
+            ("gauge", "clients", "Clients of the event stream.", len(board.listeners)),
             ("gauge", "lag_records", "Unread records; NaN while unknown.", lag),
             ("gauge", "caught_up", "1 while the topics are known to be read to their ends.", status.caught_up),
             ("gauge", "stale_since_timestamp_seconds", "Time of the data; 0 while it is up to date.", since),

@@ -158,11 +158,7 @@ class GroupSummary(_RoundState, frozen=True, kw_only=True):
 
 
 #: Fields that a round takes unchanged from its diff.
-_DIFF_FIELDS = {*RoundSummary.__struct_fields__}.intersection(Diff.__struct_fields__) - {
-    "kind",
-    "members",
-    "unassigned",
-}
+_DIFF_FIELDS = {*RoundSummary.__struct_fields__} & {*Diff.__struct_fields__} - {"kind", "members", "unassigned"}
 #: Fields that a group takes unchanged from its latest assignment.
 _ASSIGNMENT_FIELDS = _DIFF_FIELDS.intersection(LatestAssignment.__struct_fields__)
 

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assignors.errors import BadInput
 from streaming.kafka.clients import OncePerMinute
-from streaming.serve.parameters import digits
+from streaming.serve.openapi import digits
 from streaming.serve.problems import KINDS, Problem
 
 #: Content security policy: no code, no frames, no other hosts. The page's own policy adds its code by hash.

@@ -191,7 +191,7 @@ def _use_history(path: Path) -> None:
             extent = history.extent
             history.positions(), history.topic_ids()
             board = Board(extent, history.groups)
-            board.snapshot(None)
+            board.snapshot()
             _read_history(Archive(history.path), board, list(history.groups))
             history.renew({DIFFS: "id-2"})
             board.publish(history.append(records(Group("orders", {"t0": 6}, 9).diffs(2), start=90)))

@@ -145,7 +145,7 @@ class Scene:
         ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/v1/groups").json
         metrics = ask(self.app, "/metrics").body.decode()
         samples = re.findall(r"^rebalance_monitor_(?:feed_stale|part_alive)\{(.*)\} (.*)$", metrics, re.MULTILINE)
-        page_has = json.loads(self.board.snapshot(None).partition(b"data: ")[2])
+        page_has = json.loads(self.board.snapshot().event.partition(b"data: ")[2])
         return {
             "ready": (ready.status, ready.json.get("stale", {}).get("kind")),
             "groups": (listed["caughtUp"], listed.get("stale", {}).get("kind")),

@@ -175,10 +175,10 @@ def test_large_snapshot_is_shared_with_later_clients(monkeypatch: pytest.MonkeyP
     group = Group("g", {"t": 6}, 1)
     board = Board(history.extent, history.groups)
     board.publish(history.append(records(group.diffs(3))))
-    first = board.shared_snapshot()
+    first = board.snapshot()
     board.publish(history.append(records(group.diffs(2), start=3)))
-    assert board.shared_snapshot() is first
+    assert board.snapshot() is first
     frames = board.after(first.cursor) or []
     assert (first.seq, [frame.seq for frame in frames]) == (3, [4, 5])
     monkeypatch.setattr(board_module, "SHARED_SECONDS", 0)
-    assert board.shared_snapshot().seq == 5
+    assert board.snapshot().seq == 5

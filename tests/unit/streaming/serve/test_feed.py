@@ -287,10 +287,10 @@ async def test_departed_member_is_not_tracked(feeding: Feeding) -> None:
     client = Client(feeding)
     running = asyncio.create_task(client.run())
     await client.took.wait()
-    assert feeding.board.listeners == 1
+    assert len(feeding.board.listeners) == 1
     client.left.set()
     await running
-    assert (feeding.board.listeners, feeding.board.cut_off, client.aborted) == (0, 0, [])
+    assert (len(feeding.board.listeners), feeding.board.cut_off, client.aborted) == (0, 0, [])
     assert client.sent[0]["status"] == 200
     assert client.sent[-1] == {"type": "http.response.body", "body": b""}
 
@@ -301,7 +301,7 @@ async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
     client = Client(feeding)
     client.deaf = True
     await client.run()
-    assert (feeding.board.listeners, feeding.board.cut_off, client.aborted) == (0, 1, [True])
+    assert (len(feeding.board.listeners), feeding.board.cut_off, client.aborted) == (0, 1, [True])
 
 
 @in_a_loop

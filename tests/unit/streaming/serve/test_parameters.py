@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from streaming.serve.parameters import Parameter, choice, decode_query, digits, flag, moment, text, whole
+from streaming.serve.openapi import Parameter, choice, decode_query, digits, flag, moment, text, whole
 from streaming.serve.problems import Problem
 
 
