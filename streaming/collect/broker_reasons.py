@@ -31,10 +31,7 @@ class LogUnreadable(OutsideFailure):
 
 
 class LogTail:
-    """Reads the bytes that are appended to a log file; the file may be created later.
-
-    ``within_line``: reading began in the middle of the file, most likely within a line.
-    """
+    """Reads bytes appended to a log file, which may be created later; ``within_line``: began in a line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

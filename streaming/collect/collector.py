@@ -1,8 +1,4 @@
-"""The collector: follows ``__consumer_offsets`` and publishes membership events, each exactly once.
-
-The loop reads records (:mod:`streaming.collect.source`), adds the brokers' reasons and the partition counts that groups
-have not received, and publishes the events together with the offsets to resume from.
-"""
+"""The collector that follows ``__consumer_offsets`` and publishes membership events, each exactly once."""
 
 from __future__ import annotations
 

@@ -164,10 +164,7 @@ def read_published(settings: Settings, source: str, each: Callable[[Message], No
 
 
 class CountsPublisher:
-    """Requests the cluster's topics, and adds events with the partition counts that groups have not received.
-
-    ``every``: seconds between two checks of the topics of all groups.
-    """
+    """Adds events with counts that groups lack; ``every``: seconds between two checks of all groups."""
 
     def __init__(self, topics: ClusterTopics, counts: PartitionCounts, view: ClusterView, every: float) -> None:
         self._topics, self._counts, self._view = topics, counts, view

@@ -1,25 +1,23 @@
 """Infers why a group rebalanced, from the offsets topic alone.
 
 The topic holds no reasons, but a member commits offsets until it leaves. Let S be its session timeout, I the longest
-time between two of its heartbeats, C the time of its last commit and R the time of its removal:
+time between two of its heartbeats, C the time of its last commit and R the time of its removal. A member that
+committed at C had sent a heartbeat after C − I, so its session could not expire before C − I + S:
 
-- The coordinator ends a session S after the last heartbeat. A member that committed at C had sent a heartbeat after
-  C − I, so its session could not expire before C − I + S. R − C < S − I proves that it did not.
-- If R − C ≥ S − I, a crash and a leave are both possible: a crashed member does not commit, nor does a member that had
-  nothing to commit and then left. Silence alone proves no crash.
+- R − C < S − I proves that it did not expire.
+- If R − C ≥ S − I, a crash and a leave are both possible: a member with nothing to commit is silent as well.
 
 A commit is not a heartbeat: under KIP-848 never, under the classic protocol not within a transaction (the
 coordinator's ``commitOffset`` extends a classic session, its ``commitTransactionalOffset`` does not). Sources of S
 and I:
 
 - classic: the group record contains S; I is at most S / 3, which Kafka advises for ``heartbeat.interval.ms``.
-- KIP-848: records contain neither S nor I, and groups may set both. The brokers' limits hold for all groups
-  (``group.consumer.min.session.timeout.ms``, ``group.consumer.max.heartbeat.interval.ms``). Without them nothing is
-  proved.
+- KIP-848: records contain neither, but the brokers' limits hold for all groups
+  (``group.consumer.min.session.timeout.ms``, ``group.consumer.max.heartbeat.interval.ms``).
 
-Not only a session timeout removes members: a KIP-848 member that does not revoke partitions in time is fenced while it
-heartbeats and commits, so nothing is proved about a member with pending revocations. And R is known only if the
-previous generation is, so unread generations give no evidence.
+A KIP-848 member that does not revoke partitions in time is fenced although it commits, so nothing is proved about a
+member with pending revocations. And R is known only if the previous generation is, so unread generations give no
+evidence.
 
 A classic member that committed nothing for S, and not for much longer, most likely crashed, and counts as fenced; the
 reason says that this is an inference. Longer silence proves nothing: an idle consumer does not commit.

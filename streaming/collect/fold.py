@@ -1,14 +1,13 @@
 """Folds the records of one partition of the offsets topic into events; uses no client and no clock.
 
-The coordinator gives all records of one write one timestamp, and a join is one record under the classic protocol
-and up to five under others. So consecutive records with one timestamp (a *run*) are taken together: each group in the
-run is published once, as it is after the run, with the offset of its last record in the run. Classic generations are
-one record each, and each of them is published.
+The coordinator gives all records of one write one timestamp, and a join is up to five records. So consecutive records
+with one timestamp (a *run*) are taken together: each group in the run is published once, as it is after the run, with
+the offset of its last record in the run. Classic generations are one record each, and each of them is published.
 
-A large group that rebalances would be published at each step of each member. Its snapshots are coalesced:
-at most one in :data:`~streaming.collect.followed_group.COALESCE_MS` of record time. The last one is published
-once the group is stable, once a later record shows that the time has passed, or by :meth:`Fold.flush`. So the
-events are a function of the partition's log from the start of publishing on, except for the moments of flushing.
+Snapshots of a large group that rebalances are coalesced: at most one is published in
+:data:`~streaming.collect.followed_group.COALESCE_MS` of record time. The last one is published once the group is
+stable, once a later record shows that the time has passed, or by :meth:`Fold.flush`. So the events are a function of
+the partition's log from the start of publishing on, except for the moments of flushing.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObser
 
 
 class CollectedEvent(NamedTuple):
-    """An event, and the last record of the run of records that led to it.
-
-    ``previous``: the group's previous snapshot; None if there is none.
-    """
+    """An event, the last record of the run that led to it, and the group's previous snapshot."""
 
     record: RawRecord
     event: Event

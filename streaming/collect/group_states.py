@@ -30,10 +30,7 @@ _LISTS: Final = 15
 
 
 class RebalancingGroups(NamedTuple):
-    """The rebalancing groups in one round of ListGroups requests; ``number`` counts the rounds.
-
-    ``complete``: every broker has answered, and this user may see groups.
-    """
+    """The rebalancing groups in one round of ListGroups; ``complete``: every broker has answered."""
 
     number: int = 0
     groups: Mapping[str, ListedGroup] = {}

@@ -30,17 +30,15 @@ _log = logging.getLogger(__name__)
 
 
 def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], bool]:
-    """Return a filter for group ids: the whole id matches a pattern in ``include`` and no pattern in ``exclude``.
-
-    ``.`` matches any character, as group ids may contain line breaks.
-    """
-    included = [re.compile(pattern, re.DOTALL) for pattern in include]
-    excluded = [re.compile(pattern, re.DOTALL) for pattern in exclude]
+    """Return a filter for group ids: the whole id matches a pattern in ``include`` and no pattern in ``exclude``."""
+    # DOTALL: group ids may contain line breaks.
+    included, excluded = ([re.compile(pattern, re.DOTALL) for pattern in patterns] for patterns in (include, exclude))
 
     @cache
     def is_wanted(group_id: str) -> bool:
-        is_excluded = any(pattern.fullmatch(group_id) for pattern in excluded)
-        return not is_excluded and any(pattern.fullmatch(group_id) for pattern in included)
+        return any(pattern.fullmatch(group_id) for pattern in included) and not any(
+            pattern.fullmatch(group_id) for pattern in excluded
+        )
 
     return is_wanted
 
@@ -95,10 +93,7 @@ class BaseCollector(ABC):
             ) from error
 
     def _begin(self) -> None:
-        """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced.
-
-        After such a replacement the collector begins again, as after a restart.
-        """
+        """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced."""
         settings = self._settings
         self._cluster = require(settings, "collect")
         ensure_topics(settings, written(settings.topics))

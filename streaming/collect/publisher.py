@@ -188,10 +188,7 @@ class Publisher:
             return self._is_committed(place)
 
     def _is_committed(self, place: ResumePoint | None) -> bool:
-        """True if a transaction with an unknown result was committed, so that its offsets are the committed offsets.
-
-        Unless the offsets moved, the batch is written again; its events keep their ids.
-        """
+        """True if a transaction with an unknown result was committed: its offsets are the committed ones."""
         if place is None or self._committed_offsets in (None, place.offsets):
             return False
         consumer = confluent_kafka.Consumer(

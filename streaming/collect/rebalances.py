@@ -82,10 +82,7 @@ class _Rebalance:
 
 
 class Rebalances:
-    """The rebalances in progress.
-
-    ``published``: the last published rebalances of an earlier collector that have no end yet, by group.
-    """
+    """The rebalances in progress; ``published``: earlier ones without a published end, by group."""
 
     def __init__(self, published: Mapping[str, GroupRebalancing] | None = None) -> None:
         self._open: dict[str, _Rebalance] = {}

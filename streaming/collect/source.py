@@ -39,10 +39,7 @@ _HELD = "held"
 
 
 class ResumePoint(NamedTuple):
-    """Where a source resumes: partition → next offset, to be committed for its consumer ``group``.
-
-    ``held``: partitions with snapshots that wait to be published.
-    """
+    """The next offset of each partition, for the consumer ``group``; ``held``: where snapshots wait."""
 
     offsets: Mapping[int, int]
     group: Any

@@ -109,12 +109,7 @@ _EXAMPLE_LENGTH: Final = 200
 
 @dataclass(slots=True)
 class LogCounts:
-    """Counts of the lines in a log.
-
-    Attributes:
-        strange: lines about rebalances or members without a known message.
-        example: a line without a known message, if possible one of the coordinator.
-    """
+    """Counts of a log's lines; ``strange``: lines about rebalances or members without a known message."""
 
     read: int = 0
     understood: int = 0

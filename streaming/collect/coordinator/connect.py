@@ -27,10 +27,7 @@ _INCREMENTAL = 1
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """A worker's assignment; under the incremental protocols ``assigned`` contains only new tasks.
-
-    ``delay_ms``: the remaining delay before lost tasks are reassigned.
-    """
+    """A worker's assignment (incremental: new tasks only); ``delay_ms`` until lost tasks are reassigned."""
 
     assigned: Holding = field(default_factory=dict)
     revoked: Holding = field(default_factory=dict)

@@ -81,10 +81,7 @@ def _partitions(reader: Reader, what: str) -> Partitions:
 
 
 def read_instance(data: bytes | None) -> dict[str, str]:
-    """Decode the user data of a subscription: ``process_id``, and ``endpoint`` if the member has one.
-
-    The result is empty if there is no user data, or its version is newer.
-    """
+    """Decode a subscription's user data (empty without, or if newer): ``process_id``, ``endpoint``."""
     reader = _streams_reader(data)
     if reader is None:
         return {}

@@ -51,11 +51,7 @@ class LayoutCheck:
         self._is_kafka = True
 
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
-        """Count an unusable group record.
-
-        Raises:
-            ForeignLayout: this record, or every record so far, has another system's layout.
-        """
+        """Count an unusable group record; raise ForeignLayout if the layout is another system's."""
         if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
             raise _foreign("its groups are in Redpanda's layout")
         if self._is_kafka or isinstance(error, MalformedMember):

@@ -125,10 +125,7 @@ def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = 
 
 
 def is_news(group: PolledGroup, state: str) -> bool:
-    """True if a listed state requires a new description of the group, as a rebalance has begun or ended.
-
-    False for a group that was never described, which is due anyway.
-    """
+    """True if a listed state shows that a described group's rebalance has begun or ended."""
     expected = "Empty" if group.view is None else group.view.state
     return group.flux is not None or (group.described is not None and expected not in (None, state))
 
