@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from assignors.errors import BadInput
+from streaming.records.codec import epoch_ms
 from streaming.records.events import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def time_ms(text: str, option: str) -> int:
     """Parse RFC 3339 (without an offset: UTC) or milliseconds since the epoch, the value of ``option``."""
     refusal = f"{option} {text}: write RFC 3339 (2026-01-31T12:00:00Z) or milliseconds since the epoch"
     if text.isascii() and text.isdigit():
-        timestamp = int(text) if len(text) <= _MAX_TIME_DIGITS else MAX_TIMESTAMP + 1
+        timestamp = epoch_ms(text) if len(text) <= _MAX_TIME_DIGITS else MAX_TIMESTAMP + 1
     else:
         try:
             moment = datetime.fromisoformat(text)

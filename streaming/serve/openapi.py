@@ -13,6 +13,7 @@ from starlette.requests import Request
 from assignors import __version__
 from streaming.advice.model import Advice
 from streaming.freshness import Part
+from streaming.records.codec import epoch_ms
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Downtime, Episode, Incident, StoredAnnotation
 from streaming.serve.board import Stale
@@ -92,8 +93,8 @@ def moment(name: str, description: str) -> Parameter:
 
 
 def _milliseconds(value: str) -> int:
-    if len(value) <= len("8640000000000000") and (number := digits(value)) is not None:
-        return number
+    if len(value) <= len("8640000000000000") and digits(value) is not None:
+        return epoch_ms(value)
     try:
         # A '+' of an offset that was not percent-encoded arrives as a space.
         time = datetime.fromisoformat(value.replace(" ", "+"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.explain.events import LogEvent
-from streaming.explain.reader import LogReader
+from streaming.explain.reader import Counts, LogReader
 
 UUID = "3e1f0f0a-9f5c-4a57-8a3c-0e3b7d1b2c4d"
 #: 2024-06-01.
@@ -15,7 +15,7 @@ RDKAFKA = "%4|1700000000.171|X|my app#consumer-1| [thrd:main]: "
 
 
 def events(text: str) -> list[LogEvent]:
-    reader = LogReader("x.log", NEWEST_MS)
+    reader = LogReader("x.log", NEWEST_MS, Counts())
     return [*reader.read(text.encode()), *reader.finish()]
 
 

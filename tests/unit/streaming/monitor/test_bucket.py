@@ -37,6 +37,9 @@ def bad(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member
 
 PARTITIONS = b"topic.partitions_changed"
 TOPIC = b'{"groupId":"g","timestamp":1,"topics":{"t":{%s}}}'
+PROGRESS = b'{"groupId":"g","timestamp":1,"partitions":{"t":{%s}}}'
+MEMBER = b'{"memberId":"c","topics":["t"],"assigned":{"t":[0]}}'
+OBSERVED = b'{"groupId":"g","timestamp":1,"generation":1,"members":[%s,%s]}' % (MEMBER, MEMBER)
 JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
 
 
@@ -57,6 +60,10 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
         (bad(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
         (bad(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS), b"ContradictoryTopic", b"topics.t.racks"),
         (bad(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
+        (bad(b"g", PROGRESS % b'"x":[1,2]', b"group.progress"), b"MalformedEvent", b"'x' is not a partition's number"),
+        (bad(b"g", PROGRESS % b'"-1":[1,2]', b"group.progress"), b"MalformedEvent", b"at `$.partitions.t`"),
+        (bad(b"g", PROGRESS % b'"0":[1]', b"group.progress"), b"MalformedEvent", b"$.partitions"),
+        (bad(b"g", OBSERVED, b"group.observed"), b"MalformedEvent", b"'c' is listed twice - at `$.members`"),
         (bad(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'), b"MalformedEvent", b"$.timestamp"),
     ],
     ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
