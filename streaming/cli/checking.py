@@ -59,9 +59,9 @@ def place_replicas(
         parsed = parse_brokers(brokers)
         random = JavaRandom(secrets.randbits(48) if seed is None else seed)
         if placer == "striped":
-            for name, value in (("start-index", start_index), ("shift", shift)):
-                if value is not None:
-                    raise InvalidPlacement(f"{name}: the striped placer has none; it draws offsets, see --seed")
+            if start_index is not None or shift is not None:
+                name = "shift" if start_index is None else "start-index"
+                raise InvalidPlacement(f"{name}: the striped placer has none; it draws offsets, see --seed")
             return place_striped(parsed, partitions, replication_factor, random, start_partition=start_partition)
         if any(broker.fenced for broker in parsed):
             raise InvalidPlacement("brokers: admin-utils knows no fenced brokers; leave them out, or use striped")

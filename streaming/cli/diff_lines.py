@@ -157,13 +157,13 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
         yield SafeText(f"  why: {reason}", "dim italic")
     rows = [
-        ((short_member(names.get(member_id, member_id)), short_member(member_id) if member_id in names else ""), member)
+        (short_member(names.get(member_id, member_id)), short_member(member_id) if member_id in names else "", member)
         for member_id, member in diff.members.items()
     ]
-    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
-    for cells, member in sorted(rows, key=lambda row: row[0]):
-        filled = [cell for cell in zip(cells, widths, strict=True) if cell[1]]
-        yield _member_line(member, filled)
+    name_width, id_width = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
+    for name, member_id, member in sorted(rows, key=lambda row: row[:2]):
+        line = SafeText(f"  {name:<{name_width}}")
+        yield _with_changes(line.append(f"  {member_id:<{id_width}}" if id_width else "", "dim"), member)
     if diff.unchanged:
         members = f"{diff.unchanged:,} other" if diff.members else f"all {diff.unchanged:,}"
         yield SafeText(f"  = {members} members unchanged", "dim")
@@ -180,13 +180,10 @@ def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
     words, colour = CAUSES.get(diff.cause.kind, (diff.cause.kind, "white"))
     members = ", ".join(short_member(names.get(m, m)) for m in diff.cause.member_ids)
     number = f"generation {diff.generation}" if diff.generation is not None else f"epoch {diff.group_epoch}"
-    line = SafeText()
-    line.append(f"{clock(diff.timestamp)} ", "dim")
-    line.append(diff.group_id, "bold")
+    line = SafeText().append(f"{clock(diff.timestamp)} ", "dim").append(diff.group_id, "bold")
     line.append(f" {number}" + (f", round {diff.round}" if diff.round > 1 else ""), "dim")
     line.append(f"  {members} {words}".rstrip(), colour)
-    line.append(f"  moved {diff.moved}" if diff.moved else "", "magenta")
-    return line
+    return line.append(f"  moved {diff.moved}" if diff.moved else "", "magenta")
 
 
 def _subject(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
@@ -196,10 +193,8 @@ def _subject(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
     return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "
 
 
-def _member_line(member: MemberDiff, cells: Sequence[tuple[str, int]]) -> SafeText:
-    line = SafeText()
-    for (text, width), style in zip(cells, ("", "dim"), strict=False):
-        line.append(f"  {text:<{width}}", style)
+def _with_changes(line: SafeText, member: MemberDiff) -> SafeText:
+    """Return the line, which names a member, with the member's change."""
     indent = len(line)
     for label, share, colour in (
         ("=", member.kept, "dim"),

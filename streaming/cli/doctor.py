@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -18,7 +19,7 @@ from assignors.registry import NATIVE_FUNCTIONS
 from streaming.cli.options import AsJson, CoordinatorLogs, connected, option
 from streaming.cli.output import answer
 from streaming.collect.broker_log.log import BrokerLog
-from streaming.collect.broker_reasons import LogTail, LogUnreadable
+from streaming.collect.broker_reasons import LogTail
 from streaming.kafka import access
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import java
@@ -84,9 +85,9 @@ def run_checks(
     else:
         yield from (CheckResult(check, None, "not tried: no broker answers") for check in ("permissions", "topics"))
     if checkpoint is not None:
-        yield _checkpoint(checkpoint)
+        yield from _caught("checkpoint", partial(map, _checkpoint, [checkpoint]))
     for path in (*settings.collect.coordinator_logs, *coordinator_logs):
-        yield _coordinator_log(path)
+        yield from _caught("log", partial(map, _coordinator_log, [path]))
 
 
 def _tried(check: str, work: Callable[[], str]) -> Iterator[CheckResult]:
@@ -112,11 +113,9 @@ def _topics(settings: Settings) -> Iterator[CheckResult]:
     states = describe_topics(settings, settings.topics.made)
     problems = [state.problem for state in states if state.problem is not None]
     if absent := [state.name for state in states if not state.exists]:
-        names = ", ".join(absent)
         how = "`rebalance-monitor topics --create` creates them"
-        problems.append(f"missing, or hidden from this user: {names}; {how}")
-    for problem in problems:
-        yield CheckResult("topics", False, problem)
+        problems.append(f"missing, or hidden from this user: {', '.join(absent)}; {how}")
+    yield from (CheckResult("topics", False, problem) for problem in problems)
     if not problems:
         yield CheckResult("topics", True, f"{len(states)} topics with the right cleanup policies")
 
@@ -124,15 +123,12 @@ def _topics(settings: Settings) -> Iterator[CheckResult]:
 def _coordinator_log(path: Path) -> CheckResult:
     if not path.exists():
         return CheckResult("log", False, f"{path}: no such file; name the broker's server.log")
-    try:
-        tail = LogTail(path)
-        log = BrokerLog(within_line=tail.within_line)
-        for chunk in tail.chunks():
-            log.read(chunk)
-        log.finish()
-        tail.close()
-    except LogUnreadable as error:
-        return CheckResult("log", False, str(error))
+    tail = LogTail(path)
+    log = BrokerLog(within_line=tail.within_line)
+    for chunk in tail.chunks():
+        log.read(chunk)
+    log.finish()
+    tail.close()
     counts = log.counts
     problem = counts.problem(is_whole=True)
     undated = f", {counts.undated} without a timestamp that can be read" if counts.undated else ""
@@ -151,10 +147,7 @@ def _checkpoint(folder: Path) -> CheckResult:
         return CheckResult("checkpoint", False, f"{folder}: no folder that this user can write to; choose another")
     if any(folder.iterdir()) and not ((folder / "metadata").is_file() and (folder / "offsets").is_dir()):
         return CheckResult("checkpoint", False, f"{folder}: has files that are not a checkpoint's; choose another")
-    try:
-        advice = outgrown(folder)
-    except MonitorError as error:
-        return CheckResult("checkpoint", False, str(error))
+    advice = outgrown(folder)
     return CheckResult("checkpoint", True, f"{folder}: writable" + (f", but {advice}" if advice else ""))
 
 

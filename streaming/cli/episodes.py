@@ -18,7 +18,7 @@ from streaming.cli.diff_lines import kind_of, short_member, status_text, status_
 from streaming.cli.options import AsJson, GroupId, connected, duration_option, flag, now_ms, time_option
 from streaming.cli.output import answer, raw_records, read_records, standard_output
 from streaming.episodes.status import group_status
-from streaming.episodes.story import count, duration
+from streaming.episodes.story import called_in, count, duration
 from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes
 from streaming.process.terminal import SafeText, fold, right, table, whole
 from streaming.records.cost import TotalCost, total_cost
@@ -75,11 +75,8 @@ def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
 
 def _names(members: EpisodeMembers) -> dict[str, str]:
     """Return names by member id. Replaced members are named separately: their replacements may have the same names."""
-    former = {pair.left for pair in members.replaced} - {pair.joined for pair in members.replaced}
-    return {
-        **called({member: names for member, names in members.names.items() if member in former}),
-        **called({member: names for member, names in members.names.items() if member not in former}),
-    }
+    later = called_in(members)
+    return {**called({member: names for member, names in members.names.items() if member not in later}), **later}
 
 
 def _reason(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
@@ -169,7 +166,7 @@ class FigureChange(Struct, frozen=True, rename="camel"):
 def compare(settings: Settings, group_id: GroupId, before: _Before, after: _After, *, as_json: AsJson = False) -> None:
     """Compare two episodes of a group: rebalances, moves, downtime, delayed messages."""
     records = group_overview.in_order(read_records(read_explained_episodes, settings, group_id))
-    by_number = {record.episode.episode: record.episode for record in records if record.episode.group_id == group_id}
+    by_number = {record.episode.episode: record.episode for record in records}
     if missing := [number for number in (before, after) if number not in by_number]:
         numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
         raise BadInput(f"group {group_id}: no episode {missing[0]}; known are {numbers}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,8 @@ from pathlib import Path
 import typer
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.cli.options import MetricsHost, MetricsPort, Session, connected, example, long_running, offline, option
+from streaming.cli import options
+from streaming.cli.options import Session, connected, example, long_running, now_ms, offline, option
 from streaming.settings.config import Settings
 from streaming.settings.notify import NotifyTarget
 
@@ -71,13 +71,8 @@ def otlp(
 
 _ATTEMPT_SECONDS = 15.0
 
-
-notify = typer.Typer(
-    invoke_without_command=True,
-    epilog=example(
-        "rebalance-monitor notify --config monitor.toml", "rebalance-monitor notify test --config monitor.toml"
-    ),
-)
+_EXAMPLES = ("rebalance-monitor notify --config monitor.toml", "rebalance-monitor notify test --config monitor.toml")
+notify = typer.Typer(invoke_without_command=True, epilog=example(*_EXAMPLES))
 
 
 @notify.callback()
@@ -86,8 +81,8 @@ def notify_command(
     session: Session,
     context: typer.Context,
     *,
-    metrics_host: MetricsHost = "127.0.0.1",
-    metrics_port: MetricsPort = None,
+    metrics_host: options.MetricsHost = "127.0.0.1",
+    metrics_port: options.MetricsPort = None,
 ) -> None:
     """Send incidents and finished episodes to the receivers of [[notify]], until SIGTERM or Ctrl-C."""
     if context.invoked_subcommand is not None:
@@ -120,24 +115,23 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
     if not targets:
         names = ", ".join(item.name for item in settings.notify)
         raise BadInput(f"--target {target}: no [[notify]] has this name; known are {names}")
-    now_ms, failures = time.time_ns() // 1_000_000, []
+    now, failures, text = now_ms(), [], "This is a test of kafka-rebalance-monitor's notifications."
+    subject = f"rebalance-monitor-test/{now}"
 
-    def give_up(seconds: float) -> None:
-        if threading.Event().wait(min(seconds, max(0.0, by - time.monotonic()))) or time.monotonic() >= by:
+    def wait(seconds: float) -> None:
+        time.sleep(min(seconds, max(0.0, by - time.monotonic())))
+        if time.monotonic() >= by:
             raise Stopped
 
     for receiver in targets:
         by = time.monotonic() + _ATTEMPT_SECONDS
-        sender, secret = (Sender(receiver.name, give_up, allow_private=receiver.allow_private), read_secret(receiver))
-        subject = f"rebalance-monitor-test/{now_ms}"
+        sender, secret = Sender(receiver.name, wait, allow_private=receiver.allow_private), read_secret(receiver)
         link = f"{receiver.page_url.rstrip('/')}/" if receiver.page_url else ""
         try:
             for action in ("open", "close"):
-                text = "This is a test of kafka-rebalance-monitor's notifications."
-                notification = Notification(
-                    f"{subject}/{action}", subject, action, receiver.severity, "test", "test", text, now_ms, link
-                )
-                sender.send(request(receiver, notification, secret, now_ms))
+                ids = (f"{subject}/{action}", subject)
+                notification = Notification(*ids, action, receiver.severity, "test", "test", text, now, link)
+                sender.send(request(receiver, notification, secret, now))
         except Refused as error:
             failures.append(f"{receiver.name}: {error}")
         except Stopped:

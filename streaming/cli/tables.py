@@ -42,9 +42,8 @@ def _explanation_table(answer: Mapping[str, Any]) -> Table:
     for member, reason in answer["members"].items():
         name = SafeText(member)
         for (change, rule, why), share in _member_changes(reason).items():
-            mark, colour = _CHANGES[change]
             reasons = SafeText.assemble((rule, "bold"), f": {why}")
-            made.add_row(name, SafeText(mark, colour), SafeText(share_text(share)), reasons)
+            made.add_row(name, SafeText(*_CHANGES[change]), SafeText(share_text(share)), reasons)
             name = SafeText()
         if not reason["decisions"]:
             made.add_row(name, SafeText("no partitions", "dim"))
@@ -78,14 +77,10 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
     made = table((whole("member"), *map(fold, names)), rows)
     made.add_section()
     moves = {column["moved"] for column in columns if "moved" in column}
+    fewest = min(moves) if len(moves) > 1 else None
     for name in _COUNTS:
-        cells = (
-            SafeText(
-                str(column.get(name, "")),
-                "bold green" if name == "moved" and len(moves) > 1 and column.get(name) == min(moves) else "",
-            )
-            for column in columns
-        )
+        counts = [column.get(name, "") for column in columns]
+        cells = (SafeText(str(n), "bold green" if name == "moved" and n == fewest else "") for n in counts)
         made.add_row(SafeText(f"{name} per member" if name in ("most", "least") else name, "dim"), *cells)
     if any("error" in column for column in columns):
         messages = (SafeText(column.get("error", {}).get("message", ""), "red") for column in columns)

@@ -7,6 +7,7 @@ import pytest
 
 from streaming.cli import doctor
 from streaming.cli.doctor import AssignmentCode, CheckResult
+from streaming.collect.broker_reasons import LogUnreadable
 from streaming.kafka.jars import NoJava
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
@@ -125,5 +126,6 @@ def test_unknown_log_is_reported_with_the_known_layouts(tmp_path: Path) -> None:
 
 def test_non_log_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    assert "not a regular file" in doctor._coordinator_log(tmp_path / "fifo").text
+    with pytest.raises(LogUnreadable, match="not a regular file"):
+        doctor._coordinator_log(tmp_path / "fifo")
     assert "no such file" in doctor._coordinator_log(tmp_path / "gone").text
