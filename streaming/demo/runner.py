@@ -14,15 +14,16 @@ from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 import msgspec
+from confluent_kafka.admin import NewTopic
 
-from assignors.errors import BadInput, OutsideFailure
+from assignors.errors import BadInput
 from streaming.demo.agreement import Agreement, ReportLine, after, compare
 from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.clients import answer_of, confluent_config
+from streaming.kafka.clients import confluent_config
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
 from streaming.kafka.runtime import free_ports
-from streaming.kafka.topics import ensure_topics
+from streaming.kafka.topics import ensure_topics, request_topics
 from streaming.process.children import Child, Children
 from streaming.process.plain import warn
 from streaming.records.diffs import Diff
@@ -58,74 +59,8 @@ class DemoSummary(NamedTuple):
     agreement: Agreement = Agreement(0, ())
 
 
-class Cast:
-    """The consumers of the demo; starts, stops and kills consumers, and reads their reports."""
-
-    def __init__(self, settings: Settings, folder: Path, actors: Mapping[str, Actor]) -> None:
-        self._settings, self._folder, self._actors = settings, folder, actors
-        self._numbers = count(1)
-        self._children: dict[str, Child] = {}
-        self._leaving: list[Child] = []
-
-    def _start(self, actor: Actor) -> None:
-        options = {
-            "bootstrap-servers": self._settings.kafka.bootstrap_servers,
-            "group": actor.group,
-            "topics": actor.topic,
-            "name": actor.name,
-            "client": actor.client,
-            "protocol": actor.protocol,
-            "session-timeout-ms": str(SESSION_TIMEOUT_MS),
-        }
-        words = ["streaming.demo.consumer", *(word for name in options for word in (f"--{name}", options[name]))]
-        file = self._folder / f"{actor.name}-{next(self._numbers)}"
-        log, output = file.with_suffix(".log"), file.with_suffix(".jsonl")
-        self._children[actor.name] = Child(actor.name, words, log=log, output=output)
-
-    def act(self, action: str, name: str) -> None:
-        """Execute one step of the story; a step that would not change the state of its consumer is skipped."""
-        child = self._children.get(name)
-        if action == "start" and (child is None or not child.is_running):
-            self._start(self._actors[name])
-        elif action == "leave" and child is not None:
-            child.terminate()
-            self._leaving.append(self._children.pop(name))
-        elif action == "crash" and child is not None:
-            self._children.pop(name).kill()
-
-    def exit(self) -> None:
-        """Stop all consumers."""
-        for name in list(self._children):
-            self.act("leave", name)
-        for child in self._leaving:
-            child.wait()
-
-    def reports(self) -> list[ReportLine]:
-        """Return the reports of all callbacks of all consumers; the reports of each consumer are in order."""
-        decode = msgspec.json.Decoder(ReportLine).decode_lines
-        # A killed consumer may leave an incomplete line.
-        files = (path.read_bytes().rpartition(b"\n")[0] for path in sorted(self._folder.glob("*.jsonl")))
-        return [line for content in files for line in decode(content)]
-
-
 #: Records per second and topic.
 RECORDS_PER_SECOND = 20
-
-
-def create_topics(settings: Settings, topics: Mapping[str, int]) -> None:
-    """Create the topics that do not exist yet, and wait until all topics exist."""
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient(confluent_config(settings.kafka))
-    copies = settings.topics.replication_factor
-    wanted = [NewTopic(name, num_partitions=n, replication_factor=copies) for name, n in topics.items()]
-    for name, future in admin.create_topics(wanted, operation_timeout=10).items():
-        try:
-            answer_of(future)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise OutsideFailure(f"topic {name}: {error.args[0].str()}") from error
 
 
 @contextmanager
@@ -176,15 +111,17 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
 
 
 class Play:
-    """One run of the story, with its clock, consumers and diffs."""
+    """One run of the story, with its consumers and diffs."""
 
     def __init__(
         self, settings: Settings, folder: Path, view: DemoDisplay, stop: threading.Event, actors: Mapping[str, Actor]
     ) -> None:
-        self._cast = Cast(settings, folder, actors)
+        self._settings, self._folder, self._actors = settings, folder, actors
         self._eager = {actor.group: actor.protocol == "eager" for actor in actors.values()}
-        self._view, self._stop = view, stop
+        self._view, self._stop, self._numbers = view, stop, count(1)
         self._diffs: list[Diff] = []
+        self._children: dict[str, Child] = {}
+        self._leaving: list[Child] = []
 
     def perform(
         self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False
@@ -199,15 +136,45 @@ class Play:
             while not self._stop.is_set() and ((now := time.monotonic() - start) < duration or keep_running):
                 while pending and pending[0].at <= now:
                     step = pending.pop(0)
-                    self._cast.act(step.action, step.name)
+                    self._act(step.action, step.name)
                     self._view.happens(f"{step.name}: {step.action}")
                 children.check()
                 self._take(reader)
             self._view.happens("all consumers leave")
         finally:
-            self._cast.exit()
+            for name in list(self._children):
+                self._act("leave", name)
+            for child in self._leaving:
+                child.wait()
         self._settle(reader, children)
-        return DemoSummary(self._diffs, compare(self._diffs, self._cast.reports(), self._eager))
+        return DemoSummary(self._diffs, compare(self._diffs, self._reports(), self._eager))
+
+    def _act(self, action: str, name: str) -> None:
+        """Execute one step of the story; a step that would not change the state of its consumer is skipped."""
+        child = self._children.get(name)
+        if action == "start" and (child is None or not child.is_running):
+            self._children[name] = self._started(self._actors[name])
+        elif action == "leave" and child is not None:
+            child.terminate()
+            self._leaving.append(self._children.pop(name))
+        elif action == "crash" and child is not None:
+            self._children.pop(name).kill()
+
+    def _started(self, actor: Actor) -> Child:
+        words = [
+            *("streaming.demo.consumer", "--bootstrap-servers", self._settings.kafka.bootstrap_servers),
+            *("--group", actor.group, "--topics", actor.topic, "--name", actor.name, "--client", actor.client),
+            *("--protocol", actor.protocol, "--session-timeout-ms", str(SESSION_TIMEOUT_MS)),
+        ]
+        file = self._folder / f"{actor.name}-{next(self._numbers)}"
+        return Child(actor.name, words, log=file.with_suffix(".log"), output=file.with_suffix(".jsonl"))
+
+    def _reports(self) -> list[ReportLine]:
+        """Return the reports of all callbacks of all consumers; the reports of each consumer are in order."""
+        decode = msgspec.json.Decoder(ReportLine).decode_lines
+        # A killed consumer may leave an incomplete line.
+        files = (path.read_bytes().rpartition(b"\n")[0] for path in sorted(self._folder.glob("*.jsonl")))
+        return [line for content in files for line in decode(content)]
 
     def _take(self, reader: DiffReader) -> None:
         try:
@@ -263,7 +230,8 @@ def play(
             )
         ensure_topics(settings)
         actors, topics = cast(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
-        create_topics(settings, topics)
+        copies = settings.topics.replication_factor
+        request_topics(settings, [NewTopic(name, n, replication_factor=copies) for name, n in topics.items()], 10)
         view.stage("start the collector, the Spark job and the page: the first diff comes in about fifteen seconds")
         children = stack.enter_context(Children())
         port = _page_port()

@@ -189,8 +189,12 @@ def _new(name: str, settings: TopicSettings) -> NewTopic:
 
 def create_topics(settings: Settings, names: Iterable[str], timeout: float) -> None:
     """Create the topics that do not exist, with the configuration that the monitor needs."""
+    request_topics(settings, [_new(name, settings.topics) for name in names], timeout)
+
+
+def request_topics(settings: Settings, new: list[NewTopic], timeout: float) -> None:
+    """Create the topics that do not exist."""
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
-    new = [_new(name, settings.topics) for name in names]
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for name, result in results.items():
         try:
