@@ -97,12 +97,6 @@ def test_optional_permissions_are_never_reported_missing(kafka: MemoryKafka) -> 
     ]
 
 
-def test_optional_permission_states_its_purpose(kafka: MemoryKafka) -> None:
-    kafka.deny(SETTINGS.topics.episodes, "READ")
-    (line,) = missed(SETTINGS, "watch")
-    assert "may not read topic p.rebalance.episodes, which watch needs for episodes, and goes on" in line
-
-
 def test_invisible_topic_lacks_every_permission(kafka: MemoryKafka) -> None:
     kafka.deny(SETTINGS.topics.membership, "DESCRIBE")
     assert len(list(missing(SETTINGS, "collect"))) == 3
@@ -184,13 +178,6 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
         for resource, name, operations in rows
         for operation in operations.split(", ")
     } == {*needs("collect", settings), *optional_permissions("collect", settings)}
-
-
-def test_names_of_the_collector_have_the_prefix() -> None:
-    settings = Settings.model_validate({"topics": {"prefix": "p."}})
-    assert {permission.name for permission in needs("collect", settings) if permission.resource != "topic"} == {
-        "p.rebalance-monitor-collector"
-    }
 
 
 @pytest.mark.parametrize("kind", ["password", "token", "certificate", "nothing"])

@@ -93,21 +93,6 @@ def test_cluster_is_awaited_until_it_answers_or_is_stopped(
     assert not wait_reachable(SETTINGS, stop)
 
 
-@pytest.mark.parametrize("servers", ["no port", "127.0.0.1:x", "", "127.0.0.1:1"])
-def test_an_address_that_takes_no_connection(servers: str) -> None:
-    assert clients._open(servers) is None
-
-
-def test_number_of_remembered_texts_is_bounded() -> None:
-    once = OncePerMinute()
-    record = logging.makeLogRecord({"msg": ""})
-    for number in range(3000):
-        record.msg, record.created = f"text {'x' * number}", float(number) / 1000
-        assert once.filter(record)
-        assert len(once._last_logged) <= 1001
-    assert len(once._last_logged) > 900
-
-
 def test_answer_is_returned_and_error_raised_again() -> None:
     there: Future[int] = Future()
     there.set_result(5)

@@ -49,14 +49,6 @@ def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Pat
     assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
 
 
-def test_rewritten_identical_secret_is_not_a_change(
-    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
-) -> None:
-    renewal = Renewal(settings)
-    (tmp_path / "secret").write_text("one")
-    assert not renewal.renewed(next(later))
-
-
 def test_a_certificate_waits_for_its_key(
     settings: KafkaSettings, tmp_path: Path, later: Iterator[float], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -66,14 +58,6 @@ def test_a_certificate_waits_for_its_key(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "is not the key of ssl_certificate_file" in caplog.text
     put(tmp_path, "second", "key")
-    assert renewal.renewed(next(later))
-
-
-def test_briefly_missing_file_is_awaited(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
-    renewal = Renewal(settings)
-    (tmp_path / "secret").unlink()
-    assert not renewal.renewed(next(later))
-    (tmp_path / "secret").write_text("another")
     assert renewal.renewed(next(later))
 
 

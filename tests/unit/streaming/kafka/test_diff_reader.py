@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.kafka import diff_reader as reader
 from streaming.kafka import topic_reader
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import TopicUnreadable
@@ -48,13 +47,6 @@ def test_rewritten_batch_is_returned_once(kafka: MemoryKafka) -> None:
         put(kafka, number)
     kafka.append(TOPIC, b"{}", key=b"g")  # a record without an id is not a diff
     assert ids(from_beginning=True) == ["1", "2", "3"]
-
-
-def test_number_of_remembered_ids_is_bounded(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "REMEMBERED_IDS", 2)
-    for number in (1, 2, 1, 3, 2, 1):
-        put(kafka, number)
-    assert ids(from_beginning=True) == ["1", "2", "3", "1"]
 
 
 def test_one_groups_diffs_and_only_new_ones(kafka: MemoryKafka) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.kafka import topic_reader
-from streaming.kafka.compacted_topics import EpisodeReader, FollowOptions, read_episodes
+from streaming.kafka.compacted_topics import EpisodeReader
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.kafka.topics import ensure_topics
 from streaming.records.codec import encode
@@ -17,7 +17,6 @@ from tests.support.wait import eventually
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.episodes
-WHOLE: FollowOptions = {"from_beginning": True, "exit_at_end": True}
 
 
 @pytest.fixture
@@ -33,42 +32,6 @@ def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:
         headers = [("ce_type", b"rebalance.episode")]
         kafka.append(TOPIC, encode(episode), key=key(group_id, episode.episode), headers=headers)
     return [episodes[-2], episodes[-1]]
-
-
-def test_the_last_record_of_each_episode_is_read(kafka: MemoryKafka) -> None:
-    second, first = put(kafka, "h"), put(kafka, "g")
-    assert list(read_episodes(SETTINGS, **WHOLE)) == [*first, *second]
-
-
-def test_only_the_episodes_of_the_requested_group(kafka: MemoryKafka) -> None:
-    wanted = put(kafka, "g")
-    put(kafka, "g/1")
-    put(kafka, "gg")
-    assert list(read_episodes(SETTINGS, group="g", **WHOLE)) == wanted
-
-
-def test_tombstone_removes_an_episode(kafka: MemoryKafka) -> None:
-    _, left = put(kafka, "g")
-    kafka.append(TOPIC, None, key=key("g", 1))
-    kafka.append(TOPIC, None, key=key("g", 9))
-    assert list(read_episodes(SETTINGS, **WHOLE)) == [left]
-
-
-@pytest.mark.parametrize(("name", "value"), [(b"g/1", b"{"), (b"g", b"{}")])
-def test_invalid_episode_is_reported_or_refused(kafka: MemoryKafka, name: bytes, value: bytes) -> None:
-    kafka.append(TOPIC, value, key=name)
-    wanted = put(kafka, "h")
-    with pytest.raises(MalformedEpisode):
-        list(read_episodes(SETTINGS, **WHOLE))
-    problems: list[MalformedEpisode] = []
-    assert list(read_episodes(SETTINGS, on_malformed=problems.append, **WHOLE)) == wanted
-    assert len(problems) == 1
-
-
-def test_records_without_key_or_of_other_types_are_skipped(kafka: MemoryKafka) -> None:
-    kafka.append(TOPIC, b"{}", key=b"g/1", headers=[("ce_type", b"other")])
-    kafka.append(TOPIC, b"{}", key=None)
-    assert list(read_episodes(SETTINGS, **WHOLE)) == []
 
 
 def followed(reader: EpisodeReader) -> list[EpisodeRecord]:

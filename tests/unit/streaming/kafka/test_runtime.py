@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 from uuid import UUID
 
@@ -9,15 +8,7 @@ import pytest
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import runtime
-from streaming.kafka.runtime import (
-    Runtime,
-    free_ports,
-    new_uuid,
-    prepare,
-    server_properties,
-    write_properties,
-    write_storage,
-)
+from streaming.kafka.runtime import Runtime, new_uuid, prepare, server_properties, write_properties, write_storage
 
 
 class Tool:
@@ -102,14 +93,6 @@ def test_command_uses_archived_classes_if_present(tool: Tool, tmp_path: Path) ->
         "-Xlog:cds=off",
         "-Xlog:cds+dynamic=off",
     ]
-
-
-def test_ports_are_free_and_different() -> None:
-    ports = free_ports(3)
-    assert len(set(ports)) == 3
-    for port in ports:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
 
 
 def test_generated_id_is_valid_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,13 +174,6 @@ def test_librdkafka_gets_signed_tokens_of_aws() -> None:
     }
 
 
-@pytest.mark.usefixtures("aws_credentials")
-def test_kafka_python_gets_tokens_of_aws() -> None:
-    options = security.kafka_python(AWS)
-    assert options["sasl_mechanism"] == "OAUTHBEARER"
-    assert options["sasl_oauth_token_provider"].token()
-
-
 def test_java_gets_the_login_module_of_aws() -> None:
     assert security.java(AWS) == {
         "security.protocol": "SASL_SSL",

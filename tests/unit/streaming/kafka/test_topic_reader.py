@@ -151,13 +151,6 @@ def test_markers_and_removed_records_are_ends_too(kafka: MemoryKafka) -> None:
         assert second.at_end
 
 
-def test_a_topic_without_records_is_at_its_end(kafka: MemoryKafka) -> None:
-    kafka.create("empty", 3)
-    with reader("empty") as first:
-        assert first.at_end
-        assert first.positions == {("empty", number): 0 for number in range(3)}
-
-
 def test_partitions_that_are_added_are_read_from_their_beginning(kafka: MemoryKafka) -> None:
     with reader(from_beginning=False) as first:
         kafka.topics["t"].logs.append(Log())
@@ -341,14 +334,3 @@ def test_newest_record_of_a_key_in_more_than_one_partition(
     order = RecordOrder()
     messages = [Message("t", partition, 0, key=b"k", value=b"", timestamp=at) for partition, at in written]
     assert [order.accept(message) for message in messages] == accepted
-
-
-def test_a_reader_commits_nothing_and_makes_no_topic(kafka: MemoryKafka) -> None:
-    with reader():
-        config = kafka.consumers[-1].config
-    assert (config["enable.auto.commit"], config["allow.auto.create.topics"], config["enable.partition.eof"]) == (
-        False,
-        False,
-        True,
-    )
-    assert kafka.committed == {}

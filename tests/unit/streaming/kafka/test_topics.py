@@ -6,9 +6,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.kafka import clients, topics
+from streaming.kafka import topics
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import (
     MonitorTopic,
     create_topics,
@@ -184,15 +183,6 @@ def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) 
     assert (len(topic.logs), *(topic.config[name] for name in names)) == (*(1, "compact", "21600000", "LogAppendTime"),)
     (state,) = describe_topics(SETTINGS, [SETTINGS.topics.signs])
     assert (state.problem, state.exists) == (None, True)
-
-
-def test_unreachable_cluster_is_reported_as_such(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "_open", lambda _: None)
-    kafka.away = True
-    with pytest.raises(ClusterUnavailable, match=r"memory:1: no broker answers within 0\.05 s"):
-        ensure_topics(SETTINGS, timeout=0.05)
-    with pytest.raises(ClusterUnavailable, match=r"memory:1: no broker answers within 0\.05 s"):
-        describe_topics(SETTINGS, timeout=0.05)
 
 
 def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None:

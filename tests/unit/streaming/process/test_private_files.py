@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.runtime import write_properties
 from streaming.process.children import make_private, open_private
 
 
@@ -40,9 +39,3 @@ def test_a_new_folder_is_private_and_an_old_one_is_unchanged(tmp_path: Path) -> 
     (tmp_path / "old").mkdir()
     make_private(tmp_path / "old")
     assert (mode(tmp_path / "new"), mode(tmp_path / "old")) == (0o700, 0o777)
-
-
-def test_broker_properties_file_is_private(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    write_properties(file, {"listener.name.sasl.jaas.config": 'x password="p\\q";'})
-    assert (mode(file), file.read_text()) == (0o600, 'listener.name.sasl.jaas.config=x password="p\\\\q";\n')

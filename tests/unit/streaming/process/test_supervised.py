@@ -48,13 +48,6 @@ def test_an_ended_process_leaves_no_file_open(tmp_path: Path, end: Callable[[Sup
     assert open_files() & opened == set()
 
 
-def test_kill_ends_the_process_at_once(tmp_path: Path) -> None:
-    process = SupervisedProcess(SLEEPER, tmp_path / "log")
-    process.kill()
-
-    assert process.poll() == 128 + signal.SIGKILL
-
-
 @pytest.mark.parametrize(
     ("trap", "patience", "status"),
     [

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import ServiceLevel, as_toml, load
+from streaming.settings.config import CollectSettings, ServiceLevel, Settings, as_toml, load
 from streaming.settings.notify import NotifyTarget
-from streaming.settings.section import InvalidSettings
+from streaming.settings.section import InvalidSettings, validated
 from tests.support.pem import certificate
 
 
@@ -139,15 +139,6 @@ def test_a_key_with_its_password(keys: Path, tmp_path: Path) -> None:
     assert "s3cret" not in settings.model_dump_json()
 
 
-def test_empty_password_file_is_rejected(keys: Path, tmp_path: Path) -> None:
-    path = tmp_path / "monitor.toml"
-    path.write_text(
-        '[kafka]\nsecurity_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
-        f'sasl_password_file = "{keys}/empty"\n'
-    )
-    assert "empty: is empty" in refusal(path)
-
-
 @pytest.mark.parametrize(("bytes_", "message"), [(b"a = \xff", "can't decode byte 0xff"), (None, "Is a directory")])
 def test_binary_file_is_rejected(tmp_path: Path, bytes_: bytes | None, message: str) -> None:
     path = tmp_path
@@ -177,3 +168,39 @@ def test_each_cluster_and_prefix_has_its_own_history(monkeypatch: pytest.MonkeyP
     assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
     named = load(topic_prefix="x.").default_history("abc")
     assert str(named) == "/state/kafka-rebalance-monitor/history-abc-x..sqlite"
+
+
+def test_all_invalid_settings_are_reported_together() -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        validated(Settings, {"kafka": {"sasl_pasword": "s3cret"}, "topics": {"prefx": "x"}})
+    assert str(refused.value) == (
+        "setting kafka.sasl_pasword: unknown; did you mean kafka.sasl_password?; "
+        "setting topics.prefx: unknown; did you mean topics.prefix?"
+    )
+
+
+def test_group_options_follow_the_rules_of_the_settings() -> None:
+    collect = CollectSettings()
+    assert collect.narrowed() == collect
+    with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups\.0: '\(' is not a regular expression"):
+        collect.narrowed(include_groups=["("])
+
+
+def test_logs_and_polling_exclude_each_other() -> None:
+    collect = CollectSettings()
+    assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(coordinator_logs=[Path("b")]).coordinator_logs == [
+        Path("a"),
+        Path("b"),
+    ]
+    assert collect.narrowed(by="polling").by == "polling"
+    with pytest.raises(InvalidSettings, match=r"setting collect: coordinator_logs: polling sees no generation"):
+        collect.narrowed(by="polling", coordinator_logs=[Path("a")])
+
+
+def test_prefix_length_is_limited_by_kafkas_topic_names() -> None:
+    """Kafka's limit of 249 characters applies to the prefix with the longest of the monitor's topic names."""
+    topics = load(topic_prefix="p" * (249 - len("rebalance.membership-dlt"))).topics
+    names = (*topics.made, topics.ticks)
+    assert max(map(len, names)) == 249
+    with pytest.raises(InvalidSettings, match=r"topics\.prefix"):
+        load(topic_prefix="p" * (250 - len("rebalance.membership-dlt")))

@@ -130,13 +130,6 @@ def oauth(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_client_secret_may_be_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("from a file\n")
-    oauth.delenv("REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET")
-    oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET_FILE", str(tmp_path / "secret"))
-    assert load().kafka.client_secret == (tmp_path / "secret").read_text().strip()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -215,9 +208,3 @@ def test_shown_settings_can_be_loaded_again(
         monkeypatch.delenv(name)
     (tmp_path / "monitor.toml").write_text("\n".join(shown))
     assert list(as_toml(load(tmp_path / "monitor.toml"))) == shown
-
-
-@pytest.mark.parametrize("who", ["user@", ":secret@", "user:secret@"])
-def test_token_endpoint_url_has_no_user_name_or_password(who: str) -> None:
-    with pytest.raises(ValueError, match="holds a name or password"):
-        KafkaSettings(sasl_oauthbearer_token_endpoint_url=f"https://{who}host/token")

@@ -50,12 +50,6 @@ def test_older_batches_are_forgotten_with_the_next(reports: BucketReports, monke
     assert reports.of_batch(1) == {}
 
 
-def test_outside_a_batch_nothing_is_reported(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_task(monkeypatch, None)
-    _send(reports.accumulator, 0, BucketReport(1))
-    assert reports.of_batch(0) == {}
-
-
 def test_reports_arrive_on_another_thread(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
     in_task(monkeypatch, 1)
     count = 20_000

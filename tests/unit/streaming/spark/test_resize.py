@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
-import pandas as pd
 import pytest
 from msgspec import structs
 
@@ -66,17 +65,6 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
             resize(str(folder), 4, None, dry_run=False)
 
 
-def test_checkpoint_of_another_release_is_refused(tmp_path: Path) -> None:
-    for changes in ({"version": 2}, {"state": 99}):
-        write(tmp_path, structs.replace(METADATA, **changes))
-        with pytest.raises(BadInput, match="release"):
-            resize(str(tmp_path), 4, None, dry_run=False)
-
-
-def test_the_newest_batch_has_the_shuffle_partitions(tmp_path: Path) -> None:
-    assert frozen(begun(tmp_path, 7, 11)).shuffle_partitions == 7
-
-
 @pytest.mark.parametrize(
     "noted",
     [
@@ -96,14 +84,6 @@ def test_batch_file_without_a_number_is_damaged(tmp_path: Path, noted: str) -> N
     with pytest.raises(OutsideFailure) as refused:
         resize(str(folder), 4, None, dry_run=False)
     assert str(refused.value) == f"--checkpoint {folder}: {file} is damaged. {RESTORE}"
-
-
-def test_a_checkpoint_in_use_is_left_alone(tmp_path: Path) -> None:
-    begun(tmp_path, 2)
-    with LocalCheckpoint(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
-        resize(str(tmp_path), 4, None, dry_run=False)
-    with LocalCheckpoint(str(tmp_path)):
-        """It is free again."""
 
 
 def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
@@ -316,31 +296,6 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     assert not (new / "sources").exists()
 
 
-def test_row_of_a_bucket_becomes_its_state() -> None:
-    class State:
-        rows: tuple[bytes, ...] = ()
-
-        def update(self, value: tuple[bytes, ...]) -> None:
-            self.rows += value
-
-    state = State()
-    frame = pd.DataFrame({"bucket": [7], "blob": [b"state"]})
-    assert list(resize_module._keep((7,), iter([frame]), state)) == []
-    assert state.rows == (b"state",)
-
-
 @pytest.mark.parametrize(("kilobytes", "is_outgrown"), [(800, False), (801, True)])
 def test_a_bucket_may_have_100_kilobytes(tmp_path: Path, kilobytes: int, is_outgrown: bool) -> None:
     assert (outgrown(with_state(tmp_path, 800, kilobytes)) is not None) is is_outgrown
-
-
-def test_largest_file_of_each_task_counts(tmp_path: Path) -> None:
-    folder = with_state(tmp_path, 700)
-    for task, size in (("0", 800), ("1", 900)):
-        place = folder / "state" / "0" / task
-        place.mkdir(exist_ok=True)
-        (place / "1.snapshot").unlink(missing_ok=True)
-        (place / "1.delta").write_bytes(bytes(size * 1000))
-    advice = outgrown(folder)
-    assert advice is not None
-    assert "(some 106 kB each on disk)" in advice

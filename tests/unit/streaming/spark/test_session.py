@@ -17,14 +17,7 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.jars import DownloadFailed
 from streaming.settings.config import load
 from streaming.spark import job, session
-from streaming.spark.session import (
-    SessionOptions,
-    StartStopped,
-    configuration,
-    installed_pyspark,
-    kafka_connector,
-    open_until_gone,
-)
+from streaming.spark.session import SessionOptions, StartStopped, configuration, kafka_connector, open_until_gone
 from streaming.spark.start import StreamOptions
 
 LOG = Path("spark.log")
@@ -116,11 +109,6 @@ def test_an_error_of_the_start_is_raised(error: Exception) -> None:
     assert raised.value is error
 
 
-def test_spark_starts_beside_the_main_thread() -> None:
-    started = session._started(threading.current_thread, threading.Event())  # type: ignore[arg-type] # any answer
-    assert started is not threading.main_thread()
-
-
 def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Conf:
         """A fake SparkConf with the properties passed to spark-submit; a real SparkConf would need a JVM."""
@@ -171,13 +159,6 @@ def test_only_a_cluster_driver_listens_beyond_loopback() -> None:
     assert "spark.driver.bindAddress" not in properties(SessionOptions(master="spark://m:7077"))
 
 
-def test_the_driver_may_collect_any_state() -> None:
-    assert properties(SessionOptions())["spark.driver.maxResultSize"] == "0"
-    assert (
-        properties(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"] == "1g"
-    )
-
-
 @pytest.mark.parametrize("release", ["3.5.7", "4.0.2"])
 def test_an_older_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str) -> None:
     monkeypatch.setattr(session, "version", lambda _: release)
@@ -205,9 +186,3 @@ def test_a_missing_connector_names_the_release_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(session, "version", lambda _: session.LOCKED)
     with pytest.raises(DownloadFailed, match="not found"):
         kafka_connector()
-
-
-def test_a_newer_pyspark_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    for release in ("4.1.0", "4.3.0", "5.0.0.dev1"):
-        monkeypatch.setattr(session, "version", lambda _, installed=release: installed)
-        assert installed_pyspark() == release

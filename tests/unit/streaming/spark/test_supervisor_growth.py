@@ -24,14 +24,6 @@ def test_only_a_larger_count_is_growth() -> None:
     assert not growth.set_count(4, 101.0)
 
 
-def test_the_offsets_are_those_of_the_last_batch() -> None:
-    growth = PartitionGrowth("m", 2)
-    assert growth.offsets == {}
-    growth.add_progress(batch(p0=5, p1=7), 1.0)
-    growth.add_progress({}, 2.0)
-    assert growth.offsets == {0: 5, 1: 7}
-
-
 def test_producers_get_time_to_notice() -> None:
     growth = grown()
     growth.add_progress(batch(p0=50, p1=50), 100.0)
@@ -58,14 +50,6 @@ def test_a_trigger_without_records_has_reached_the_end() -> None:
     growth.add_progress({"timestamp": "…"}, 139.0)
     assert not growth.is_ready()
     growth.add_progress({"timestamp": "…"}, 141.0)
-    assert growth.is_ready()
-
-
-def test_an_empty_partition_is_read_after_one_batch() -> None:
-    growth = grown()
-    growth.set_ends({0: 0, 1: 0}, 140.0)
-    assert not growth.is_ready()
-    growth.add_progress(batch(p0=0, p1=0), 139.0)
     assert growth.is_ready()
 
 

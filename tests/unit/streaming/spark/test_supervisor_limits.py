@@ -38,12 +38,6 @@ def test_a_batch_planned_before_the_limit_fell_changes_nothing() -> None:
     assert not limit.has_changed()
 
 
-def test_without_a_limit_batches_do_not_adapt() -> None:
-    limit = BatchLimit(None)
-    limit.add_batch(10**6, 1000 * MB)
-    assert (limit.has_changed(), limit.value) == (False, None)
-
-
 def test_the_first_tick_is_due_at_once() -> None:
     timers = Timers()
     assert timers.is_due(1000.0)
