@@ -12,25 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from streaming.monitor import episodes, heartbeats
+from streaming.monitor import episodes, heartbeats, outputs
 from streaming.monitor.bucket_state import Bucket, CorruptState
 from streaming.monitor.group import apply
-from streaming.monitor.outputs import (
-    AssignmentOutput,
-    EpisodeOutput,
-    IncidentOutput,
-    Sinks,
-    Write,
-    dead_letter,
-    write_annotation,
-    write_diffs,
-    write_event,
-    write_latest,
-)
+from streaming.monitor.outputs import AssignmentOutput, EpisodeOutput, IncidentOutput, Sinks, Write
 from streaming.records.codec import Record, read
-from streaming.records.events import RETIRED_TYPES, Annotation, AssignmentAcknowledged, MemberHeartbeat
-
-_RETIRED = {name.encode() for name in RETIRED_TYPES}
+from streaming.records.events import Annotation, AssignmentAcknowledged, MemberHeartbeat
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -43,8 +30,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
-        if record.type not in _RETIRED:
-            groups.setdefault(record.key, []).append(record)
+        groups.setdefault(record.key, []).append(record)
     writes: list[Write] = []
     for run in groups.values():
         writes += _apply_run(bucket, run, now_ms, sinks)
@@ -60,7 +46,7 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
             group.episode, group.quiet_at, group.incidents = None, 0, None
         events = episodes.due(group_id, group, now_ms, sinks)
         events += heartbeats.due(group_id, group, now_ms, sinks.forget_after_ms)
-        writes += [write_event(event, sinks) for event in events]
+        writes += [outputs.write_event(event, sinks) for event in events]
         bucket.commit(group_id)
     return writes
 
@@ -78,7 +64,7 @@ def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks)
         if step.group_id is not None:
             bucket.discard(step.group_id)
         if len(run) == 1:
-            return [dead_letter(run[0], error, sinks)]
+            return [outputs.dead_letter(run[0], error, sinks)]
         return [write for record in run for write in _apply_run(bucket, [record], now_ms, sinks)]
 
 
@@ -101,7 +87,7 @@ class _Step:
         try:
             event = read(record)
             if isinstance(event.data, Annotation):
-                self._writes += write_annotation(event, event.data, sinks)
+                self._writes += outputs.write_annotation(event, event.data, sinks)
                 return
             self.group_id = event.data.group_id
             group = self._bucket.get(event.data.group_id)
@@ -109,12 +95,12 @@ class _Step:
                 heartbeats.track(group, event.data, now_ms)
                 return
             before = group.state
-            after, outputs = apply(before, event, group.heartbeats, most=sinks.expected_partitions)
-            diffs = write_diffs(event, outputs, sinks) if outputs else []
+            after, written = apply(before, event, group.heartbeats, most=sinks.expected_partitions)
+            diffs = outputs.write_diffs(event, written, sinks) if written else []
         except CorruptState:
             raise
         except Exception as error:  # noqa: BLE001 - the group has not changed yet
-            self._writes.append(dead_letter(record, error, sinks))
+            self._writes.append(outputs.dead_letter(record, error, sinks))
             return
         self._writes += diffs
         if isinstance(event.data, AssignmentAcknowledged):
@@ -122,10 +108,10 @@ class _Step:
         if after is not before:
             group.state = after
             heartbeats.follow(group, event, now_ms, sinks.forget_after_ms)
-            if outputs and isinstance(outputs[-1], AssignmentOutput):
-                self._latest = outputs[-1]
+            if written and isinstance(written[-1], AssignmentOutput):
+                self._latest = written[-1]
         if sinks.episodes is not None:
-            for changed in episodes.update(group, before, event, outputs, now_ms=now_ms, sinks=sinks):
+            for changed in episodes.update(group, before, event, written, now_ms=now_ms, sinks=sinks):
                 if isinstance(changed, EpisodeOutput):
                     self._episodes[changed.state.number] = changed
                 else:
@@ -135,7 +121,7 @@ class _Step:
         """Commit the group's changes, and return the records to write."""
         latest = self._latest, list(self._episodes.values()), list(self._incidents.values())
         if any(latest):
-            self._writes += write_latest(*latest, self._sinks)
+            self._writes += outputs.write_latest(*latest, self._sinks)
         if self.group_id is not None:
             self._bucket.commit(self.group_id)
         return self._writes

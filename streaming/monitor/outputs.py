@@ -99,18 +99,12 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
     state: GroupState | None
 
     @property
-    def id(self) -> str:
-        """``ce_id`` of the record."""
-        return output_id(self.event, "assignment")
-
-    @property
     def assignment(self) -> LatestAssignment | None:
         """The latest assignment; None for a tombstone."""
         state = self.state
         if state is None:
             return None
-        epochs = state.protocol != "classic"
-        streams = state.kind == "streams"
+        epochs, streams = state.protocol != "classic", state.kind == "streams"
         return LatestAssignment(
             group_id=self.event.data.group_id,
             protocol=state.protocol,
@@ -125,11 +119,6 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
             names=names_of(state.members),
             racks={member.member_id: member.rack_id for member in state.members if member.rack_id} or UNSET,
         )
-
-    def value(self) -> bytes | None:
-        """Return its JSON."""
-        assignment = self.assignment
-        return None if assignment is None else encode(assignment)
 
 
 Output = DiffOutput | AssignmentOutput
@@ -215,13 +204,23 @@ class Sinks(NamedTuple):
 
 def write(event: Event, output: Output, sinks: Sinks) -> Write:
     """Return the record of a diff or a latest assignment."""
-    value: bytes | None
     if isinstance(output, DiffOutput):
-        topic, ce_type, value = sinks.diffs, DIFF_TYPE, output.value(sinks.listing)
-    else:
-        topic, ce_type, value = sinks.assignments, ASSIGNMENT_TYPE, output.value()
-    headers = codec.headers(ce_type, SOURCE, output.id, event.data.timestamp)
-    return _keyed(topic, event.data.group_id.encode(), value, headers, sinks)
+        return _write(event, (sinks.diffs, DIFF_TYPE, output.id), output.value(sinks.listing), sinks)
+    assignment = output.assignment
+    place = sinks.assignments, ASSIGNMENT_TYPE, output_id(output.event, "assignment")
+    return _write(event, place, None if assignment is None else encode(assignment), sinks)
+
+
+def _write(
+    event: Event, place: tuple[str, str, str], value: bytes | None, sinks: Sinks, key: bytes | None = None
+) -> Write:
+    """Return a record with the time of an event. ``place``: topic, ``ce_type``, ``ce_id``. ``key``: else the group id.
+
+    All records of a group are in one partition of a topic, whatever their keys.
+    """
+    (topic, ce_type, ce_id), group_key = place, event.data.group_id.encode()
+    headers = codec.headers(ce_type, SOURCE, ce_id, event.data.timestamp)
+    return Write(topic, key or group_key, value, headers, _partition_for_key(group_key, sinks.partitions[topic]))
 
 
 def write_latest(
@@ -232,31 +231,26 @@ def write_latest(
 ) -> list[Write]:
     """Return the records of a group's latest assignment, episodes and incidents."""
     writes = [] if latest is None else [write(latest.event, latest, sinks)]
-    for output in episodes if sinks.episodes else ():
-        group_id, state = output.event.data.group_id, output.state
-        episode = episode_record(group_id, state, closed=output.closed, storm_turns=sinks.storm_turns)
-        target = sinks.episodes or "", EPISODE_TYPE, state.number
-        writes.append(_numbered(output.event, target, episode, shorten_episode, sinks))
-    for change in incidents if sinks.incidents else ():
-        incident = incident_record(change.event.data.group_id, change.incident)
-        target = sinks.incidents or "", INCIDENT_TYPE, change.incident.number
-        writes.append(_numbered(change.event, target, incident, shorten_incident, sinks))
+    for event, state, closed in episodes if sinks.episodes else ():
+        episode = episode_record(event.data.group_id, state, closed=closed, storm_turns=sinks.storm_turns)
+        place = sinks.episodes or "", EPISODE_TYPE, state.number
+        writes.append(_numbered(event, place, episode, shorten_episode, sinks))
+    for event, stored in incidents if sinks.incidents else ():
+        incident = incident_record(event.data.group_id, stored)
+        place = sinks.incidents or "", INCIDENT_TYPE, stored.number
+        writes.append(_numbered(event, place, incident, shorten_incident, sinks))
     return writes
 
 
 def _numbered(
-    event: Event, target: tuple[str, str, int], record: _T, shorten: Callable[[_T], _T], sinks: Sinks
+    event: Event, place: tuple[str, str, int], record: _T, shorten: Callable[[_T], _T], sinks: Sinks
 ) -> Write:
-    topic, ce_type, number = target
-    group_id = event.data.group_id
-    key = f"{group_id}/{number}".encode()  # as streaming.records.episodes.key
-    value = encode(record)
+    topic, ce_type, number = place
+    key, value = f"{event.data.group_id}/{number}".encode(), encode(record)  # as streaming.records.episodes.key
     if len(value) > sinks.limit(topic) - len(key) - _HEADROOM:
         value = encode(shorten(record))
     ce_id = output_id(event, f"{ce_type.removeprefix('rebalance.')}/{number}")
-    headers = codec.headers(ce_type, SOURCE, ce_id, event.data.timestamp)
-    # All episodes and incidents of a group are in one partition, whatever their keys.
-    return Write(topic, key, value, headers, _partition_for_key(group_id.encode(), sinks.partitions[topic]))
+    return _write(event, (topic, ce_type, ce_id), value, sinks, key)
 
 
 def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[Write]:
@@ -313,6 +307,5 @@ def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
     return Write(sinks.dead_letters, key, value, headers, partition)
 
 
-def _keyed(topic: str, key: bytes | None, value: bytes | None, headers: RecordHeaders, sinks: Sinks) -> Write:
-    partition = None if key is None else _partition_for_key(key, sinks.partitions[topic])
-    return Write(topic, key, value, headers, partition)
+def _keyed(topic: str, key: bytes, value: bytes, headers: RecordHeaders, sinks: Sinks) -> Write:
+    return Write(topic, key, value, headers, _partition_for_key(key, sinks.partitions[topic]))

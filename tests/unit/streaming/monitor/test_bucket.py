@@ -16,7 +16,7 @@ from streaming.monitor.outputs import Sinks, Write
 from streaming.monitor.state import MOST_BYTES, REMEMBERED
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
-from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
+from streaming.records.events import MAX_TIMESTAMP, Event, MemberFenced
 from tests.support.histories import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
@@ -318,14 +318,6 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
     assert state is not None
     assert len(state.applied) == MOST_BYTES
     assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # larger numbers take more bytes
-
-
-@pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
-def test_records_of_retired_types_are_skipped(kind: str) -> None:
-    bucket = Bucket()
-    records = [bad(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
-    assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
-    assert not bucket.changed
 
 
 def acknowledging(log: Log, generations: int) -> Iterator[Event]:
