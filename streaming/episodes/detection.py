@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from msgspec import UNSET, structs
 
@@ -17,16 +17,12 @@ from streaming.episodes.reasons import application_reasons, exceeds_poll_interva
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import count, duration, member_list, partition_list, quoted, repetition_text
 from streaming.records.diffs import Expected, MemberNames
-from streaming.records.episodes import IncidentKind, Rebalancing
+from streaming.records.episodes import EpisodeIncidentKind, IncidentKind, QuietIncidentKind, Rebalancing
 from streaming.records.events import Evidence
 from streaming.records.names import called
 
-#: Kinds of incidents detected in a quiet group. They close when the group is quiet and the condition is over.
-OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = (
-    *("stuck", "partition-without-owner", "idle-members", "skew", "half-migration"),
-)
-#: Kinds of incidents that close with their episode.
-OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout", "duplicate-instance-id")
+OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = get_args(QuietIncidentKind)
+OF_EPISODE: Final[tuple[IncidentKind, ...]] = get_args(EpisodeIncidentKind)
 #: The most members for which the state has times at which max.poll.interval.ms was exceeded.
 _MOST_MEMBERS: Final = 64
 #: A rebalance is stuck after this many times the group's usual duration, but not before :data:`_LEAST_STUCK_MS`.

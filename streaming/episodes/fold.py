@@ -13,7 +13,7 @@ ends with the next departure, so three rolling restarts in a row are three episo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import UNSET, structs
 
@@ -48,22 +48,19 @@ _MOST_GROWTH: Final = 3
 _UNSEEN: Final = "first observation"
 
 
-class EpisodeStep(NamedTuple):
-    """Result of one note: the newest episode (the same object if unchanged), and the episode that the note ended."""
-
-    state: EpisodeState | None
-    closed: EpisodeState | None = None
+#: The newest episode (the same object if unchanged), and the episode that has ended.
+EpisodeStep = tuple[EpisodeState | None, EpisodeState | None]
 
 
 def quiet(state: EpisodeState | None, after: str) -> EpisodeStep:
     """End the open episode, unless a later note than ``after`` came (id of the last note before the quiet time)."""
     if state is None or not state.open or state.stuck or state.mark != after:
-        return EpisodeStep(state)
+        return state, None
     if state.waiting or state.awaited:
-        return EpisodeStep(structs.replace(state, stuck=True))
+        return structs.replace(state, stuck=True), None
     if cost_of_episode(state)[1]:
-        return EpisodeStep(state)  # the timer fires again
-    return EpisodeStep(over(state), state)
+        return state, None  # the timer fires again
+    return over(state), state
 
 
 def take(
@@ -160,23 +157,18 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
         # In a new group each join makes at most one generation.
         may_be_new = not first.midway and 1 < first_seen <= before + len(first.joined) + 1
         known_before = before if may_be_new else None
-    return EpisodeState(
+    return structs.replace(
+        over(last),
         number=last.number + 1,
         open=True,
         opened_at=at,
-        protocol=last.protocol,
-        assignor=last.assignor,
-        kind=last.kind,
-        after=last.after,
+        last_at=0,
         started_with=last.protocol if last.number else None,
         started_by=last.assignor if last.number else None,
         before=known_before,
         first_seen=first_seen,
         may_be_new=may_be_new,
-        took=last.took,
         outages=last.outages,
-        lasted=last.lasted,
-        progress=cost.over(last.progress),
     )
 
 
@@ -252,8 +244,7 @@ def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
 
 
 def _waiting(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
-    since = state.waiting[0].since if state.waiting else diff.timestamp
-    until, reason = None, "partitions have no owner"
+    since, until, reason = state.waiting[0].since if state.waiting else diff.timestamp, None, "partitions have no owner"
     if diff.delay_ms:
         until = min(diff.timestamp + diff.delay_ms, events.MAX_TIMESTAMP)
         reason = "tasks wait for their worker to come back, until the scheduled delay is over"
@@ -313,11 +304,11 @@ def take_rebalancing(
     is_between_steps = state.protocol != "classic" and bool(state.waiting or state.awaited)
     if state.rebalancing is not None:
         if data.timestamp < state.rebalancing_at or now == state.rebalancing:
-            return EpisodeStep(last)
+            return last, None
         if now is None:
             waiting.end_rebalance(state, data.timestamp)
     elif now is None or (data.since <= state.last_at and not is_between_steps):
-        return EpisodeStep(last)
+        return last, None
     elif not state.open:
         state = open_episode(state, data.since, len(names))
     elif data.since > rests_at(state, quiet_ms):
@@ -329,7 +320,7 @@ def take_rebalancing(
     state.mark = mark
     if now is not None:
         state.called = {**state.called, **{member_id: names[member_id] for member_id in awaited if member_id in names}}
-    return EpisodeStep(state, closed)
+    return state, closed
 
 
 def _rebalancing(data: events.GroupRebalancing, awaited: list[str]) -> Rebalancing:
@@ -360,4 +351,4 @@ def take_reset(state: EpisodeState, mark: str, at: int, why: Evidence, quiet_ms:
     if not state.open:
         state = open_episode(state, at, 0)
     evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, why)
-    return EpisodeStep(structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), mark=mark), closed)
+    return structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), mark=mark), closed

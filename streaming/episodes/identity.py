@@ -17,6 +17,10 @@ BY_POD: Final = "pod names of one Deployment"
 BY_OWNER: Final = "client ids of one owner"
 BY_PATTERN: Final = "client id without its UUID"
 BY_DEFAULT: Final = "default client id"
+#: All keys but the member id, the strongest first.
+KEYS: Final = (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT)
+#: Keys with which a whole set of members may have been replaced by another set.
+OF_SETS: Final = frozenset({BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN})
 #: Keys that don't prove a replacement, as many members may have the same key.
 UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT})
 

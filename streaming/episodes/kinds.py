@@ -135,15 +135,11 @@ def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict,
     if verdict.kind in ("crash", "zone-lost"):
         if (state.kind, state.protocol) == ("streams", "classic"):
             verdict = Verdict("unknown", STREAMS_STAYS)
-        elif not verdict.why:
-            verdict = Verdict(verdict.kind, _doubt_of_crash(state))
+        elif any(item.source == OFFSET_COMMITS and item.kind == "member.fenced" for item in state.evidence):
+            verdict = Verdict(verdict.kind, verdict.why or "the end of a session is only inferred from offset commits")
+        elif _moved(state):
+            verdict = Verdict(verdict.kind, verdict.why or "the group's coordinator moved meanwhile")
     return verdict, repetition, seen
-
-
-def _doubt_of_crash(state: EpisodeState) -> str:
-    if any(item.source == OFFSET_COMMITS and item.kind == "member.fenced" for item in state.evidence):
-        return "the end of a session is only inferred from offset commits"
-    return "the group's coordinator moved meanwhile" if _moved(state) else ""
 
 
 def _judge(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - per kind
@@ -310,9 +306,8 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
 
 def _judge_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
     """Return the verdict if the coordinator moved and all members rejoined from the same addresses, else None."""
-    if not _moved(state) or seen.went or seen.came:
-        return None
-    if any(member.closed or member.how == "overran" or not member.has_same_address for member in seen.back):
+    other_process = any(member.closed or member.how == "overran" or not member.has_same_address for member in seen.back)
+    if other_process or seen.went or seen.came or not _moved(state):
         return None
     left = any(member.how == "left" for member in seen.back)
     return Verdict(

@@ -16,19 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
-from streaming.episodes.identity import (
-    BY_CLIENT,
-    BY_DEFAULT,
-    BY_HOST,
-    BY_INSTANCE,
-    BY_MEMBER,
-    BY_OWNER,
-    BY_PATTERN,
-    BY_POD,
-    exact_keys,
-    owner_keys,
-    replica_set,
-)
+from streaming.episodes import identity
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import exceeds_poll_interval, proves_close
 from streaming.records.diffs import Cause, MemberNames
@@ -45,7 +33,6 @@ _IDENTITIES: Final = 8
 _REPEATED_MS: Final = 1000
 #: The most members that joined and departed within the episode and are kept one by one.
 MOST_PASSED: Final = 256
-
 _UNKNOWN_MEMBER: Final = MemberNames()
 #: Causes whose members may neither have joined nor departed.
 _REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
@@ -57,20 +44,15 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     """History of one member in an episode, across all its member ids.
 
     Attributes:
-        first, first_identity: its first member id in the episode, and its identity under that id.
-        now, identity: its current or last member id, and its identity under that id.
-        founder: True if it was in the group when the episode began.
-        how: how it last departed; ``""``: it did not depart.
-        closed: True if its last departure proves that the client was closed.
+        first, now: its first and last member id in the episode; ``first_identity``, ``identity``: names under these.
+        founder: True if it was in the group when the episode began; else it joined at ``joined_at``, ms.
+        how: how it last departed; ``closed``: that departure proves that the client was closed.
         by: the key that matched it with its replacement; ``""``: it did not return.
-        departures_and_requests: how often it departed or requested a rebalance.
-        times: times of the last departures and requests, ms.
-        closes: how many of its departures prove that the client was closed.
-        joined_at: when it joined, ms; 0: it is a founder.
+        departures_and_requests: how often it departed or requested a rebalance; ``times``: the last of these times, ms.
+        departures: how often it departed; ``closes``: how many of these prove that the client was closed.
         rebalances: how many rebalances it triggered, by departing, arriving or rejoining; ``rebalance``: the last one.
         rejoins: how often it rejoined as a static member under a new member id, without a rebalance.
         identities: its last identities, if it rejoined as a static member.
-        departures: how often it departed; the other ``departures_and_requests`` are requests.
     """
 
     first: str
@@ -96,7 +78,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         """True if the returned member is a new process: the old process was closed, or host or client id differ."""
         was, now = self.first_identity, self.identity
         other_host = bool(was.client_host and now.client_host) and was.client_host != now.client_host
-        return self.closed or self.by == BY_INSTANCE or other_host or was.client_id != now.client_id
+        return self.closed or self.by == identity.BY_INSTANCE or other_host or was.client_id != now.client_id
 
     @property
     def has_same_address(self) -> bool:
@@ -204,7 +186,7 @@ def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
             _with_turn(history, note.timestamp),
             now=new,
             identity=who,
-            by=BY_INSTANCE if history.founder else "",
+            by=identity.BY_INSTANCE if history.founder else "",
             rejoins=history.rejoins + 1,
             identities=(*(history.identities or (history.identity,)), who)[-_IDENTITIES:],
         )
@@ -227,7 +209,8 @@ def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory
 
 def share_an_owner(members: Iterable[MemberHistory]) -> bool:
     """Return whether all members have names of one owner, such as a Deployment."""
-    keys = [set(owner_keys(member.identity.client_id)) if member.identity.client_id else set() for member in members]
+    ids = [member.identity.client_id for member in members]
+    keys = [set(identity.owner_keys(client_id)) if client_id else set() for client_id in ids]
     return bool(keys) and bool(set.intersection(*keys))
 
 
@@ -254,19 +237,19 @@ def _arrive(
     arrivals = {member_id: note.names.get(member_id, _UNKNOWN_MEMBER) for member_id in note.joined}
     places: dict[tuple[str, str], list[int]] = {}
     for place, history in enumerate(absent):
-        for named in exact_keys(history.now, history.identity):
+        for named in identity.exact_keys(history.now, history.identity):
             places.setdefault(named, []).append(place)
     filled: set[int] = set()
     if places:
         shared = Counter(who.client_id for who in arrivals.values())
-        for by in (BY_MEMBER, BY_INSTANCE, BY_HOST, BY_CLIENT):
+        for by in (identity.BY_MEMBER, identity.BY_INSTANCE, identity.BY_HOST, identity.BY_CLIENT):
             for member_id, who in arrivals.items():
-                key = dict(exact_keys(member_id, who)).get(by)
+                key = dict(identity.exact_keys(member_id, who)).get(by)
                 if member_id in present or key is None:
                     continue
                 free = [place for place in places.get((by, key), ()) if place not in filled]
                 # If several members have this client id, the match would be ambiguous.
-                if not free or (by == BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
+                if not free or (by == identity.BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
                     continue
                 filled.add(free[0])
                 back = structs.replace(absent[free[0]], now=member_id, identity=who, by=by)
@@ -281,7 +264,7 @@ def _arrive(
 def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
     pairs: list[tuple[MemberHistory, MemberHistory, str]] = []
     taken: set[int] = set()
-    for by in (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT):
+    for by in identity.KEYS:
         sides: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
         for side, members in enumerate((went, came)):
             for member in members:
@@ -297,17 +280,15 @@ def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[M
 
 def _keys(history: MemberHistory) -> dict[str, str]:
     who = history.identity
-    keys = dict(exact_keys(history.now, who))
-    if who.client_id and not who.group_instance_id:
-        keys.update(owner_keys(who.client_id))
-    return keys
+    owners = identity.owner_keys(who.client_id) if who.client_id and not who.group_instance_id else ()
+    return dict([*identity.exact_keys(history.now, who), *owners])
 
 
 def _matched(
     went: list[MemberHistory], came: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
     """Pair departed and new members with the same key; members that joined before the departure need more evidence."""
-    whole_set = len(went) == len(came) and by in (BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN)
+    whole_set = len(went) == len(came) and by in identity.OF_SETS
     free = sorted(came, key=lambda member: member.joined_at)
     for gone in sorted(went, key=lambda member: member.times[-1]):
         for new in free:
@@ -318,14 +299,13 @@ def _matched(
 
 
 def _overlaps(gone: MemberHistory, new: MemberHistory, by: str, *, whole_set: bool) -> bool:
-    if by == BY_INSTANCE:
+    if by == identity.BY_INSTANCE:
         return True
     same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
-    if by == BY_HOST:  # a killed process may be back before its session expires
+    if by == identity.BY_HOST:  # a killed process may be back before its session expires
         return gone.how == "lost"
-    if by == BY_POD and replica_set(gone.identity.client_id) != replica_set(new.identity.client_id):
-        return True
-    return whole_set and not same_host
+    replica_sets = {identity.replica_set(member.identity.client_id) for member in (gone, new)}
+    return (by == identity.BY_POD and len(replica_sets) > 1) or (whole_set and not same_host)
 
 
 def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
@@ -345,8 +325,6 @@ def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
 
 def _without_oldest(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
     """Drop the oldest members that joined and departed within the episode, if there are too many."""
-    if len(absent) <= MOST_PASSED:
-        return absent
     passed = [member for member in absent if not member.founder]
     dropped = {id(member) for member in passed[:-MOST_PASSED]}
     return tuple(member for member in absent if id(member) not in dropped)

@@ -21,7 +21,8 @@ from streaming.records.events import Evidence
 class EpisodeState(Struct, array_like=True, gc=False):
     """A group's last episode, open or not. A function of the log alone.
 
-    Only :func:`~streaming.episodes.fold.take` changes it in place.
+    Only :func:`~streaming.episodes.fold.take` changes it in place. After the episode has ended only the fields are kept
+    that the next one needs.
 
     Attributes:
         number: number of the episode in its group, from 1.
@@ -33,11 +34,9 @@ class EpisodeState(Struct, array_like=True, gc=False):
         started_with, started_by: protocol and assignor before it; None for a new group.
         before: number of members before it; None until the first snapshot of a group that existed before.
         after: number of members now; ``away``: the most that were missing at the same time.
-        present: histories of members that joined, returned or requested a rebalance, by member id.
-        absent: histories of members that departed.
+        present: histories by id of members that joined, returned or requested a rebalance; ``absent``: departed ones.
         moved: partitions that moved, by topic; ``again``: those that moved more than once.
-        causes: number of rebalances by the kind of their cause.
-        bounces: number of static rejoins without a rebalance.
+        causes: number of rebalances by the kind of their cause; ``bounces``: of static rejoins without a rebalance.
         remade: connectors or tasks were created or deleted.
         waiting: partitions without an owner after the last round; ``awaited``: other waits in the last snapshot.
         called: identities of awaited members.
@@ -51,11 +50,8 @@ class EpisodeState(Struct, array_like=True, gc=False):
         rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
         lasted: durations of the group's last rebalances, ms, also before this episode.
         topics: ``added`` or ``deleted``, if new partition counts only added or deleted topics; else ``""``.
-        zone: the rack whose members all departed while no other member did; ``""``: none.
-        racks: racks of departed members, sorted; ``""``: unknown.
+        racks: racks of departed members, sorted; ``""``: unknown. ``zone``: the only one, if it lost all members.
         progress: samples of the group's offsets; None: there are none.
-
-    After the episode has ended only the fields are kept that the next one needs.
     """
 
     number: int

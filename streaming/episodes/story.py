@@ -6,7 +6,7 @@ The story does not name the group, as every reader shows the group's name beside
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -227,11 +227,6 @@ def _maybe(episode: Episode, text: str) -> str:
     return text if episode.sure else f"Probably {text[0].lower()}{text[1:]}"
 
 
-def _first_start(episode: Episode, names: _Names) -> str:
-    size = f" with {count(episode.members.after, 'member')}" if names.is_counted else ""
-    return _maybe(episode, f"Started{size}")
-
-
 def _scaled(episode: Episode, names: _Names) -> str:
     members, out = episode.members, episode.kind == "scale-out"
     changed = f"{member_list(members.joined, names)} joined" if out else f"{member_list(members.left, names)} left"
@@ -251,15 +246,8 @@ def _restart(episode: Episode, names: _Names) -> str:
     if names.is_counted or len(back) == 1:
         head += f" of {some}"
     departed = [*members.left, *members.lost, *members.gone]
-    others = [f"{member_list(members.joined, names)} joined"] if members.joined else []
-    if departed:
-        others.append(f"{member_list(departed, names)} did not come back")
-    return f"{head} ({', '.join(others)})" if others else head
-
-
-def _reset(episode: Episode, _: _Names) -> str:
-    reasons = [item.reason for item in episode.evidence if item.kind == OFFSETS_RESET]
-    return f"Reset committed offsets ({'; '.join(reasons[:_MOST_LISTED])})"
+    others = _verbs(((members.joined, "joined"), (departed, "did not come back")), names)
+    return f"{head} ({others})" if others else head
 
 
 def _crash(episode: Episode, names: _Names) -> str:
@@ -267,8 +255,7 @@ def _crash(episode: Episode, names: _Names) -> str:
     lost, back = members.lost, [pair.joined for pair in members.replaced]
     head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *back], names)}"
     others = [f"{len(back)} came back" if lost else "came back"] if back else []
-    departures = (members.left, "left"), (members.gone, "departed")
-    others += [f"{member_list(ids, names)} {verb}" for ids, verb in departures if ids]
+    others += filter(None, [_verbs(((members.left, "left"), (members.gone, "departed")), names)])
     return f"{head} ({', '.join(others)})" if others else head
 
 
@@ -334,6 +321,10 @@ def _changes(members: EpisodeMembers, names: _Names, lost: str, back: str) -> st
         (members.lost, lost),
         (members.gone, "departed"),
     )
+    return _verbs(changes, names)
+
+
+def _verbs(changes: Iterable[tuple[Sequence[str], str]], names: _Names) -> str:
     return ", ".join(f"{member_list(ids, names)} {verb}" for ids, verb in changes if ids)
 
 
@@ -347,18 +338,22 @@ def _head(episode: Episode, names: _Names) -> str:
     if episode.kind in _HEADS:
         return _HEADS[episode.kind](episode, names)
     members = episode.members
+    resets = [item.reason for item in episode.evidence if item.kind == OFFSETS_RESET]
     text = _TEXTS[episode.kind].format(
         protocol=episode.protocol,
         assignor=episode.assignor,
         before=count(members.before, "member"),
         after=members.after,
+        size=f" with {count(members.after, 'member')}" if names.is_counted else "",
         lost=member_list(members.lost, names),
         back=member_list([pair.joined for pair in members.replaced], names),
+        resets="; ".join(resets[:_MOST_LISTED]),
     )
     return _maybe(episode, text)
 
 
 _TEXTS: Final[Mapping[str, str]] = {
+    "first-start": "Started{size}",
     "static-bounce": "Static restart of {back}",
     "subscription-change": "Changed subscriptions",
     "partition-growth": "Changed partition counts",
@@ -366,6 +361,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "protocol-migration": "Migrated to the {protocol} protocol",
     "coordinator-move": "Moved to another coordinator",
     "connector-change": "Changed connectors or tasks",
+    "offsets-reset": "Reset committed offsets ({resets})",
     "topic-added": "Got partitions of a new topic",
     "topic-deleted": "Lost the partitions of a deleted topic",
     "fleet-replaced": "Replaced all {before} ({after} others joined first)",
@@ -374,14 +370,12 @@ _TEXTS: Final[Mapping[str, str]] = {
     "zone-lost": "Lost all members of one zone ({lost} crashed)",
 }
 _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
-    "first-start": _first_start,
     "scale-out": _scaled,
     "scale-in": _scaled,
     "rolling-restart": _restart,
     "restart": _restart,
     "crash": _crash,
     "poll-timeout": _poll_timeout,
-    "offsets-reset": _reset,
     "app-requested": _requested,
     "duplicate-instance-id": _shared_instance,
     "storm": _storm,

@@ -16,7 +16,8 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -35,11 +36,8 @@ _DEFAULT_CLASSIC = ("range",)
 COOPERATIVE = "cooperative-sticky"
 
 
-class Claim(NamedTuple):
-    """Partitions that a joining member claims to own, with the generation: input of the assignor."""
-
-    owned: Partitions
-    generation: int
+#: Partitions that a joining member claims to own, with the generation: input of the assignor.
+Claim = tuple[Partitions, int]
 
 
 def protocol(members: Iterable[MemberState]) -> str:
@@ -150,33 +148,28 @@ def _owning(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions
 MAX_ROUNDS = 64
 
 
-class Trigger(NamedTuple):
-    """Trigger of a rebalance: the members after it, the partitions that each member owned before it, and its cause."""
+def rebalance(
+    state: GroupState,
+    members: tuple[MemberState, ...],
+    cause: Cause,
+    before: Ownership | None = None,
+    claims: Mapping[str, Claim] = MappingProxyType({}),
+) -> list[Round]:
+    """Return the rounds of one rebalance; ``state`` is the group before it, ``members`` are those after it.
 
-    members: tuple[MemberState, ...]
-    before: Ownership
-    cause: Cause
-    claims: Mapping[str, Claim] = {}
-
-
-def rebalance(state: GroupState, trigger: Trigger) -> list[Round]:
-    """Return the rounds of one rebalance; ``state`` is the group before it.
+    ``before``: partitions that each member owned before it, if not those in ``state``. ``claims``: by joining member.
 
     Raises:
         InconsistentGroupProtocol: the members have no assignor in common.
         UnknownAssignor: the members chose an assignor that Kafka does not ship.
         InvalidGroup: the assignor refuses the group.
     """
-    members, before, cause, claims = trigger
-    generation = next_generation(max(state.generation, *[claim.generation for claim in claims.values()], -1))
+    before = ownership(state.members) if before is None else before
+    generation = next_generation(max(state.generation, *[claimed for _, claimed in claims.values()], -1))
     if not members:
         return [Round(1, generation, state.protocol, None, cause, members, before)]
-    play = _reconcile if protocol(members) == "consumer" else _join_and_sync
-    return play(state, generation, trigger)
-
-
-def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
-    members, before, cause, claims = trigger
+    if protocol(members) == "consumer":
+        return _reconcile(state, generation, members, before, cause)
     assignor, owned_at = classic_assignor(members), state.generation
     assign, topics, rounds = registry.find("classic", assignor).assign, topics_of(state), list[Round]()
     while True:
@@ -200,8 +193,9 @@ def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
     return False
 
 
-def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
-    members, before, cause, _ = trigger
+def _reconcile(
+    state: GroupState, generation: int, members: tuple[MemberState, ...], before: Ownership, cause: Cause
+) -> list[Round]:
     assignor = consumer_assignor(members)
     # The coordinator starts from its last target: a claim counts only where no other member owns the partition.
     joining = _joining(state, members, before, {}, state.generation, cooperative=False)

@@ -39,7 +39,7 @@ from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from streaming.monitor import expected, heartbeats, observed, reported
 from streaming.monitor.bucket_state import LastHeartbeat
-from streaming.monitor.derived import Claim, Trigger, rebalance
+from streaming.monitor.derived import Claim, rebalance
 from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, output_id
 from streaming.monitor.rounds import Round, play
 from streaming.monitor.state import (
@@ -137,10 +137,6 @@ def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> t
     return state, (*outputs, AssignmentOutput(event, state))
 
 
-def _rebalance(state: GroupState, event: Event, trigger: Trigger) -> Applied:
-    return _apply_rounds(state, event, rebalance(state, trigger))
-
-
 def _apply_observed(state: GroupState, event: Event, data: events.GroupObserved, most: int) -> Applied:
     seen = observed.observe(state, data)
     if seen.round is None:
@@ -168,7 +164,7 @@ def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> A
     present, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
     replaces = present is not None and present.member_id != data.member_id
     if present is None or replaces:
-        claims[data.member_id] = Claim(data.owned, data.generation)
+        claims[data.member_id] = data.owned, data.generation
     if present is not None and replaces:
         state = state.rename({present.member_id: joining})
         present = state.member(data.member_id)
@@ -193,7 +189,7 @@ def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> A
             state = structs.replace(state, timestamp=data.timestamp)
             return state, (AssignmentOutput(event, state),)
     cause = Cause(kind="member.joined", member_ids=[data.member_id])
-    return _rebalance(state, event, Trigger(members, before, cause, claims))
+    return _apply_rounds(state, event, rebalance(state, members, cause, before, claims))
 
 
 def _with_member(state: GroupState, present: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
@@ -216,8 +212,7 @@ def _apply_subscription(state: GroupState, event: Event, data: events.Subscripti
     if present is None or set(present.topics) == set(data.topics):
         return state, ()
     members = _with_member(state, present, structs.replace(present, topics=data.topics))
-    cause = Cause(kind=event.type, member_ids=[data.member_id])
-    return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
+    return _apply_rounds(state, event, rebalance(state, members, _cause(event, [data.member_id], None)))
 
 
 def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> Applied:
@@ -225,8 +220,7 @@ def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | ev
     if present is None:
         return state, ()
     members = tuple(member for member in state.members if member is not present)
-    cause = _cause(event, [present.member_id], data.reason)
-    return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
+    return _apply_rounds(state, event, rebalance(state, members, _cause(event, [present.member_id], data.reason)))
 
 
 def _cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
@@ -255,7 +249,7 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
     if state.observed:
         # The first known count of a topic is not a change.
         return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
-    return _rebalance(state, event, Trigger(state.members, ownership(state.members), _cause(event, [], reason)))
+    return _apply_rounds(state, event, rebalance(state, state.members, _cause(event, [], reason)))
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from assignors.errors import BadInput
 from streaming.records.codec import UNREADABLE, decode
 from streaming.records.diffs import MemberNames
-from streaming.records.events import Count, Evidence, GroupPauses, Holding, Id, Task, Timestamp, Wire
+from streaming.records.events import ClusterKind, Count, Evidence, GroupPauses, Holding, Id, Task, Timestamp, Wire
 
 _T = TypeVar("_T")
 
@@ -28,57 +28,22 @@ INCIDENT_TYPE: Final = "rebalance.incident"
 #: ``ce_type`` of an annotation, in the topic of incidents.
 ANNOTATION_TYPE: Final = "rebalance.annotation"
 
+_Scaling = Literal["first-start", "scale-out", "scale-in", "shutdown"]
+_Restart = Literal["rolling-restart", "restart", "static-bounce", "fleet-replaced", "surge", "recreate"]
+_Failure = Literal["crash", "poll-timeout", "zone-lost", "storm", "duplicate-instance-id", "coordinator-move"]
+_TopicChange = Literal["subscription-change", "partition-growth", "topic-added", "topic-deleted", "offsets-reset"]
+_ClientChange = Literal["assignor-change", "protocol-migration", "connector-change", "app-requested"]
 #: Kinds of episodes; docs/explanation/episodes.md has the evidence that each kind needs.
-EpisodeKind = Literal[
-    "first-start",
-    "scale-out",
-    "scale-in",
-    "rolling-restart",
-    "restart",
-    "crash",
-    "poll-timeout",
-    "static-bounce",
-    "subscription-change",
-    "partition-growth",
-    "assignor-change",
-    "protocol-migration",
-    "coordinator-move",
-    "connector-change",
-    "storm",
-    "shutdown",
-    "app-requested",
-    "duplicate-instance-id",
-    "fleet-replaced",
-    "surge",
-    "recreate",
-    "zone-lost",
-    "offsets-reset",
-    "topic-added",
-    "topic-deleted",
-    "unknown",
-]
+EpisodeKind = Literal[_Scaling, _Restart, _Failure, _TopicChange, _ClientChange, "unknown"]
 #: Statuses of an episode.
 EpisodeStatus = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "settled"]
+#: Kinds of incidents detected in a quiet group. They close when the group is quiet and the condition is over.
+QuietIncidentKind = Literal["stuck", "partition-without-owner", "idle-members", "skew", "half-migration"]
+#: Kinds of incidents that close with their episode.
+EpisodeIncidentKind = Literal["storm", "poll-timeout", "duplicate-instance-id"]
+_OtherIncidentKind = Literal["topic-gone", "unexpected-assignment", "rebalance-stuck", "data-loss"]
 #: Kinds of incidents.
-IncidentKind = Literal[
-    "storm",
-    "stuck",
-    "partition-without-owner",
-    "topic-gone",
-    "idle-members",
-    "skew",
-    "unexpected-assignment",
-    "half-migration",
-    "poll-timeout",
-    "duplicate-instance-id",
-    "rebalance-stuck",
-    "data-loss",
-    "broker-restart",
-    "coordinator-moved",
-    "topic-deleted",
-    "partitions-added",
-    "mass-restart",
-]
+IncidentKind = Literal[QuietIncidentKind, EpisodeIncidentKind, _OtherIncidentKind, ClusterKind]
 
 
 #: A duration, ms. Sums over many partitions exceed Kafka's INT32 within days.

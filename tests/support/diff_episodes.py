@@ -19,6 +19,7 @@ from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import Diff, MemberDiff, MemberNames
 from streaming.records.episodes import Episode
 from streaming.records.events import Holding
+from tests.support.built_diffs import DiffBuilder
 
 _DELETED: Final = "group.deleted"
 
@@ -38,8 +39,8 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
         return quiet(state, note.after)
     after = None if state is None else copied(state)
     if isinstance(note, WaitNote):
-        return EpisodeStep(after if after is not None and waiting.apply_note(after, note) else state)
-    return EpisodeStep(*take(after, note, quiet_ms))
+        return after if after is not None and waiting.apply_note(after, note) else state, None
+    return take(after, note, quiet_ms)
 
 
 class GroupReader:
@@ -160,6 +161,15 @@ def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> Last
     return {topic: owners for topic, owners in left.items() if owners}
 
 
+def folded(builder: DiffBuilder) -> EpisodeState:
+    """Return the state of a group's episode after all diffs of the builder."""
+    reader, state = GroupReader(), None
+    for entry in builder.diffs:
+        state, _ = advance(state, reader.read(*entry))
+    assert state is not None
+    return state
+
+
 def episodes(
     group_id: str,
     entries: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
@@ -199,9 +209,9 @@ def updates(
             note = reader.bounced(entry)
         else:
             note = reader.read(*entry)
-        step = advance(state, note, quiet_ms)
-        yield from records(group_id, state, step.state, step.closed)
-        state = step.state
+        before = state
+        state, closed = advance(before, note, quiet_ms)
+        yield from records(group_id, before, state, closed)
 
 
 def records(

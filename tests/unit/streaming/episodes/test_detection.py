@@ -25,11 +25,10 @@ def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[
     reader, state, incident_state = GroupReader(), None, IncidentState()
     notes: list[RoundNote | BounceNote] = [reader.read(*step) for step in builder.diffs]
     for note in [*notes, *bounces]:
-        step = advance(state, note, QUIET_MS)
-        state = step.state
+        state, closed = advance(state, note, QUIET_MS)
         assert isinstance(state, EpisodeState)
         incident_state = detect_in_note(
-            incident_state, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None
+            incident_state, note, state, DEFAULTS, storm_turns=3, begins_episode=closed is not None
         )
     return [incident_record("g", condition) for condition in incident_state.by_key.values()]
 

@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS
-from streaming.episodes.state import EpisodeState
 from streaming.records.events import Evidence
 from tests.support.built_diffs import START, DiffBuilder
-from tests.support.diff_episodes import GroupReader, QuietNote, advance, episodes
-
-
-def folded(builder: DiffBuilder) -> EpisodeState:
-    reader, state = GroupReader(), None
-    for step in builder.diffs:
-        state = advance(state, reader.read(*step)).state
-    assert state is not None
-    return state
+from tests.support.diff_episodes import GroupReader, QuietNote, advance, episodes, folded
 
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
@@ -43,14 +34,14 @@ def test_quiet_closes_with_the_same_record_as_the_next_round() -> None:
 @pytest.mark.parametrize("after", ["d1", "other"])
 def test_quiet_after_another_round_changes_nothing(after: str) -> None:
     state = folded(DiffBuilder().join("a#1").join("b#1"))
-    assert advance(state, QuietNote(after)).state is state
+    assert advance(state, QuietNote(after))[0] is state
 
 
 def test_quiet_time_without_an_episode_has_no_effect() -> None:
     assert advance(None, QuietNote("d1")) == (None, None)
-    over = advance(folded(DiffBuilder().join("a#1")), QuietNote("d1")).state
+    over = advance(folded(DiffBuilder().join("a#1")), QuietNote("d1"))[0]
     assert over is not None
-    assert advance(over, QuietNote("d1")).state is over
+    assert advance(over, QuietNote("d1"))[0] is over
 
 
 def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
@@ -150,5 +141,5 @@ def test_arguments_are_not_modified() -> None:
         step = advance(state, note := reader.read(*entry))
         assert repr(state) == before
         seen.append((note, state, step))
-        state = step.state
+        state, _ = step
     assert all(advance(state, note) == step for note, state, step in seen)

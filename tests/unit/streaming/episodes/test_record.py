@@ -10,7 +10,7 @@ from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import EpisodeMembers, decode_episode
 from tests.support.built_diffs import START, DiffBuilder
-from tests.support.diff_episodes import GroupReader, advance, episodes
+from tests.support.diff_episodes import episodes, folded
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
@@ -53,10 +53,7 @@ def test_times_and_numbers_are_those_of_the_state() -> None:
 
 
 def test_storm_thresholds_are_the_configured_ones() -> None:
-    reader, state = GroupReader(), None
-    for step in storm(started()).diffs:
-        state = advance(state, reader.read(*step)).state
-    assert state is not None
+    state = folded(storm(started()))
     assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]
 
 

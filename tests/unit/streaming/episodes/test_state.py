@@ -6,21 +6,17 @@ from streaming.episodes.fold import over, rests_at
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
 from tests.support.built_diffs import DiffBuilder
-from tests.support.diff_episodes import GroupReader, advance
+from tests.support.diff_episodes import folded
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
 def test_state_is_unchanged_after_writing_and_reading() -> None:
-    reader, state = GroupReader(), None
-    for step in storm(started()).round("group.observed", unassigned={"t": [1]}).diffs:
-        state = advance(state, reader.read(*step)).state
-        assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
+    state = folded(storm(started()).round("group.observed", unassigned={"t": [1]}))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
 
 
 def test_finished_episodes_keep_little() -> None:
-    reader = GroupReader()
-    state = advance(None, reader.read(*DiffBuilder().join("a").diffs[0])).state
-    assert state is not None
+    state = folded(DiffBuilder().join("a"))
     assert over(state) == EpisodeState(1, last_at=state.last_at, mark="d1", assignor="range", after=1)
     assert len(msgspec.msgpack.encode(over(state))) < 100
 
