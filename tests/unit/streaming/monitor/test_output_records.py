@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 
 from assignors.partitioner import partition_for_key
+from streaming.monitor import outputs
 from streaming.monitor.group import apply
-from streaming.monitor.outputs import (
-    AssignmentOutput,
-    DiffOutput,
-    Output,
-    Sinks,
-    Write,
-    dead_letter,
-    write,
-    write_diffs,
-    write_event,
-)
+from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, Sinks, Write
 from streaming.records import codec
 from streaming.records.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
 from streaming.records.events import Event, MemberLeft
@@ -36,29 +27,36 @@ def joined() -> tuple[Event, list[Output]]:
 
 
 def test_diff_and_assignment_are_partitioned_by_murmur2(joined: tuple[Event, list[Output]]) -> None:
-    event, outputs = joined
-    assert [type(output) for output in outputs] == [DiffOutput, AssignmentOutput]
-    for output, topic, count, ce_type in zip(
-        outputs, "da", (5, 3), (b"rebalance.diff", b"rebalance.assignment"), strict=True
+    event, made = joined
+    assert [type(output) for output in made] == [DiffOutput, AssignmentOutput]
+    for output, topic, count, ce_type, part, value in zip(
+        made,
+        "da",
+        (5, 3),
+        (b"rebalance.diff", b"rebalance.assignment"),
+        (1, "assignment"),
+        (made[0].diff, made[1].assignment),
+        strict=True,
     ):
         headers = [
-            *(b"1.0", ce_type, output.id.encode(), b"rebalance-monitor/stream"),
+            *(b"1.0", ce_type, outputs.output_id(event, part).encode(), b"rebalance-monitor/stream"),
             *(b"1970-01-01T00:00:02.000Z", b"application/json"),
         ]
-        assert write(event, output, SINKS) == Write(
-            topic, b"group", output.value(), list(zip(NAMES, headers, strict=True)), partition_for_key(b"group", count)
+        assert outputs.write(event, output, SINKS) == Write(
+            *(topic, b"group", codec.encode(value), list(zip(NAMES, headers, strict=True))),
+            partition_for_key(b"group", count),
         )
 
 
 def test_diffs_are_written_and_the_assignment_waits(joined: tuple[Event, list[Output]]) -> None:
-    event, outputs = joined
-    assert write_diffs(event, outputs, SINKS) == [write(event, outputs[0], SINKS)]
-    assert write_diffs(event, outputs[1:], SINKS) == []
+    event, made = joined
+    assert outputs.write_diffs(event, made, SINKS) == [outputs.write(event, made[0], SINKS)]
+    assert outputs.write_diffs(event, made[1:], SINKS) == []
 
 
 def test_timer_event_is_written_under_its_own_name() -> None:
     event = Event("timer", "g/c1/4000", MemberLeft(group_id="g", timestamp=0, member_id="c1"))
-    record = write_event(event, SINKS)
+    record = outputs.write_event(event, SINKS)
     assert (record.topic, record.key, record.partition) == ("m", b"g", partition_for_key(b"g", 4))
     assert codec.decode_event(record.key, record.value, codec.ce_attributes(record.headers)) == event
 
@@ -69,12 +67,12 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
     joined: tuple[Event, list[Output]], topic: str, kept: slice
 ) -> None:
     """If the diff or the latest assignment is too large for its topic, neither of the two is written."""
-    event, outputs = joined[0], joined[1][kept]
-    record = write(event, outputs[0], SINKS)
+    event, made = joined[0], joined[1][kept]
+    record = outputs.write(event, made[0], SINKS)
     size = record_bytes(record.key, record.value, record.headers)
-    write_diffs(event, outputs, SINKS._replace(max_bytes={topic: size}))
+    outputs.write_diffs(event, made, SINKS._replace(max_bytes={topic: size}))
     with pytest.raises(RecordTooLarge, match=rf"'group': .* would have {size} bytes, .* is {size - 1}"):
-        write_diffs(event, outputs, SINKS._replace(max_bytes={topic: size - 1}))
+        outputs.write_diffs(event, made, SINKS._replace(max_bytes={topic: size - 1}))
 
 
 def test_assignment_longer_than_the_diff_is_measured_too() -> None:
@@ -82,29 +80,29 @@ def test_assignment_longer_than_the_diff_is_measured_too() -> None:
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000)])
     event = log.topics(t=2)
-    outputs = apply(state, event)[1]
-    diff, latest = (write(event, output, SINKS) for output in outputs)
+    made = apply(state, event)[1]
+    diff, latest = (outputs.write(event, output, SINKS) for output in made)
     size = record_bytes(latest.key, latest.value, latest.headers)
     assert size > 2000 + record_bytes(diff.key, diff.value, diff.headers)
-    assert write_diffs(event, outputs, SINKS._replace(max_bytes={"a": size})) == [diff]
+    assert outputs.write_diffs(event, made, SINKS._replace(max_bytes={"a": size})) == [diff]
     with pytest.raises(RecordTooLarge, match=rf"rebalance\.assignment would have {size} bytes"):
-        write_diffs(event, outputs, SINKS._replace(max_bytes={"a": size - 1}))
+        outputs.write_diffs(event, made, SINKS._replace(max_bytes={"a": size - 1}))
 
 
 def test_assignment_is_measured_where_a_diff_omits_members() -> None:
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000), log.join("d")])
     event = log.join("e")
-    outputs = apply(state, event)[1]
+    made = apply(state, event)[1]
     sinks = SINKS._replace(max_bytes={"a": 5000}, listing="changed")
     with pytest.raises(RecordTooLarge, match=r"rebalance\.assignment would have"):
-        write_diffs(event, outputs, sinks)
+        outputs.write_diffs(event, made, sinks)
 
 
 @pytest.mark.parametrize(("key", "partition"), [(b"k" * 5000, partition_for_key(b"k" * 5000, 2)), (None, None)])
 def test_truncated_dead_letter_goes_where_its_full_key_would(key: bytes | None, partition: int | None) -> None:
     record = Record.of(3, 9, key, b"v" * 5000, [("x", b"1"), ("ce_type", b"member.left")])
-    letter = dead_letter(record, MalformedEvent("why"), SINKS._replace(max_bytes={"dlt": 1000}))
+    letter = outputs.dead_letter(record, MalformedEvent("why"), SINKS._replace(max_bytes={"dlt": 1000}))
     assert (letter.topic, letter.partition) == ("dlt", partition)
     assert record_bytes(letter.key, letter.value, letter.headers) <= 1000
     reason = {name: value for name, value in letter.headers if name.startswith("dlt_")}
@@ -122,6 +120,6 @@ def test_truncated_dead_letter_goes_where_its_full_key_would(key: bytes | None, 
 
 def test_dead_letter_keeps_a_record_of_our_headers_only() -> None:
     record = Record(0, 1, b"g", b"{", b"member.left", b"1", b"s", None, None)
-    letter = dead_letter(record, MalformedEvent("why"), SINKS)
+    letter = outputs.dead_letter(record, MalformedEvent("why"), SINKS)
     values = (b"1.0", b"member.left", b"1", b"s", None, b"application/json")
     assert list(letter.headers)[:6] == list(zip(NAMES, values, strict=True))
