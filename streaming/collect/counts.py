@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -60,51 +60,6 @@ def partitions_changed(source: str, group_id: str, timestamp: int, topics: Mappi
     data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
     return Event(source, f"{group_id}@{timestamp}:{names}", data)
-
-
-class PartitionCounts:
-    """The partition counts that each group has received."""
-
-    def __init__(self, source: str, published: dict[str, dict[str, TopicMetadata]]) -> None:
-        self._source, self._published = source, published
-
-    def keep(self, groups: Collection[str]) -> None:
-        """Drop the counts of all groups except ``groups``: the stream also drops a group that was empty for long."""
-        self._published = {group_id: topics for group_id, topics in self._published.items() if group_id in groups}
-
-    def lack(self, events: Iterable[Event]) -> bool:
-        """True if the published partition counts of a group in one of these events are outdated."""
-        deleted: set[str] = set()
-        for data in (event.data for event in events):
-            if isinstance(data, GroupDeleted):
-                deleted.add(data.group_id)
-            elif isinstance(data, GroupObserved):
-                published = {} if data.group_id in deleted else self._published.get(data.group_id, {})
-                if is_outdated(data, published):
-                    return True
-        return False
-
-    def before(self, event: Event, current: Mapping[str, TopicMetadata]) -> list[Event]:
-        """Return the partition counts to publish before this event; a deleted group later receives all counts again."""
-        data = event.data
-        if isinstance(data, GroupDeleted):
-            self._published.pop(data.group_id, None)
-        elif isinstance(data, GroupObserved):
-            return self.publish(data.group_id, subscribed(data), current, data.timestamp)
-        return []
-
-    def publish(
-        self, group_id: str, topics: Iterable[str], current: Mapping[str, TopicMetadata], timestamp: int
-    ) -> list[Event]:
-        """Return the partition counts that a group has not received, as a list of one event or an empty list."""
-        published = self._published.get(group_id, {})
-        # A topic that never existed is not a change.
-        pairs = ((name, current[name]) for name in sorted(topics) if name in current)
-        new = {name: topic for name, topic in pairs if published.get(name, NO_TOPIC) != topic}
-        if not new:
-            return []
-        self._published[group_id] = published | new
-        return [partitions_changed(self._source, group_id, timestamp, new)]
 
 
 class Published:
@@ -164,10 +119,20 @@ def read_published(settings: Settings, source: str, each: Callable[[Message], No
 
 
 class CountsPublisher:
-    """Adds events with counts that groups lack; ``every``: seconds between two checks of all groups."""
+    """Adds events with the partition counts that each group has not received (``published``).
 
-    def __init__(self, topics: ClusterTopics, counts: PartitionCounts, view: ClusterView, every: float) -> None:
-        self._topics, self._counts, self._view = topics, counts, view
+    ``every``: seconds between two checks of the topics of all groups.
+    """
+
+    def __init__(
+        self,
+        topics: ClusterTopics,
+        source: str,
+        published: dict[str, dict[str, TopicMetadata]],
+        view: ClusterView,
+        every: float,
+    ) -> None:
+        self._topics, self._source, self._published, self._view = topics, source, published, view
         self._every, self._due = every, 0.0
 
     def with_counts(
@@ -185,27 +150,45 @@ class CountsPublisher:
         due = groups is not None and time.monotonic() >= self._due
         all_groups = groups() if groups is not None and due else {}
         subscriptions = {group_id: subscribed(snapshot) for group_id, snapshot in all_groups.items()}
-        events = [event for item in outcomes if (event := _event(item)) is not None]
-        current: Mapping[str, TopicMetadata] = {}
-        if not away and (due or self._counts.lack(events)):
-            new = (subscribed(event.data) for event in events if isinstance(event.data, GroupObserved))
-            current = self._request(chain(*subscriptions.values(), *new))
+        data_of = [None if (event := _event(item)) is None else event.data for item in outcomes]
+        topics = {
+            *chain(*subscriptions.values(), *(subscribed(data) for data in data_of if isinstance(data, GroupObserved)))
+        }
+        current = self._request(topics) if due and not away else None
         items: list[Outcome | Event] = []
-        for item in outcomes:
-            if (event := _event(item)) is not None:
-                items += self._counts.before(event, current)
+        for item, data in zip(outcomes, data_of, strict=True):
+            if isinstance(data, GroupDeleted):
+                self._published.pop(data.group_id, None)
+            elif isinstance(data, GroupObserved):
+                if current is None and not away and is_outdated(data, self._published.get(data.group_id, {})):
+                    current = self._request(topics)
+                items += self._publish(data.group_id, subscribed(data), current or {}, data.timestamp)
             items.append(item)
         now = int(time.time() * 1000)
-        for group_id, topics in subscriptions.items():
-            items += self._counts.publish(group_id, topics, current, now)
+        for group_id, group_topics in subscriptions.items():
+            items += self._publish(group_id, group_topics, current or {}, now)
         if due:
-            self._counts.keep({group_id for group_id, topics in subscriptions.items() if topics})
+            # The stream also drops the counts of a group that was empty for long.
+            self._published = {name: counts for name, counts in self._published.items() if subscriptions.get(name)}
             self._due = time.monotonic() + self._every
             if away or self._topics.snapshot is None:
                 self._view.take_silence(now)
             elif (change := self._view.take_snapshot(self._topics.snapshot, all_groups, now)) is not None:
                 items.append(change)
         return items
+
+    def _publish(
+        self, group_id: str, topics: Iterable[str], current: Mapping[str, TopicMetadata], timestamp: int
+    ) -> list[Event]:
+        """Return the partition counts that a group has not received, as a list of one event or an empty list."""
+        published = self._published.get(group_id, {})
+        # A topic that never existed is not a change.
+        pairs = ((name, current[name]) for name in sorted(topics) if name in current)
+        new = {name: topic for name, topic in pairs if published.get(name, NO_TOPIC) != topic}
+        if not new:
+            return []
+        self._published[group_id] = published | new
+        return [partitions_changed(self._source, group_id, timestamp, new)]
 
     def _request(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
         try:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
-from streaming.collect.counts import CountsPublisher, PartitionCounts, Published
+from streaming.collect.counts import CountsPublisher, Published
 from streaming.collect.publisher import Publisher, written
 from streaming.kafka.access import refusal, require
 from streaming.kafka.clients import ClusterUnavailable
@@ -106,10 +106,9 @@ class BaseCollector(ABC):
 
     def _count(self, published: Published) -> None:
         """Create the publisher of partition counts and cluster changes, with the last published ones as its state."""
-        counts = PartitionCounts(self._counts_source, published.counts)
         view = ClusterView(f"kafka://{self._cluster}/cluster", published.brokers)
         every = self._settings.collect.metadata_interval_ms / 1000
-        self._counts_publisher = CountsPublisher(self._topics, counts, view, every)
+        self._counts_publisher = CountsPublisher(self._topics, self._counts_source, published.counts, view, every)
 
     def _goes_on(self) -> bool:
         now = time.monotonic()

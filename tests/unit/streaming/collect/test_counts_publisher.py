@@ -13,9 +13,17 @@ from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.coordinator.schema import MalformedRecord
-from streaming.collect.counts import CountsPublisher, PartitionCounts
+from streaming.collect.counts import CountsPublisher
 from streaming.collect.fold import CollectedEvent, RejectedRecord
-from streaming.records.events import ClusterObserved, Event, GroupObserved, ObservedMember, PartitionsChanged
+from streaming.records.events import (
+    ClusterObserved,
+    Event,
+    GroupDeleted,
+    GroupObserved,
+    ObservedMember,
+    PartitionsChanged,
+    TopicMetadata,
+)
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 
@@ -28,9 +36,9 @@ def kafka(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def new_publisher(every: float = 60.0) -> CountsPublisher:
+def new_publisher(every: float = 60.0, **published: dict[str, TopicMetadata]) -> CountsPublisher:
     topics = ClusterTopics(KafkaSettings(bootstrap_servers="memory:1"), threading.Event())
-    return CountsPublisher(topics, PartitionCounts("counts", {}), ClusterView("cluster"), every)
+    return CountsPublisher(topics, "counts", published, ClusterView("cluster"), every)
 
 
 def view(group: str = "g", topic: str = "t", *, subscribed: bool = True, **fields: Any) -> Event:
@@ -88,6 +96,16 @@ def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> 
     assert published_counts(publisher, unusable, event, event) == [unusable, {"t": 2}, event, event]
     assert published_counts(publisher, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
     assert kafka.requests.count("list_topics") == 1
+
+
+def test_only_missing_partition_counts_are_requested(kafka: MemoryKafka) -> None:
+    deleted = Event("s", "d", GroupDeleted(group_id="g", timestamp=2))
+    publisher = new_publisher(g={"t": TopicMetadata(partitions=2, topic_id="an earlier topic")})
+    assert published_counts(publisher, view(), deleted) == [view(), deleted]
+    assert kafka.requests == []
+    assert published_counts(publisher, deleted, view(), view()) == [deleted, {"t": 2}, view(), view()]
+    again = new_publisher(g={"t": TopicMetadata(partitions=2, topic_id="an earlier topic")})
+    assert published_counts(again, subscriptions=lambda: {"g": {"t"}}) == [{"t": 2}]
 
 
 def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKafka) -> None:
