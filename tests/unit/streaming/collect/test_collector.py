@@ -119,23 +119,6 @@ def test_collector_publishes_the_recorded_events(kafka: MemoryKafka, logged: boo
     assert events == sorted(recorded(logged=logged, alive=alive), key=lambda record: record[0])
 
 
-def test_partition_counts_precede_the_snapshot(kafka: MemoryKafka) -> None:
-    with Collecting(settings()) as collector:
-        eventually(lambda: collector.has_read(kafka))
-    counts = [
-        (kind, value) for kind, value in published_events(kafka) if value.get("topics") and "members" not in value
-    ]
-    by_group: dict[str, list[dict[str, int]]] = {}
-    for kind, value in counts:
-        assert kind == "topic.partitions_changed"
-        topics = {name: topic["partitions"] for name, topic in value["topics"].items()}
-        assert {name: topic["topicId"] for name, topic in value["topics"].items()}.items() <= IDS.items()
-        by_group.setdefault(value["groupId"], []).append(topics)
-    assert by_group == {"g-classic": [{"t": 6}, {"u": 3}], "g-consumer": [{"t": 6}, {"u": 3}]}
-    kinds = [kind for kind, value in published_events(kafka) if value["groupId"] == "g-consumer"]
-    assert kinds[:2] == ["topic.partitions_changed", "group.observed"]
-
-
 def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
@@ -182,35 +165,6 @@ def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplo
 def counts(kafka: MemoryKafka) -> list[int]:
     """Return the partition count of ``t`` in each published event with partition counts."""
     return [value["topics"]["t"]["partitions"] for kind, value in published_events(kafka) if "partitions" in kind]
-
-
-def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> None:
-    living(kafka)
-    with Collecting(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and published_events(kafka))
-        kafka.topics["t"].logs.append(Log())
-        eventually(lambda: counts(kafka) == [6, 7])
-    assert collector.figure("events_total") == len(kafka.records(TOPIC))
-
-
-def test_group_that_was_empty_for_a_while_is_published_again(kafka: MemoryKafka) -> None:
-    owned, nobody = (next(row for row in captured()[4] if row.offset == offset) for offset in (1, 36))
-    living(kafka)
-
-    def kinds() -> list[str]:
-        return [kind for kind, _ in published_events(kafka)]
-
-    def comes_again() -> bool:
-        for row in (nobody, owned):
-            seen = kinds().count("group.observed")
-            kafka.append(OFFSETS_TOPIC, row.value, key=row.key, partition=4)
-            eventually(lambda seen=seen: kinds().count("group.observed") > seen)
-        return kinds().count("topic.partitions_changed") > 1
-
-    with Collecting(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and published_events(kafka))
-        eventually(comes_again)
-        assert kinds()[-2:] == ["topic.partitions_changed", "group.observed"]
 
 
 def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:

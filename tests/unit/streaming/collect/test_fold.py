@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from streaming.collect.coordinator.records import RawRecord
@@ -15,7 +13,6 @@ from streaming.records.events import (
     Evidence,
     GroupDeleted,
     GroupObserved,
-    ObservedMember,
     PartitionsStopped,
     Stop,
 )
@@ -49,91 +46,6 @@ def observed(item: Outcome) -> GroupObserved:
     assert isinstance(item, CollectedEvent)
     assert isinstance(item.event.data, GroupObserved)
     return item.event.data
-
-
-def test_complete_classic_generation() -> None:
-    row = RawRecord(
-        4,
-        8,
-        5000,
-        log.group_key("g"),
-        log.group_value(
-            3,
-            {"m1": (log.subscription(["t"], {"t": [1]}, generation=2, rack="r"), log.assignment({"t": [1, 0]}))},
-            instances={"m1": "i-1"},
-        ),
-    )
-
-    assert events(fold([row])) == [
-        Event(
-            "kafka://c/__consumer_offsets",
-            "4:8",
-            GroupObserved(
-                group_id="g",
-                timestamp=5000,
-                members=[
-                    ObservedMember(
-                        member_id="m1",
-                        topics=["t"],
-                        assigned={"t": [0, 1]},
-                        owned={"t": [1]},
-                        owned_generation=2,
-                        group_instance_id="i-1",
-                        client_id="client-m1",
-                        client_host="/127.0.0.1",
-                        rack_id="r",
-                        session_timeout_ms=10_000,
-                        rebalance_timeout_ms=300_000,
-                    )
-                ],
-                generation=3,
-                protocol="range",
-                leader="m1",
-                state="Stable",
-            ),
-        )
-    ]
-
-
-def test_captured_classic_generations_are_published_once() -> None:
-    views = [event.data for event in events(fold(log.captured()[4])) if event.data.group_id == "g-classic"]
-
-    assert [view.generation for view in views if isinstance(view, GroupObserved)] == [
-        *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-        11,  # the static member rejoined under a new member id, so the same generation is written again
-        12,
-    ]
-    assert isinstance(views[-1], GroupDeleted)
-
-
-def test_captured_consumer_group_step_by_step() -> None:
-    views = [
-        event.data
-        for event in events(fold(log.captured()[4]))
-        if event.data.group_id == "g-consumer" and isinstance(event.data, GroupObserved)
-    ]
-
-    def owners(view: GroupObserved) -> dict[str | None, list[int]]:
-        return {member.client_id: member.assigned.get("t", []) for member in view.members}
-
-    steps = [(view.group_epoch, view.state, owners(view)) for view in views]
-    assert steps[:5] == [
-        (2, "Stable", {"A": [0, 1, 2, 3, 4, 5]}),
-        (3, "Reconciling", {"A": [0, 1, 2, 3, 4, 5], "B": []}),
-        (3, "Reconciling", {"A": [0, 1, 2], "B": []}),
-        (3, "Reconciling", {"A": [0, 1, 2], "B": []}),
-        (3, "Stable", {"A": [0, 1, 2], "B": [3, 4, 5]}),
-    ]
-    for view in views:
-        held = [
-            (topic, number)
-            for member in view.members
-            for topic, numbers in member.assigned.items()
-            for number in numbers
-        ]
-        assert len(held) == len(set(held)), "two members own the same partition"
-    assert views[2].members[1].pending_revocation == {"t": [3, 4, 5]}
-    assert all(before.group_epoch <= after.group_epoch for before, after in pairwise(views))
 
 
 def test_the_log_alone_decides_wherever_reading_stops() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from streaming.collect.broker_log import group_reasons
@@ -11,56 +9,10 @@ from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.episodes.reasons import application_reasons
 from streaming.records.events import Evidence
 from tests.support.broker_logs import read_lines
-from tests.support.offsets_topic import GOLDEN
 
 
 def read(*lines: str) -> GroupReasons:
     return read_lines(lines)
-
-
-@pytest.fixture
-def captured() -> GroupReasons:
-    return read(*(GOLDEN / "coordinator-4.3.1.log").read_text().splitlines())
-
-
-def short(items: list[Evidence]) -> list[tuple[str | None, list[str]]]:
-    """Return each item's kind and client ids; a classic member id is the client id followed by a random UUID."""
-    return [(item.kind, [re.sub(r"-\w{8}-\w{4}-.*", "", member) for member in item.member_ids]) for item in items]
-
-
-@pytest.mark.parametrize(
-    ("generation", "expected"),
-    [
-        (1, [("member.joined", ["A"])]),
-        (2, [("member.joined", ["B"])]),
-        (3, [(None, ["A"])]),
-        (6, [("member.left", ["B"])]),
-        (9, [("member.fenced", ["CRASH"])]),
-        (12, [("member.left", ["A"]), ("member.fenced", ["inst-1"])]),
-        (13, []),
-    ],
-)
-def test_reasons_of_classic_generations_from_a_real_broker(
-    captured: GroupReasons, generation: int, expected: list[tuple[str | None, list[str]]]
-) -> None:
-    assert short(captured.evidence("g-classic", generation)) == expected
-
-
-@pytest.mark.parametrize(
-    ("epoch", "expected"),
-    [
-        (2, [("member.joined", ["ptNGWqzqSXiZvjcZ48JIUQ"])]),
-        (3, [("member.joined", ["41WqgB++Qq2Q41xwLvbDew"])]),
-        (4, []),
-        (5, [("member.left", ["41WqgB++Qq2Q41xwLvbDew"])]),
-        (7, [("member.fenced", ["Mx8aQlIyR8u15dEDNlLEqw"])]),
-        (8, [("member.joined", ["5Z4VqXGQREyPgzmziTDPfg"])]),
-    ],
-)
-def test_reasons_of_epochs_from_a_real_broker(
-    captured: GroupReasons, epoch: int, expected: list[tuple[str | None, list[str]]]
-) -> None:
-    assert short(captured.evidence("g-consumer", epoch)) == expected
 
 
 def test_log_layout_of_kafka_and_the_older_coordinator() -> None:
@@ -153,7 +105,6 @@ def test_reason_without_a_member_is_evidence_about_none() -> None:
     ]
 
 
-_BUMPED = "[GroupId {}] Bumped group epoch to 5."
 _PREPARING = "Preparing to rebalance group g in state PreparingRebalance with old generation 4 (reason: {})."
 
 

@@ -121,8 +121,3 @@ def test_generations_with_a_revocation_and_with_a_delay() -> None:
         for member in seen.members
     ] == [("http://1/", [], {"snk": [-1, 0, 1]}, {"snk": [1]}, {"snk": [-1, 0]}), ("http://2/", [], {}, {}, {})]
     assert generation(5, {"w1": (worker({"snk": [0]}), work({}, {}, 15_000))}).delay_ms == 15_000
-
-
-def test_error_names_the_member_of_the_bytes() -> None:
-    with pytest.raises(MalformedRecord, match=r"^subscription of member w1: workerState.url: 22 bytes announced"):
-        generation(4, {"w1": (EAGER_WORKER[:9], work({}))})

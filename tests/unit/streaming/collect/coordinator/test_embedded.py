@@ -47,12 +47,6 @@ def test_every_version_and_newer_ones(version: int, expected: dict[str, Any]) ->
     assert read_subscription(data, "range") == expected
 
 
-def test_every_length_below_0_is_null() -> None:
-    data = pack(">hi", 3, 0) + pack(">i", -2) + pack(">ii", 0, 1) + pack(">h", -2)
-
-    assert read_subscription(data, "range") == member([], {}, 1)
-
-
 def test_version_1_without_owned_partitions_owns_nothing() -> None:
     assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == member(["t"])
 

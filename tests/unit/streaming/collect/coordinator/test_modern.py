@@ -195,30 +195,6 @@ def tasks(
 TOPIC = "lN6DbMY5RVisUxJOfQo_Yg"
 
 
-def test_fields_of_a_member_of_a_share_group() -> None:
-    value = "00000000000300000002000294de836cc6394558ac53124e7d0a3f620300000001000000020000"
-
-    assert decode(key(14, "m"), bytes.fromhex(value)) == GroupPart(
-        "g",
-        "share",
-        "currents",
-        CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (1, 2)}),
-        "m",
-    )
-
-
-def test_other_record_types_of_share_groups() -> None:
-    value = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
-
-    assert decode(key(10, "m"), value) == GroupPart(
-        "g", "share", "subscriptions", MemberMetadata(identity("h", "t")), "m"
-    )
-    assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == GroupPart("g", "share", "epoch", 2)
-    assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == GroupPart("g", "share", "target_epoch", 2)
-    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart("g", "share", "targets", {}, "m")
-    assert decode(key(13, "m"), None) == GroupPart("g", "share", "targets", None, "m")
-
-
 def test_the_view_of_two_members_with_one_partition() -> None:
     metadata = MemberMetadata(identity("/h", "t"))
     has = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
@@ -254,29 +230,6 @@ def test_the_view_of_two_members_with_one_partition() -> None:
     assert ModernGroup("share").snapshot("g", 9, str) is None
 
 
-@pytest.mark.parametrize(
-    ("number", "value", "part"),
-    [
-        (
-            17,
-            "000000000004856958c001656a6102000400000000011902156e756d2e7374616e6462792e7265706c69636173023100",
-            GroupPart("g", "streams", "epoch", StreamsEpoch(4, 0)),
-        ),
-        (20, "000000000005010008000001a202649be8", GroupPart("g", "streams", "target_epoch", 5)),
-    ],
-)
-def test_values_of_the_group_itself(number: int, value: str, part: GroupPart) -> None:
-    assert decode(key(number), bytes.fromhex(value)) == part
-
-
-def test_owned_and_revoked_tasks_of_a_member() -> None:
-    value = "000000000004000000040202023002000000010100050200000004010102023002000000030100050200000004010100"
-
-    assert decode(key(22, "m"), bytes.fromhex(value)) == GroupPart(
-        "g", "streams", "currents", tasks(4, "UNREVOKED_TASKS", {"0": (1,)}, pending={"0": (3,)}), "m"
-    )
-
-
 def test_tasks_are_ascending() -> None:
     first, second = "0231 02 00000001 00", "0230 03 00000002 00000000 00"
     value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
@@ -285,16 +238,6 @@ def test_tasks_are_ascending() -> None:
     assert isinstance(part, GroupPart)
     assert isinstance(part.value, CurrentMemberAssignment)
     assert part.value.active == {"0": (0, 2), "1": (1,)}
-
-
-def test_member_with_and_without_an_endpoint() -> None:
-    head = bytes.fromhex("0000 00 00 0263 0268 00002710 00000000 0270".replace(" ", ""))
-
-    plain = decode(key(19, "m"), head + b"\xff" + b"\x01\x00")
-    part = decode(key(19, "m"), head + b"\x01\x02h" + b"\xff\xfe" + b"\x00" + b"\x01\x00")
-
-    assert plain == GroupPart("g", "streams", "subscriptions", instance("h", 10_000), "m")
-    assert part == GroupPart("g", "streams", "subscriptions", instance("h", 10_000, endpoint="h:65534"), "m")
 
 
 def test_topics_of_a_streams_topology() -> None:

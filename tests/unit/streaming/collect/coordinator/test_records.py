@@ -6,7 +6,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.modern import CurrentMemberAssignment, GroupPart, MemberMetadata, StreamsEpoch
+from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import OffsetCommit, decode
 from streaming.collect.coordinator.schema import MalformedRecord, NewerRecord
 from streaming.records.events import GroupObserved, ObservedMember
@@ -36,25 +36,6 @@ def test_every_captured_record_is_read() -> None:
         "epoch": 8,
         "target_epoch": 7,
     }
-
-
-def test_first_epoch_of_a_consumer_group() -> None:
-    rows = {row.offset: row for row in captured()[4]}
-    member = ObservedMember(
-        member_id="", topics=["t"], assigned={}, client_id="A", client_host="/127.0.0.1", rebalance_timeout_ms=300_000
-    )
-    metadata = MemberMetadata(member)
-    now = CurrentMemberAssignment(
-        member_epoch=2, previous_member_epoch=0, state="STABLE", active={TOPIC: (0, 1, 2, 3, 4, 5)}
-    )
-
-    assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
-        GroupPart("g-consumer", "consumer", "subscriptions", metadata, A),
-        GroupPart("g-consumer", "consumer", "epoch", 2),
-        GroupPart("g-consumer", "consumer", "targets", now.active, A),
-        GroupPart("g-consumer", "consumer", "target_epoch", 2),
-        GroupPart("g-consumer", "consumer", "currents", now, A),
-    ]
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -126,24 +107,6 @@ def test_records_of_a_newer_kafka_are_not_malformed(key: bytes, value: bytes | N
     with pytest.raises(NewerRecord) as raised:
         decode(key, value)
     assert str(raised.value) == message
-
-
-@pytest.mark.parametrize(("number", "kind"), [(6, "consumer"), (12, "share"), (20, "streams")])
-def test_assignment_timestamps_are_skipped(number: int, kind: str) -> None:
-    timestamp = b"\x01\x00\x08" + pack(">q", 1_700_000_000_000)
-
-    record = decode(pack(">h", number) + string("g"), pack(">hi", 0, 7) + timestamp)
-
-    assert record == GroupPart("g", kind, "target_epoch", 7)  # type: ignore[arg-type]
-
-
-def test_assignment_configurations_of_streams_are_skipped() -> None:
-    configs = b"\x02\x06a.b.c\x02x\x00"
-    tags = b"\x03" + b"\x00\x04" + pack(">i", 3) + b"\x01" + bytes([len(configs)]) + configs + b"\x09\x01?"
-
-    record = decode(pack(">h", 17) + string("g"), pack(">hiq", 0, 7, 99) + tags)
-
-    assert record == GroupPart("g", "streams", "epoch", StreamsEpoch(7, 3))
 
 
 def test_every_truncation_raises_only_the_decoding_error() -> None:

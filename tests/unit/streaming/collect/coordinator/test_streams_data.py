@@ -50,23 +50,6 @@ def test_empty_and_newer_user_data(data: bytes | None) -> None:
     assert read_instance(data) == read_assigned_tasks(data) == {}
 
 
-def test_the_first_versions() -> None:
-    process = bytes.fromhex(PROCESS.replace("-", ""))
-    tasks = pack(">iii", 1, 0, 3)
-    no_tasks = pack(">i", 0)
-    standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
-
-    assert read_instance(pack(">i", 1) + process + tasks + no_tasks) == {"process_id": PROCESS}
-    with_endpoint = pack(">ii", 6, 6) + process + tasks + no_tasks + sized(b"h:1")
-    assert read_instance(with_endpoint) == {"process_id": PROCESS, "endpoint": "h:1"}
-    assert read_assigned_tasks(pack(">i", 1) + tasks + standby) == {"standby": {"2": [1]}}
-    named = pack(">iii", 2, 1, 1) + "ä".encode("utf-16-be") + no_tasks
-    assert read_assigned_tasks(pack(">iii", 10, 10, 0) + pack(">i", 1) + named + no_tasks * 4 + pack(">q", 0)) == {
-        "standby": {"ä__2": [1]},
-        "next_rebalance_ms": 0,
-    }
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -20,8 +20,6 @@ from streaming.monitor.state import ownership
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import Event, Evidence, GroupDeleted, GroupObserved, ObservedMember, Partitions
 from tests.support.histories import diffs, play
-
-Protocol = Literal["classic", "consumer"]
 
 
 def member(
