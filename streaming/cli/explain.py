@@ -186,8 +186,8 @@ def _round(log_round: LogRound) -> SafeText:
 def _strange(counts: Counts) -> Iterator[str]:
     if counts.nameless:
         yield (
-            f"{counts.nameless:,} lines of clients are left out, because no line of their log names the group: "
-            "add the rest of the log (librdkafka: debug=cgrp) or the coordinator's"
+            f"{counts.nameless:,} lines are left out, because their log does not name the group: "
+            "add its other lines (librdkafka: debug=cgrp)"
         )
     if counts.strange:
         yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"

@@ -48,8 +48,7 @@ def _table(*rows: tuple[ClientKind, str]) -> tuple[tuple[ClientKind, re.Pattern[
 _JAVA_WORDINGS: Final = _table(
     (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
     (K.NEW_ID, rf"Request joining group due to: need to re-join with the given member-id: {_MEMBER}"),
-    (K.JOINING, r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat failed since group is rebalancing"),
-    (K.JOINING, r"Attempt to heartbeat (?:with .* )?failed (?:since generation \S+ is not current|due to ILLEGAL_GENERATION)"),
+    (K.JOINING, r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat (?:with .* )?failed (?:since group is rebalancing|since generation \S+ is not current|due to ILLEGAL_GENERATION)"),
     (K.JOINED, r"Successfully joined group with generation (?:Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)', protocol='(?P<assignor>[^']*)'\}|(?P<plain>\d+))"),
     (K.ASSIGNED, r"Successfully synced group in generation Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)'"),
     (K.COMPUTED, r"Finished assignment for group at generation (?P<number>\d+): (?P<shares>\{.*\})"),
@@ -125,6 +124,7 @@ _KEYED: Final = {
     "[ConsumerGroup] Consumer has joined the group": K.JOINED,
     "[Runner] Consumer has joined the group": K.JOINED,
 }
+_LOGFMT: Final = re.compile(r'(\w+)=(?:"((?:[^"\\]|\\.)*)"|(\S*))')
 _KGO_TEXT: Final = re.compile(r"(?:^|\] |\s)(?P<message>[a-z][^;:\[\]]*); (?P<fields>group: .*)$")
 
 
@@ -178,11 +178,14 @@ def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
 def _keyed(text: Text, source: str) -> ClientMessage | None:
     fields, message, header = text.fields, text.text, ""
     if not {"group", "groupId"} & {*fields}:
-        match = _KGO_TEXT.search(message)
-        if match is None:
-            return None
-        message, header = match["message"].strip(), message[: match.start()]
-        fields = dict(_FIELD.findall(match["fields"]))
+        fields = {name: quoted or plain for name, quoted, plain in _LOGFMT.findall(message) if " msg=" in message}
+        header, message = (message, fields.get("msg", "")) if fields else (header, message)
+        if "group" not in fields:
+            match = _KGO_TEXT.search(message)
+            if match is None:
+                return None
+            header, message = header or message[: match.start()], match["message"].strip()
+            fields = dict(_FIELD.findall(match["fields"]))
     kind = _KEYED.get(message)
     if message == "heartbeat errored":
         error = str(fields.get("err", "")).partition(":")[0]

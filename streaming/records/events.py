@@ -27,6 +27,8 @@ Int32 = Annotated[int, Meta(ge=-MAX_INT32 - 1, le=MAX_INT32)]
 Partition = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 #: The most partitions of a group. A cluster has at most about two million, so a larger number in an event is a mistake.
 MAX_PARTITIONS = 2_000_000
+#: A partition's number as a name in JSON.
+PartitionName = Annotated[str, Meta(pattern="^[0-9]{1,10}$")]
 #: Partitions of a topic.
 PartitionCount = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
 #: An offset of a partition: Kafka's INT64.
@@ -324,8 +326,8 @@ class GroupProgress(EventData, frozen=True):
     retention deleted records before the group consumed them.
     """
 
-    partitions: dict[str, dict[str, tuple[Offset | None, Offset]]]
-    starts: dict[str, dict[str, Offset]] | UnsetType = UNSET
+    partitions: dict[str, dict[PartitionName, tuple[Offset | None, Offset]]]
+    starts: dict[str, dict[PartitionName, Offset]] | UnsetType = UNSET
 
 
 class IncidentAcknowledged(EventData, frozen=True):

@@ -53,6 +53,8 @@ def events(text: str) -> list[LogEvent]:
         ),
         (f"joined group my g as member app@h (x)-{UUID} in generation 7", ("my g", "joined", f"app@h (x)-{UUID}", 7)),
         (f"Leaving group my g, member app@h (x)-{UUID}", ("my g", "leaving", f"app@h (x)-{UUID}", None)),
+        (f"time=x level=INFO msg=joined group=g member_id=m-{UUID} generation=3", ("g", "joined", f"m-{UUID}", 3)),
+        ('level=info msg="synced; group: g, assigned: t[0 1]"', ("g", "assigned", None, None)),
         ("Partition changes found, rebalancing group: my g.", ("my g", "growth", None, None)),
         (
             '{"message": "[Runner] The group is rebalancing, re-joining", "groupId": "g", "memberId": "m"}',
