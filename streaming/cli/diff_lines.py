@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from streaming.cli.output import json_lines, raw_json
+from streaming.cli.output import json_lines
 from streaming.episodes.status import GroupStatus
 from streaming.process.plain import printable
 from streaming.process.terminal import SafeText, console
-from streaming.records.codec import rfc3339
+from streaming.records.codec import raw_json, rfc3339
 from streaming.records.diffs import Diff, Expected, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.events import COMPARISON, PROBING, Evidence

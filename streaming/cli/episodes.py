@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -13,15 +13,16 @@ from msgspec import Struct
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli import group_overview
 from streaming.cli.diff_lines import kind_of, short_member, status_text, status_word, utc
 from streaming.cli.options import AsJson, GroupId, connected, duration_option, flag, now_ms, time_option
-from streaming.cli.output import answer, raw_records, read_records, standard_output
+from streaming.cli.output import answer, read_records, standard_output
 from streaming.episodes.status import group_status
 from streaming.episodes.story import called_in, count, duration
 from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes
 from streaming.process.terminal import SafeText, fold, right, table, whole
-from streaming.records.cost import TotalCost, total_cost
+from streaming.recording import overview
+from streaming.records.codec import raw_records
+from streaming.records.cost import FIGURES, FigureChange, TotalCost, figure_changes, total_cost
 from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers
 from streaming.records.events import Evidence
 from streaming.records.names import called, who, worded
@@ -46,7 +47,7 @@ def why(
     The exit status is 1 if no episode was open at that time, and 2 if the group has no episode.
     """
     episodes = read_records(read_explained_episodes, settings, group_id)
-    record = group_overview.episode_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
+    record = overview.episode_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
     now = now_ms() if at is None else at
     answer(raw_records([record]), episode_lines(record.episode, now), as_json=as_json)
 
@@ -133,39 +134,14 @@ def _range(bounds: Bounds, unit: str) -> str:
     return f"{lower} {unit}" if lower == upper else f"{lower} to {upper} {unit}"
 
 
-#: Figure (lower is better) → its heading, and how to get its bounds from an episode. Figures in ``Ms`` are times.
-_FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = {
-    "rebalances": ("rebalances", lambda e: (e.rebalances,) * 2),
-    "rounds": ("rounds", lambda e: (e.round_count,) * 2),
-    "moved": ("partitions moved", lambda e: (e.moved,) * 2),
-    "movedAgain": ("moved more than once", lambda e: (e.moved_again,) * 2),
-    "durationMs": ("duration", lambda e: ((e.closed_at or e.updated_at) - e.opened_at,) * 2),
-    "longestDowntimeMs": ("longest downtime", lambda e: e.downtime.longest_ms if e.downtime else None),
-    "totalDowntimeMs": ("downtime in all", lambda e: e.downtime.total_ms if e.downtime else None),
-    "delayedMessages": ("delayed messages", lambda e: e.cost.delayed_messages if e.cost else None),
-    "worstDelayMs": ("worst delay", lambda e: e.cost.worst_delay_ms if e.cost else None),
-    "catchUpMs": ("catch-up", lambda e: e.cost.catch_up_ms if e.cost else None),
-}
 _Before = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
 _After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later episode.", show_default=False)]
-
-
-class FigureChange(Struct, frozen=True, rename="camel"):
-    """One figure of two episodes, each ``[at least, at most]``; null: unknown.
-
-    ``better``: whether the second one is surely lower; false: surely higher; null: equal, or the bounds overlap.
-    """
-
-    figure: str
-    before: Bounds | None
-    after: Bounds | None
-    better: bool | None
 
 
 @connected("rebalance-monitor compare checkout 12 15")
 def compare(settings: Settings, group_id: GroupId, before: _Before, after: _After, *, as_json: AsJson = False) -> None:
     """Compare two episodes of a group: rebalances, moves, downtime, delayed messages."""
-    records = group_overview.in_order(read_records(read_explained_episodes, settings, group_id))
+    records = overview.in_order(read_records(read_explained_episodes, settings, group_id))
     by_number = {record.episode.episode: record.episode for record in records}
     if missing := [number for number in (before, after) if number not in by_number]:
         numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
@@ -174,21 +150,6 @@ def compare(settings: Settings, group_id: GroupId, before: _Before, after: _Afte
     changes = figure_changes(*episodes)
     heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]
     answer(changes, [change_table(group_id, heads, changes)], as_json=as_json)
-
-
-def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
-    """Return each figure of two episodes, with its change."""
-    figures = [(name, bounds_of(before), bounds_of(after)) for name, (_, bounds_of) in _FIGURES.items()]
-    return [FigureChange(name, first, second, _is_better(first, second)) for name, first, second in figures]
-
-
-def _is_better(before: Bounds | None, after: Bounds | None) -> bool | None:
-    """Return whether the second figure is surely lower (True) or higher (False)."""
-    if before is None or after is None:
-        return None
-    if after[1] is not None and after[1] < before[0]:
-        return True
-    return False if before[1] is not None and before[1] < after[0] else None
 
 
 #: Whether the second figure is better (True, False, unknown: None) → the word for it and its colour.
@@ -200,7 +161,7 @@ def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureCh
     rows = []
     for change in changes:
         values = (bounds_text(bounds, is_time=change.figure.endswith("Ms")) for bounds in (change.before, change.after))
-        rows.append((_FIGURES[change.figure][0], *values, SafeText(*_VERDICTS[change.better])))
+        rows.append((FIGURES[change.figure][0], *values, SafeText(*_VERDICTS[change.better])))
     return table((whole(group_id), *map(right, heads), ""), rows)
 
 
@@ -241,7 +202,7 @@ def cost(
     if as_json and as_csv:
         raise BadInput("--json and --csv: give one of them")
     records = read_records(read_episode_records, settings, group_id)
-    lines = cost_lines(group_overview.since(records, now_ms() - since), by_episode=group_id is not None)
+    lines = cost_lines(overview.since(records, now_ms() - since), by_episode=group_id is not None)
     if as_csv:
         standard_output().write(_csv(lines).encode())
     else:

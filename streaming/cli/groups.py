@@ -9,21 +9,13 @@ from itertools import islice
 from typing import Annotated, Final, get_args
 
 import typer
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from rich.live import Live
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import cause_text, kind_of, share_text, short_member, status_text, status_word, utc
 from streaming.cli.episodes import bounds_text
-from streaming.cli.group_overview import (
-    GroupOverview,
-    OwnerLine,
-    group_overview,
-    group_overviews,
-    newest_first,
-    owner_lines,
-)
 from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, now_ms, option, time_option
 from streaming.cli.output import Progress, answer, read_records, warn_skipped
 from streaming.episodes.budget import ErrorBudget
@@ -31,13 +23,21 @@ from streaming.episodes.status import StatusName
 from streaming.episodes.story import count
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
-from streaming.kafka.diff_reader import DiffRecord, read_diffs
+from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_history
 from streaming.kafka.lag_reader import read_lags
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
-from streaming.records.diffs import Cause
+from streaming.recording.overview import (
+    GroupOverview,
+    OwnerLine,
+    group_overview,
+    group_overviews,
+    newest_first,
+    owner_lines,
+)
+from streaming.recording.ownership import PartitionOwner, partition_owners
 from streaming.records.episodes import Episode, Incident
 from streaming.records.events import MAX_TIMESTAMP
 from streaming.records.names import called, worded
@@ -204,32 +204,7 @@ def owner_table(lines: Sequence[OwnerLine]) -> Table:
     return table(heads, rows)
 
 
-#: The number of moves that are kept per group: its newest.
-_MOST_MOVES: Final = 10
-
 _Partition = Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", help="A partition, such as orders-17.")]
-
-
-class NewOwners(Struct, frozen=True, rename="camel"):
-    """A change of a partition's owners: its round, time and cause; ``names``: names of all members in the change."""
-
-    at: int
-    id: str
-    cause: Cause
-    owners: list[str]
-    before: list[str]
-    names: dict[str, str]
-
-
-class PartitionOwner(Struct, frozen=True, rename="camel"):
-    """Owners of a partition in one group (only share groups have several owners), and its moves, the newest first."""
-
-    group_id: str
-    topic: str
-    partition: int
-    owners: list[str]
-    since: int
-    moves: list[NewOwners]
 
 
 @connected("rebalance-monitor owner orders-17", "rebalance-monitor owner orders-17 --at 2026-01-31T09:14:00Z")
@@ -245,7 +220,9 @@ def owner(
     topic, number = topic_partition(partition)
     diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, group=group, on_malformed=warn_skipped)
     with Progress("diffs read") as progress:
-        owners = partition_owners(progress.counted(diffs), topic, number, MAX_TIMESTAMP if at is None else at)
+        owners = partition_owners(
+            ((r.id, r.diff) for r in progress.counted(diffs)), topic, number, MAX_TIMESTAMP if at is None else at
+        )
     if not owners:
         raise BadInput(f"{partition}: no diff has it; `rebalance-monitor groups` lists all groups")
     answer(owners, [partition_owner_table(owners)], as_json=as_json)
@@ -257,36 +234,6 @@ def topic_partition(text: str) -> tuple[str, int]:
     if not topic or not dash or not (number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
         raise BadInput(f"{text}: name a partition as TOPIC-PARTITION, such as orders-17")
     return topic, int(number)
-
-
-def partition_owners(
-    records: Iterable[DiffRecord], topic: str, partition: int, until_ms: int = MAX_TIMESTAMP
-) -> list[PartitionOwner]:
-    """Return the owners of a partition by group id; the diffs of each group must be in order."""
-    moves: dict[str, list[NewOwners]] = {}
-    for record in records:
-        diff = record.diff
-        if diff.timestamp > until_ms:
-            continue
-        own = moves.setdefault(diff.group_id, [])
-        before = own[-1].owners if own else []
-        # A diff that lists only changed members has no information about the other members.
-        stay = [] if diff.unchanged is UNSET else [member for member in before if member not in diff.members]
-        holders = [
-            member_id
-            for member_id, member in diff.members.items()
-            if partition in member.assigned.get(topic, ()) or partition in member.kept.get(topic, ())
-        ]
-        if (owners := [*stay, *holders]) != before:
-            names = called(diff.named)
-            concerned = names.keys() & {*owners, *before, *diff.cause.member_ids}
-            named = {member_id: names[member_id] for member_id in concerned}
-            own.append(NewOwners(diff.timestamp, record.id, diff.cause, owners, before, named))
-    return [
-        PartitionOwner(group_id, topic, partition, own[-1].owners, own[-1].at, own[: -_MOST_MOVES - 1 : -1])
-        for group_id, own in sorted(moves.items())
-        if own
-    ]
 
 
 def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:

@@ -13,14 +13,15 @@ from rich.table import Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import utc
-from streaming.cli.group_overview import concerns, newest_first
 from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_option, example, flag, now_ms, option
-from streaming.cli.output import answer, raw_records, read_records
+from streaming.cli.output import answer, read_records
 from streaming.episodes.story import bounds
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process.plain import say
 from streaming.process.terminal import SafeText, fold, rest, right, table, whole
+from streaming.recording.overview import concerns, newest_first
+from streaming.records.codec import raw_records
 from streaming.records.episodes import Incident, IncidentRecord
 from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings

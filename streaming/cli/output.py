@@ -44,11 +44,6 @@ def writer(shape: TableShape, *, as_json: bool, as_table: bool) -> Callable[[Any
     return tables.table_writer(getattr(tables, f"{shape}_table"))
 
 
-def raw_json(value: bytes) -> msgspec.Raw:
-    """Return a record's JSON value unchanged, but without line breaks."""
-    return msgspec.Raw(msgspec.json.format(value, indent=-1) if b"\n" in value else value)
-
-
 @contextmanager
 def file_errors(name: str) -> Iterator[None]:
     """Report a file that can't be read or written as bad input; ``name``: the option and the file."""
@@ -80,11 +75,6 @@ def answer(values: Iterable[Any], lines: Iterable[Any], *, as_json: bool) -> Non
     from streaming.process.terminal import show
 
     show(lines)
-
-
-def raw_records(records: Iterable[Any]) -> Iterator[msgspec.Raw]:
-    """Yield the unchanged JSON values of the given records."""
-    return (raw_json(record.value) for record in records)
 
 
 #: Seconds before progress is first shown, and between updates.

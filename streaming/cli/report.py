@@ -12,7 +12,6 @@ from rich.table import Table
 from assignors import __version__
 from assignors.errors import BadInput
 from streaming.advice.rules import advise_all
-from streaming.cli import group_overview as overview
 from streaming.cli.advise import read_histories
 from streaming.cli.diff_lines import kind_of, utc
 from streaming.cli.episodes import cost_lines, cost_table, episode_lines
@@ -24,6 +23,7 @@ from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_rounds
 from streaming.process.children import open_private
 from streaming.process.plain import printable, say
+from streaming.recording import overview
 from streaming.recording.report import ReportSection, ReportTable, as_html, as_markdown, round_table, timeline
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Episode

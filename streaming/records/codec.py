@@ -6,7 +6,7 @@ Times are in RFC 3339, UTC. They come from the data, never from a clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from itertools import accumulate
@@ -155,6 +155,16 @@ def _decoder(ce_type: str) -> msgspec.json.Decoder[EventData]:
 def epoch_ms(digits: str) -> int:
     """Return milliseconds since the epoch for a number of them, or of seconds: ten digits, as ``date +%s`` prints."""
     return int(digits) * (1000 if len(digits) == len("1700000000") else 1)
+
+
+def raw_json(value: bytes) -> msgspec.Raw:
+    """Return a record's JSON value unchanged, but without line breaks."""
+    return msgspec.Raw(msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value)
+
+
+def raw_records(records: Iterable[Any]) -> Iterator[msgspec.Raw]:
+    """Yield the unchanged JSON values of the given records."""
+    return (raw_json(record.value) for record in records)
 
 
 def rfc3339(timestamp_ms: int) -> str:

@@ -1,9 +1,10 @@
-"""Total cost of several episodes: downtime, delayed messages and lag, as bounds."""
+"""Total cost of several episodes, and comparison of two: downtime, delayed messages and lag, as bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from typing import Final
 
 from msgspec import Struct
 
@@ -51,3 +52,45 @@ def total_cost(episodes: Sequence[Episode]) -> TotalCost:
         peak_lag=total(max_bounds, (cost.peak_lag for cost in costs)),
         catch_up_ms=total(add_bounds, (cost.catch_up_ms for cost in costs)),
     )
+
+
+#: Figure (lower is better) → its heading, and how to get its bounds from an episode. Figures in ``Ms`` are times.
+FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = {
+    "rebalances": ("rebalances", lambda e: (e.rebalances,) * 2),
+    "rounds": ("rounds", lambda e: (e.round_count,) * 2),
+    "moved": ("partitions moved", lambda e: (e.moved,) * 2),
+    "movedAgain": ("moved more than once", lambda e: (e.moved_again,) * 2),
+    "durationMs": ("duration", lambda e: ((e.closed_at or e.updated_at) - e.opened_at,) * 2),
+    "longestDowntimeMs": ("longest downtime", lambda e: e.downtime.longest_ms if e.downtime else None),
+    "totalDowntimeMs": ("downtime in all", lambda e: e.downtime.total_ms if e.downtime else None),
+    "delayedMessages": ("delayed messages", lambda e: e.cost.delayed_messages if e.cost else None),
+    "worstDelayMs": ("worst delay", lambda e: e.cost.worst_delay_ms if e.cost else None),
+    "catchUpMs": ("catch-up", lambda e: e.cost.catch_up_ms if e.cost else None),
+}
+
+
+class FigureChange(Struct, frozen=True, rename="camel"):
+    """One figure of two episodes, each ``[at least, at most]``; null: unknown.
+
+    ``better``: whether the second one is surely lower; false: surely higher; null: equal, or the bounds overlap.
+    """
+
+    figure: str
+    before: Bounds | None
+    after: Bounds | None
+    better: bool | None
+
+
+def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
+    """Return each figure of two episodes, with its change."""
+    figures = [(name, bounds_of(before), bounds_of(after)) for name, (_, bounds_of) in FIGURES.items()]
+    return [FigureChange(name, first, second, _is_better(first, second)) for name, first, second in figures]
+
+
+def _is_better(before: Bounds | None, after: Bounds | None) -> bool | None:
+    """Return whether the second figure is surely lower (True) or higher (False)."""
+    if before is None or after is None:
+        return None
+    if after[1] is not None and after[1] < before[0]:
+        return True
+    return False if before[1] is not None and before[1] < after[0] else None

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal, get_args
 
-import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Struct, structs
 
 from streaming.freshness import LateKind, Part
 from streaming.kafka.lag_reader import GroupLag
-from streaming.records.codec import encode
+from streaming.records.codec import encode, raw_json
 from streaming.serve.annotations import annotated_body, began_after
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
@@ -66,11 +65,6 @@ class Filter(Struct, frozen=True):
         if frame.seq == 0:
             return True
         return (self.cause is None or frame.cause == self.cause) and frame.moved >= self.min_moved
-
-
-def one_line(json: bytes) -> bytes:
-    """Return JSON without line breaks, which a data line must not contain."""
-    return msgspec.json.format(json, indent=-1) if b"\n" in json or b"\r" in json else json
 
 
 def _event(name: str, content: object) -> bytes:
@@ -134,7 +128,7 @@ class Board:
     def round_frame(self, stored: StoredRound) -> Frame:
         """Return a round as an event: ``{"seq", "summary", "group", "diff"}``, with the current state of the group."""
         summary = stored.summary
-        group, diff = self.groups[summary.group_id], Raw(one_line(stored.body))
+        group, diff = self.groups[summary.group_id], raw_json(stored.body)
         data = _event("round", {"seq": stored.seq, "summary": summary, "group": group, "diff": diff})
         return Frame(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved)
 
@@ -143,7 +137,7 @@ class Board:
         sort, body, names = stored.sort, stored.body, names_in(stored.body)
         if sort == "episode":
             body = annotated_body(body, self.current_stories.annotations)
-        data = _event(sort, {"seq": stored.seq, "id": stored.id, "names": names, sort: Raw(one_line(body))})
+        data = _event(sort, {"seq": stored.seq, "id": stored.id, "names": names, sort: raw_json(body)})
         return Frame(data, stored.group_id, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:

@@ -23,7 +23,6 @@ from streaming.cli import (
     simulate,
     stream,
 )
-from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import DemoSummary
 from streaming.kafka.dead_letters import DeadLetter
@@ -34,6 +33,7 @@ from streaming.monitor.state import GroupState
 from streaming.process.plain import printable, warn
 from streaming.process.service import configure_logging
 from streaming.process.terminal import console, show
+from streaming.recording.overview import GroupOverview
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
 from streaming.records.events import Evidence

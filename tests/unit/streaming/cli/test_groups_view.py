@@ -4,9 +4,9 @@ import pytest
 from msgspec import structs
 
 from streaming.cli.episodes import episode_lines
-from streaming.cli.group_overview import group_overview, group_overviews
 from streaming.cli.groups import group_lines, group_table
 from streaming.process.terminal import console, show
+from streaming.recording.overview import group_overview, group_overviews
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from streaming.cli.group_overview import GroupOverview
 from streaming.cli.groups import worst_first
+from streaming.recording.overview import GroupOverview
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, episode_records, latest
 from tests.support.memory_kafka import MemoryKafka

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from streaming.freshness import Part
-from streaming.records.codec import encode
+from streaming.records.codec import encode, raw_json
 from streaming.serve import board as board_module
-from streaming.serve.board import Board, FeedStatus, Filter, Frame, Stale, one_line
+from streaming.serve.board import Board, FeedStatus, Filter, Frame, Stale
 from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.records import TopicRecord
 from tests.support.feed import ASSIGNMENTS, records
@@ -34,8 +34,8 @@ def test_a_round_is_one_event_with_its_summary_and_diff(history: History) -> Non
 
 
 def test_indented_json_still_is_one_data_line() -> None:
-    assert one_line(b'{\n "a": "x\\n"\r\n}') == b'{"a":"x\\n"}'
-    assert one_line(b'{"a": 1}') == b'{"a": 1}'
+    assert bytes(raw_json(b'{\n "a": "x\\n"\r\n}')) == b'{"a":"x\\n"}'
+    assert bytes(raw_json(b'{"a": 1}')) == b'{"a": 1}'
 
 
 @pytest.mark.parametrize(

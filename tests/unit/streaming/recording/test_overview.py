@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import structs
 
-from streaming.cli.group_overview import (
+from streaming.recording.overview import (
     LAST_EPISODES,
     NoEpisodeThen,
     OwnerLine,

@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from msgspec import UNSET, Struct, UnsetType
 
 from assignors.errors import MonitorError
-from streaming.cli.output import raw_records
 from streaming.episodes.budget import ErrorBudget, error_budget
 from streaming.episodes.status import GroupStatus, group_status
-from streaming.records.codec import rfc3339
+from streaming.records.codec import raw_records, rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.records.downtime import midnight, together
 from streaming.records.episodes import Downtime, Episode, EpisodeRecord, Incident, IncidentRecord

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 from msgspec import UNSET
 
 from assignors.errors import BadInput
-from streaming.cli.groups import partition_owner_table, partition_owners, topic_partition
-from streaming.kafka.diff_reader import DiffRecord
+from streaming.cli.groups import partition_owner_table, topic_partition
 from streaming.process.terminal import console
+from streaming.recording.ownership import partition_owners
+from streaming.records.diffs import Diff
 from tests.support.built_diffs import START, DiffBuilder
 from tests.support.compacted import checkout
 
 
-def records(builder: DiffBuilder) -> list[DiffRecord]:
-    return [DiffRecord(ce_id, diff, b"", 0, place) for place, (ce_id, diff) in enumerate(builder.diffs)]
-
-
-def changed_only(record: DiffRecord) -> DiffRecord:
+def changed_only(ce_id: str, diff: Diff) -> tuple[str, Diff]:
     """Return the diff as the stream writes it for large groups: with changed members only."""
-    diff = record.diff
     changed = {name: member for name, member in diff.members.items() if member.revoked or member.assigned}
     unchanged = len(diff.members) - len(changed)
-    return replace(record, diff=msgspec.structs.replace(diff, members=changed, unchanged=unchanged or UNSET))
+    return ce_id, msgspec.structs.replace(diff, members=changed, unchanged=unchanged or UNSET)
 
 
 @pytest.mark.parametrize("all_members", [True, False])
 def test_each_move_has_its_time_and_cause(all_members: bool) -> None:
-    diffs = [record if all_members else changed_only(record) for record in records(checkout("shop"))]
+    diffs = [record if all_members else changed_only(*record) for record in checkout("shop").diffs]
     (owner,) = partition_owners(diffs, "t", 2)
     assert (owner.group_id, owner.owners, owner.since) == ("shop", ["pay@h1#2"], START + 616_000)
     assert [(move.before, move.owners, move.cause.kind, move.at - START) for move in owner.moves] == [
@@ -42,19 +36,19 @@ def test_each_move_has_its_time_and_cause(all_members: bool) -> None:
 
 
 def test_owner_at_an_earlier_moment() -> None:
-    (then,) = partition_owners(records(checkout("shop")), "t", 2, START + 2000)
+    (then,) = partition_owners(checkout("shop").diffs, "t", 2, START + 2000)
     assert (then.owners, then.since, len(then.moves)) == (["pay@h2#1"], START + 1000, 1)
 
 
 def test_partition_without_an_owner() -> None:
     builder = DiffBuilder(2).join("a").leave("a")
-    (owner,) = partition_owners(records(builder), "t", 1)
+    (owner,) = partition_owners(builder.diffs, "t", 1)
     assert (owner.owners, owner.moves[0].before) == ([], ["a"])
     screen = console(wide=True)
     with screen.capture() as shown:
         screen.print(partition_owner_table([owner]))
     assert "nobody" in shown.get()
-    assert partition_owners(records(builder), "t", 2) == partition_owners(records(builder), "u", 0) == []
+    assert partition_owners(builder.diffs, "t", 2) == partition_owners(builder.diffs, "u", 0) == []
 
 
 def test_partitions_are_named_as_kafka_prints_them() -> None:
