@@ -56,7 +56,9 @@ def run_stream(
     checkpoint: str | None = checkpoint_option("Folder or URL of offsets and state; keep it across restarts.", None),
     available_now: bool = flag("--available-now", "Process all events in the topic, then exit 0."),
     max_offsets_per_trigger: int = option("N", "Most events in a batch; bounds memory.", 50_000, min=1, max=2**63 - 1),
-    trigger_interval: str | None = option("TIME", "Time between batches, such as 500ms.", None, show_default="none"),
+    trigger_interval: int | None = duration_option(
+        "--trigger-interval", "Time between batches, such as 500ms.", None, show_default="none"
+    ),
     buckets: int | None = option(
         "N", f"State buckets that groups share; {_RESIZE}", None, show_default=_DEFAULT_BUCKETS, **_BUCKETS_RANGE
     ),
@@ -99,7 +101,7 @@ def run_stream(
         checkpoint=checkpoint,
         available_now=available_now,
         max_offsets_per_trigger=max_offsets_per_trigger,
-        trigger_interval=trigger_interval,
+        trigger_interval_ms=trigger_interval,
         buckets=buckets,
         forget_after_ms=forget_after,
         session=jvm,

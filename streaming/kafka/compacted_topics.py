@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
@@ -113,52 +113,36 @@ def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iter
     return (record.incident for record in _follow(settings, settings.topics.incidents, **options))
 
 
-def _read(
+def _read(settings: Settings, topics: Sequence[str], **options: Any) -> list[list[Any]]:
+    """Return the newest records of each topic, without keys whose newest record is a tombstone."""
+    reads = _reads(settings, topics, from_beginning=True, exit_at_end=True, **options)
+    return next(reads, [[] for _ in topics])
+
+
+def _follow(settings: Settings, topic: str, **options: Any) -> Iterator[Any]:
+    """Yield the newest record of each key once the topic is read to its end, then each newer record."""
+    for (records,) in _reads(settings, [topic], **options):
+        yield from records
+
+
+def _reads(
     settings: Settings,
     topics: Sequence[str],
-    *,
-    group: str | None = None,
-    on_malformed: Callable[[Any], None] | None = None,
-    **options: Any,
-) -> list[list[Any]]:
-    """Return the newest records of each topic, without keys whose newest record is a tombstone."""
-    newest = {topic: _NewestRecords(settings, topic, group) for topic in topics}
-    for _ in _at_end(settings, newest, from_beginning=True, follow=False, **options):
-        pass
-    return [list(records.take(on_malformed)) for records in newest.values()]
-
-
-def _follow(
-    settings: Settings,
-    topic: str,
     *,
     from_beginning: bool = False,
     exit_at_end: bool = False,
     group: str | None = None,
     on_malformed: Callable[[Any], None] | None = None,
-    **options: Any,
-) -> Iterator[Any]:
-    """Yield the newest record of each key once the topic is read to its end, then each newer record."""
-    newest = _NewestRecords(settings, topic, group)
-    for _ in _at_end(settings, {topic: newest}, from_beginning=from_beginning, follow=not exit_at_end, **options):
-        yield from newest.take(on_malformed)
-
-
-def _at_end(
-    settings: Settings,
-    newest: Mapping[str, _NewestRecords],
-    *,
-    from_beginning: bool,
-    follow: bool,
     until: Callable[[], bool] = lambda: False,
     each: Callable[[int], None] = lambda _: None,
-) -> Iterator[None]:
-    """Add the topics' records to ``newest``; yield each time all topics are read to their ends."""
-    with TopicReader(settings.kafka, newest, from_beginning=from_beginning, follow=follow) as reader:
+) -> Iterator[list[list[Any]]]:
+    """Yield the new records of each topic, each time all topics are read to their ends."""
+    newest = {topic: _NewestRecords(settings, topic, group) for topic in topics}
+    with TopicReader(settings.kafka, newest, from_beginning=from_beginning, follow=not exit_at_end) as reader:
         while not until():
             if reader.at_end:
-                yield
-                if not follow:
+                yield [list(records.take(on_malformed)) for records in newest.values()]
+                if exit_at_end:
                     return
             messages = reader.poll(0.1, _AT_ONCE)
             each(len(messages))

@@ -223,7 +223,7 @@ class _StreamJob:
             return
         reached = self._supervisor.reached
         # An event that waits for the next trigger is not late.
-        up_to = None if reached is None else min(now, reached + self._setup.options.pause_seconds)
+        up_to = None if reached is None else min(now, reached + (self._setup.options.trigger_interval_ms or 0) / 1000)
         self._heartbeats.write(up_to=up_to, positions=self._supervisor.growth.offsets)
 
     def write_last_heartbeat(self) -> None:

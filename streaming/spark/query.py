@@ -155,6 +155,6 @@ def start(rows: DataFrame, settings: Settings, options: StreamOptions) -> Stream
     )
     if options.available_now:
         writer = writer.trigger(availableNow=True)
-    elif options.trigger_interval is not None:
-        writer = writer.trigger(processingTime=options.trigger_interval)
+    elif options.trigger_interval_ms is not None:
+        writer = writer.trigger(processingTime=f"{options.trigger_interval_ms} milliseconds")
     return writer.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -32,9 +31,6 @@ from streaming.spark.topics import TickTopic
 
 log = logging.getLogger(__name__)
 
-#: The first letters of Spark's interval units → the unit in seconds.
-_UNITS: Final = {"us": 1e-6, "micro": 1e-6, "ms": 1e-3, "milli": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_INTERVAL: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})[a-z]*")
 _LOOK_SECONDS: Final = 0.2
 #: After this long (s) every broker describes a new topic.
 _KNOWN_SECONDS: Final = 10.0
@@ -44,14 +40,14 @@ _KNOWN_SECONDS: Final = 10.0
 class StreamOptions:
     """The options of the job.
 
-    ``checkpoint`` is a folder or URL. ``trigger_interval`` is a Spark interval (``2 seconds``); None: batches follow
-    each other at once. ``buckets`` None: the number in the checkpoint.
+    ``checkpoint`` is a folder or URL. ``trigger_interval_ms`` None: batches follow each other at once. ``buckets``
+    None: the number in the checkpoint.
     """
 
     checkpoint: str
     available_now: bool = False
     max_offsets_per_trigger: int | None = None
-    trigger_interval: str | None = None
+    trigger_interval_ms: int | None = None
     buckets: int | None = None
     forget_after_ms: int = FORGET_AFTER_MS
     session: SessionOptions = field(default_factory=SessionOptions)
@@ -65,12 +61,6 @@ class StreamOptions:
             raise BadInput(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
         if archive is not None:
             require_python("--archive", archive, exists=True)
-
-    @property
-    def pause_seconds(self) -> float:
-        """The longest time (s) that an event waits for the next batch to begin, by ``trigger_interval``."""
-        parts = _INTERVAL.findall((self.trigger_interval or "").lower())
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
     @property
     def location(self) -> str:

@@ -39,7 +39,7 @@ def test_without_options_it_runs_with_its_defaults(
         checkpoint=folder,
         available_now=False,
         max_offsets_per_trigger=50_000,
-        trigger_interval=None,
+        trigger_interval_ms=None,
         buckets=None,  # the checkpoint's number; 16 for a new checkpoint
         forget_after_ms=7 * 24 * 3600 * 1000,
         session=SessionOptions(master="local[2,4]", log_file=Path(folder) / "spark.log", verbose=False),
@@ -65,7 +65,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
         checkpoint="s3://bucket/c",
         available_now=True,
         max_offsets_per_trigger=7,
-        trigger_interval="500ms",
+        trigger_interval_ms=500,
         buckets=4,
         forget_after_ms=12 * 3600 * 1000,
         session=SessionOptions(master="local[1]", log_file=None, verbose=True),

@@ -11,7 +11,7 @@ from streaming.freshness import ComponentHeartbeat
 from streaming.settings.config import Settings
 from streaming.spark import start
 from streaming.spark.failures import records_lost
-from streaming.spark.start import Span, lost_message, missing_spans, repeated_records, spans
+from streaming.spark.start import Span, StreamOptions, lost_message, missing_spans, repeated_records, spans
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
@@ -111,3 +111,9 @@ def test_lost_records_are_reported_by_partition() -> None:
 def test_spark_errors_are_shown_verbatim(message: str) -> None:
     assert records_lost(f"Caused by: {message}")
     assert not records_lost("org.apache.kafka.common.errors.TimeoutException")
+
+
+def test_jvm_gets_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert StreamOptions(checkpoint="state").location == str(tmp_path / "state")
+    assert StreamOptions(checkpoint="s3a://bucket/state").location == "s3a://bucket/state"
