@@ -130,7 +130,8 @@ class _Names:
         if isinstance(value, dict):
             renamed = {}
             for key, part in value.items():
-                is_field = self._is_field(key, field)
+                # Other keys are names of topics or members.
+                is_field = field in ("", "members", "evidence", "stops") or key in ("partitions", "racks", "topicId")
                 renamed[key if is_field else self._name(key)] = self.fields(part, key if is_field else field)
             return renamed
         if isinstance(value, list | tuple):
@@ -138,17 +139,9 @@ class _Names:
         if not isinstance(value, str) or field in _PLAIN or field == "after":
             return value
         if field in _HOST_FIELDS:
-            return self._host(value)
+            rank = len(self._hosts) + 1
+            return self._hosts.setdefault(value, f"/10.{rank >> 16 & 255}.{rank >> 8 & 255}.{rank & 255}")
         return self._text(value) if field in _TEXTS else self._name(value)
-
-    @staticmethod
-    def _is_field(key: str, field: str) -> bool:
-        """Return True if a key is the name of a field, and not of a topic or a member."""
-        return field in ("", "members", "evidence", "stops") or key in ("partitions", "racks", "topicId")
-
-    def _host(self, host: str) -> str:
-        rank = len(self._hosts) + 1
-        return self._hosts.setdefault(host, f"/10.{rank >> 16 & 255}.{rank >> 8 & 255}.{rank & 255}")
 
     def _name(self, name: str) -> str:
         if _RANDOM.fullmatch(name):

@@ -192,10 +192,7 @@ def _title(line: RecordedRecord) -> str:
 
 
 def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Recording:
-    """Return a recording, of all groups or of one; ``name``: the file's name in messages.
-
-    Raise BadInput if the file is not a recording, of another version, or damaged; the message names the line.
-    """
+    """Return a recording, of all groups or of one; raise BadInput with ``name`` and the line if it can't be read."""
     lines = _checked_lines(file, name)
     first = next(lines, None)
     if first is None:

@@ -112,12 +112,6 @@ def round_table(diffs: Sequence[Diff]) -> ReportTable:
     return ReportTable(("time", "generation", "cause", "partitions moved"), rows)
 
 
-class _Interval(NamedTuple):
-    begin: int
-    end: int
-    partitions: int
-
-
 def timeline(diffs: Sequence[Diff], end: int) -> str:
     """Return a picture (SVG) with a row a member until ``end`` (ms), and a line a round; empty without rounds."""
     diffs = diffs[-_MAX_ROUNDS:]
@@ -137,12 +131,12 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
     for number, (name, intervals) in enumerate(shown):
         top = 18 * number + 4
         parts.append(f'<text x="{left - 8}" y="{top + 11}" text-anchor="end">{html.escape(name[-34:])}</text>')
-        for interval in intervals:
-            span = (max(interval.end, interval.begin + 1) - interval.begin) * (width - left) / (last - begin)
-            what = "owns" if interval.partitions else "idle"
+        for began, ended, partitions in intervals:
+            span = (max(ended, began + 1) - began) * (width - left) / (last - begin)
+            what = "owns" if partitions else "idle"
             parts.append(
-                f'<rect class="{what}" x="{x(interval.begin)}" y="{top}" width="{span:.1f}" height="14">'
-                f"<title>{html.escape(name)}: {interval.partitions} partitions</title></rect>"
+                f'<rect class="{what}" x="{x(began)}" y="{top}" width="{span:.1f}" height="14">'
+                f"<title>{html.escape(name)}: {partitions} partitions</title></rect>"
             )
     parts += [
         f'<line class="round" x1="{x(diff.timestamp)}" x2="{x(diff.timestamp)}" y1="0" y2="{height - 32}">'
@@ -155,14 +149,15 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
     return "".join(parts)
 
 
-def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[_Interval]]:
+def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[tuple[int, int, int]]]:
+    """Return intervals by member: begin and end (ms), and the number of partitions."""
     names: dict[str, str] = {}
     current: dict[str, tuple[int, int]] = {}
-    rows: dict[str, list[_Interval]] = {}
+    rows: dict[str, list[tuple[int, int, int]]] = {}
 
     def close(member: str, at: int) -> None:
         began, partitions = current.pop(member)
-        rows.setdefault(names.get(member, shortened(member)), []).append(_Interval(began, at, partitions))
+        rows.setdefault(names.get(member, shortened(member)), []).append((began, at, partitions))
 
     for diff in diffs:
         names |= called(diff.named)

@@ -26,10 +26,10 @@ from streaming.serve import forecasts, openapi
 from streaming.serve.annotations import MOST_ANNOTATIONS, AnnotationRequest, annotated_body, of_group, requested
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
-from streaming.serve.feed import Feed, FeedPlace, FeedResponse
+from streaming.serve.feed import Feed, FeedResponse
 from streaming.serve.forecasts import Workers
 from streaming.serve.openapi import Query
-from streaming.serve.problems import KINDS, Problem
+from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import CALLER, Access
 from streaming.serve.stories import DowntimeTotals, Sort, names_in
@@ -295,27 +295,20 @@ class Api:
 
         As of a moment, `episodes` and `incidents` are there too, and `since` and the downtime are left out.
         """
-        group = self._group(request)
-        if query["at"] is not None:
-            return await self._group_at(group, query["at"])
-        name, today = group.group_id, midnight(time.time_ns() // 1_000_000)
-        now = {
-            "group": group,
-            "downtime": self._board.current_stories.downtime.get(name, DowntimeTotals()),
-            "standing": self._board.status_document(),
-            "annotations": self._annotations(name)[:_ANNOTATIONS],
-        }
-        return Json(now | await self._read(self._archive.group, name, today))
-
-    async def _group_at(self, group: GroupSummary, at_ms: int) -> Response:
+        group, at_ms = self._group(request), query["at"]
+        annotations = self._annotations(group.group_id, until=None if at_ms is None else at_ms + 1)
+        now = {"standing": self._board.status_document(), "annotations": annotations[:_ANNOTATIONS]}
+        if at_ms is None:
+            today = midnight(time.time_ns() // 1_000_000)
+            downtime = self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())
+            stored = await self._read(self._archive.group, group.group_id, today)
+            return Json({"group": group, "downtime": downtime, **now, **stored})
         then = await self._read(self._archive.group_at, group, at_ms)
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
-        annotations = self._annotations(group.group_id, until=at_ms + 1)
-        episodes = [Raw(annotated_body(body, annotations)) for body in then["episodes"]]
-        then |= {"episodes": episodes, "incidents": list(map(Raw, then["incidents"]))}
-        status = self._board.status_document()
-        return Json({**then, "standing": status, "annotations": annotations[:_ANNOTATIONS]})
+        then["episodes"] = [Raw(annotated_body(body, annotations)) for body in then["episodes"]]
+        then["incidents"] = list(map(Raw, then["incidents"]))
+        return Json(then | now)
 
     def _annotations(self, group: str | None, since: int = 0, until: int | None = None) -> list[StoredAnnotation]:
         """Return the annotations of a group, or all, in ``[since, until)`` ms, the newest first."""
@@ -341,7 +334,7 @@ class Api:
     async def annotate(self, request: Request, _: Query) -> Response:
         """Publish an annotation to the membership topic; the stream passes it on. Needs a token."""
         if CALLER not in request.scope:
-            raise Problem("writing", KINDS["writing"].meaning)
+            raise Problem("writing")
         # A page of another origin can't send this type without a preflight, which is refused.
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Problem("annotation", "send Content-Type: application/json")
@@ -410,13 +403,13 @@ class Api:
         wanted = Filter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
         return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))
 
-    def _place(self, request: Request, query: Query) -> FeedPlace | None:
-        """Return the client's last place in the feed; −1, which is never a place, if it was in another history."""
+    def _place(self, request: Request, query: Query) -> tuple[int, int | None] | None:
+        """Return the numbers of the client's last round and story; −1, which no round has, if of another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:
             return None
         epoch, _, numbers = event_id.partition(".")
         seqs = [openapi.digits(number) for number in numbers.split(".", 1)]
         if epoch != self._board.extent.epoch or seqs[0] is None:
-            return FeedPlace(-1)
-        return FeedPlace(seqs[0], seqs[1] if seqs[1:] else None)
+            return -1, None
+        return seqs[0], seqs[1] if seqs[1:] else None

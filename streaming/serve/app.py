@@ -114,10 +114,7 @@ class WholeGroups:
 
 
 class Page:
-    """The page's document with its entity tag, and a policy that allows its own code and styles by their hashes.
-
-    The document's address decides which view it shows.
-    """
+    """The page's document with its entity tag, and a policy that allows its own code and styles by their hashes."""
 
     def __init__(self) -> None:
         index = _STYLE.sub(lambda link: f"<style>{_text(link[1])}</style>", _text("index.html"))

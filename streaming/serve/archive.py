@@ -139,10 +139,8 @@ class Archive:
             (f"({first}, id) < (SELECT {first}, id FROM stories WHERE id = ?)", window.before),  # noqa: S608 - ours
         )
         with self._reading() as connection:
-            rows = connection.execute(
-                f"SELECT id, body FROM stories WHERE {where} ORDER BY {first} DESC, id DESC LIMIT ?",  # noqa: S608 - ours
-                [*values, window.limit + 1],
-            ).fetchall()
+            query = f"SELECT id, body FROM stories WHERE {where} ORDER BY {first} DESC, id DESC LIMIT ?"  # noqa: S608 - ours
+            rows = connection.execute(query, [*values, window.limit + 1]).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
         return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
@@ -156,10 +154,8 @@ class Archive:
         with self._reading() as connection:
             for episode in episodes_to_read([decode_episode(body) for body in episodes], now_ms):
                 ids = ", ".join("?" * len(episode.rounds))
-                bodies = connection.execute(
-                    f"SELECT body FROM rounds WHERE ce_id IN ({ids}) ORDER BY written, seq",  # noqa: S608 - question marks
-                    episode.rounds,
-                ).fetchall()
+                query = f"SELECT body FROM rounds WHERE ce_id IN ({ids}) ORDER BY written, seq"  # noqa: S608 - question marks
+                bodies = connection.execute(query, episode.rounds).fetchall()
                 if len(bodies) == episode.round_count and size < ownership.MOST_BYTES:
                     rounds[episode.episode] = [zlib.decompress(body) for (body,) in bodies]
                     size += sum(map(len, rounds[episode.episode]))
@@ -200,10 +196,8 @@ class Archive:
     def round(self, group: str, seq: int) -> bytes | None:
         """Return one round with its diff, as JSON; None if the group has no such round."""
         with self._reading() as connection:
-            row = connection.execute(
-                f"SELECT summary, body FROM rounds WHERE seq = ? AND {_OF_GROUP}",  # noqa: S608 - a literal
-                (seq, group),
-            ).fetchone()
+            query = f"SELECT summary, body FROM rounds WHERE seq = ? AND {_OF_GROUP}"  # noqa: S608 - a literal
+            row = connection.execute(query, (seq, group)).fetchone()
             if row is None:
                 return None
             body = zlib.decompress(row[1])

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
@@ -77,27 +77,25 @@ class Feed:
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
 
-class FeedPlace(NamedTuple):
-    """A client's place in the feed: the numbers of its last round and its last story (None: it gets no stories)."""
-
-    seq: int
-    story_seq: int | None = None
-
-
 class FeedResponse:
     """The ASGI response of one client, with its progress through the feed.
 
+    ``last``: the numbers of its last round and its last story (None: it gets no stories); None for a new client.
     ``position`` is the number of its last round, ``story_seq`` that of its last story. With a ``cursor`` it reads the
     board's events. Without one, after it reconnected or fell behind, it reads the history up to the board.
     ``admitted`` returns True while the client has access: tokens can be replaced while feeds are open.
     """
 
     def __init__(
-        self, feed: Feed, wanted: Filter, last: FeedPlace | None, admitted: Callable[[], bool] = lambda: True
+        self,
+        feed: Feed,
+        wanted: Filter,
+        last: tuple[int, int | None] | None,
+        admitted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._feed, self._filter, self._admitted = feed, wanted, admitted
-        self._position = None if last is None else last.seq
-        self._story_seq = None if last is None else last.story_seq
+        self._position: int | None = None if last is None else last[0]
+        self._story_seq = None if last is None else last[1]
         self._cursor: int | None = None
         self._is_gone = False
 

@@ -127,12 +127,9 @@ class Follower:
     def _report(self, batch: HistoryUpdate | None = None) -> None:
         fresh = self._freshness(time.monotonic())
         stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
-        status = (
-            FeedStatus(self._source.caught_up and fresh.is_known, self._source.lag)
-            if stale is None
-            else FeedStatus(lag=None, stale=stale)
-        )
-        status = structs.replace(status, parts=fresh.parts, whole=self._source.whole)
+        caught_up = stale is None and self._source.caught_up and fresh.is_known
+        lag = self._source.lag if stale is None else None
+        status = FeedStatus(caught_up, lag, stale, fresh.parts, self._source.whole)
 
         def publish() -> None:
             if batch is not None:

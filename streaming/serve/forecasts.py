@@ -49,10 +49,9 @@ _UNSURE: Final = (
 
 
 def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Mapping[str, int]) -> bytes:
-    """Return the document of ``forecast --json``, without rounds; ``times`` replace the times of a scenario.
+    """Return the document of ``forecast --json``, without rounds; raise BadInput if it can't be forecast.
 
-    Raises:
-        BadInput: the change can't be forecast, for the reason in the message.
+    ``times`` replace the times of a scenario, ms.
     """
     group = _group(assignment)
     result = forecast_change(request_change(baseline_of(group), times, change), rounds=False)
@@ -125,16 +124,10 @@ class Workers:
         self._is_closing = False
 
     async def run(self, request: Request, function: Callable[..., bytes], *arguments: object) -> bytes:
-        """Return the result of a module's function, computed in a process.
-
-        Raises:
-            Problem: the queue is full, the function takes too long or too much memory or raises ``BadInput``, or the
-                server is stopping.
-        """
+        """Return the result of a module's function, computed in a process; raise Problem if it fails or can't run."""
         if len(self._tasks) >= self._most:
-            raise Problem(
-                "busy", f"{len(self._tasks)} requests of this kind are computed or wait already; try again later"
-            )
+            waiting = f"{len(self._tasks)} requests of this kind are computed or wait already; try again later"
+            raise Problem("busy", waiting)
         task = asyncio.create_task(self._compute(function, arguments))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -159,12 +152,8 @@ class Workers:
         async with self._slots:
             try:
                 with anyio.fail_after(self._seconds):
-                    return await to_process.run_sync(
-                        _run_limited,
-                        *(self._seconds + _ORPHAN_SECONDS, function, arguments),
-                        cancellable=True,
-                        limiter=self._processes,
-                    )
+                    limited = self._seconds + _ORPHAN_SECONDS, function, arguments
+                    return await to_process.run_sync(_run_limited, *limited, cancellable=True, limiter=self._processes)
             except BadInput as refusal:
                 raise Problem("forecast", str(refusal)) from refusal
             except (TimeoutError, MemoryError) as error:

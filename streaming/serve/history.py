@@ -92,24 +92,11 @@ class History:
         self.groups: dict[str, GroupSummary] = {}
         try:
             self._load()
-            self._refuse_others()
             #: Message to people if an older copy of the history was put back; else empty.
             self.notice = self._compare_with_served()
         except BaseException:
             self._file.close()
             raise
-
-    def _refuse_others(self) -> None:
-        """Refuse a history of another diff topic, as it would mix the rounds of two monitors."""
-        with historyfile.reading(self.path):
-            topics = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
-            if self._diffs_topic in topics or not self.extent.last:
-                return
-            names = ", ".join(sorted(topics))
-        raise BadInput(
-            f"--database {self.path}: holds the rounds of other topics ({names}), this is {self._diffs_topic}; "
-            "name another file, or remove it to build it again from the topics"
-        )
 
     def _load(self) -> None:
         with historyfile.reading(self.path):
@@ -121,6 +108,13 @@ class History:
                 group = self.groups[name] = _summary_decoder.decode(summary)
                 if group.group_id != name:
                     raise ValueError(f"group {group.group_id!r} is stored under another name")
+            # A history of another diff topic would mix the rounds of two monitors.
+            topics = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
+            if self._diffs_topic in topics or not self.extent.last:
+                return
+        reason = f"holds the rounds of other topics ({', '.join(sorted(topics))}), this is {self._diffs_topic}"
+        advice = "name another file, or remove it to build it again from the topics"
+        raise BadInput(f"--database {self.path}: {reason}; {advice}")
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
@@ -189,15 +183,11 @@ class History:
                 for record in arrived:
                     self._store(record, batch)
                 positions = {(record.topic, record.partition): record.offset + 1 for record in arrived}
-                connection.executemany(
-                    "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)",
-                    [(*place, offset) for place, offset in positions.items()],
-                )
+                rows = [(*place, offset) for place, offset in positions.items()]
+                connection.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
                 self._update_status(batch)
-                connection.executemany(
-                    "UPDATE groups SET summary = ? WHERE name = ?",
-                    [(encode(summary), name) for name, summary in batch.groups.items()],
-                )
+                summaries = [(encode(summary), name) for name, summary in batch.groups.items()]
+                connection.executemany("UPDATE groups SET summary = ? WHERE name = ?", summaries)
         except BaseException:
             self._stories.current_stories = stories_before
             raise
@@ -256,15 +246,12 @@ class History:
             return
         group = self._group(name)
         written = self._keep_place(record, group)
-        stored = self._connection.execute(
-            "INSERT INTO rounds (ce_id, group_id, timestamp, written, stored, cause, moved, summary, body) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(summary.id, group, summary.timestamp, record.timestamp if written is None else written),
-                *(self._now_ms, summary.cause.kind, summary.moved, encode(summary), zlib.compress(body, 1)),
-            ),
+        values = (
+            *(summary.id, group, summary.timestamp, record.timestamp if written is None else written),
+            *(self._now_ms, summary.cause.kind, summary.moved, encode(summary), zlib.compress(body, 1)),
         )
-        seq = stored.lastrowid or 0
+        insert = "INSERT INTO rounds VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        seq = self._connection.execute(insert, values).lastrowid or 0
         batch.rounds.append(StoredRound(seq, summary, body))
         before = self._newest(name, batch)
         if before is None or written is not None:

@@ -92,10 +92,7 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _examine(path: Path, cluster_id: str) -> bool:
-    """Return True if the path has a history of this cluster and version; False if the file is missing or empty.
-
-    Raise BadInput if the path has any other file.
-    """
+    """Return True for a history of this cluster and version, False for a missing or empty file; else raise BadInput."""
 
     def wrong(reason: str) -> BadInput:
         return BadInput(f"--database {path}: {reason}")
@@ -103,9 +100,8 @@ def _examine(path: Path, cluster_id: str) -> bool:
     if path.exists() and not path.is_file():
         raise wrong(f"is a {'folder' if path.is_dir() else 'device or pipe'}; name a file")
     if not path.exists() or path.stat().st_size == 0:
-        for left in _beside(path):
-            if left.exists():
-                raise wrong(f"{left.name} is there without the file it belongs to; remove it, or name another file")
+        for left in filter(Path.exists, _beside(path)):
+            raise wrong(f"{left.name} is there without the file it belongs to; remove it, or name another file")
         return False
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
@@ -138,10 +134,8 @@ def _build(path: Path, cluster_id: str) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             marks = f"PRAGMA user_version = {SCHEMA_VERSION}; PRAGMA application_id = {APPLICATION_ID};"
             connection.executescript(f"BEGIN; {_SCHEMA} {marks}")
-            connection.executemany(
-                "INSERT INTO meta VALUES (?, ?)",
-                [("cluster_id", cluster_id), ("epoch", secrets.token_hex(4)), ("trimmed", "0")],
-            )
+            meta = {"cluster_id": cluster_id, "epoch": secrets.token_hex(4), "trimmed": "0"}
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             connection.execute("COMMIT")
         new.replace(path)
 
@@ -149,9 +143,8 @@ def _build(path: Path, cluster_id: str) -> None:
 class HistoryFile:
     """The single writer of a history; a missing file is created empty.
 
-    Raises:
-        BadInput: the path has another file, or a history of another cluster or release.
-        HistoryFailure: the file is damaged, can't be written, or another process uses it; it stays as it was.
+    Raise BadInput if the path has another file, or a history of another cluster or release. Raise HistoryFailure if the
+    file is damaged, can't be written, or another process uses it; it stays as it was.
     """
 
     def __init__(self, path: Path, cluster_id: str) -> None:
@@ -189,12 +182,10 @@ class HistoryFile:
     def check(self) -> None:
         """Raise HistoryFailure if the history or its log was removed or replaced."""
         with plainly(self.path):
-            gone = [path for path, identity in self._files.items() if _identity(path) != identity]
-            if gone:
-                raise HistoryFailure(
-                    f"history {gone[0]}: was removed or replaced while in use; "
-                    "the next start builds it again from the topics, or goes on with what is there"
-                )
+            for path, identity in self._files.items():
+                if _identity(path) != identity:
+                    advice = "the next start builds it again from the topics, or goes on with what is there"
+                    raise HistoryFailure(f"history {path}: was removed or replaced while in use; {advice}")
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
@@ -254,10 +245,7 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
 
 @contextmanager
 def plainly(path: Path, what: str = "history") -> Iterator[None]:
-    """Raise errors of SQLite, of the disk and of decoding stored bytes as HistoryFailure with one line about the file.
-
-    If waiting may help, raise HistoryBlocked instead.
-    """
+    """Raise errors of SQLite, the disk and decoding as HistoryFailure; as HistoryBlocked if waiting may help."""
     try:
         yield
     except (sqlite3.Error, OSError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -280,13 +268,8 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     ``mode`` is that of SQLite's URIs: ``ro``, ``rw`` (the file must exist), ``rwc``, or ``ro&immutable=1``, which
     takes no lock and creates no file.
     """
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        isolation_level=None,
-        check_same_thread=False,
-        timeout=_BUSY_SECONDS,
-    )
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, _BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
         # A killed process loses nothing that was committed; a lost machine loses the newest transactions whole,
         # with their offsets, and reads them again from the topics.

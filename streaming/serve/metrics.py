@@ -80,11 +80,9 @@ class Metrics(Collector):
             name: _KINDS[kind](f"kafka_consumergroup_{name}".rstrip("_"), text, labels=["consumergroup", *label])
             for name, kind, label, text in _GROUP_FAMILIES
         }
-        duration = SummaryMetricFamily(
-            "kafka_consumergroup_rebalance_duration_seconds",
-            "Seconds between first and last round of rebalances of more than one round.",
-            labels=["consumergroup"],
-        )
+        text = "Seconds between first and last round of rebalances of more than one round."
+        name = "kafka_consumergroup_rebalance_duration_seconds"
+        duration = SummaryMetricFamily(name, text, labels=["consumergroup"])
         for group in self._board.groups.values():
             if group.state == "Dead":  # a dead group's series would stay for as long as the history has its rounds
                 continue

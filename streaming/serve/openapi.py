@@ -109,16 +109,12 @@ def digits(value: str) -> int | None:
 
 
 def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
-    """Return the decoded query parameters of a request.
-
-    Raises:
-        Problem: a parameter is malformed, unknown or repeated. (With an ignored typo the answer would have too much.)
-    """
+    """Return the decoded query parameters of a request; raise Problem for an unknown, malformed or repeated one."""
     by_name = {parameter.name: parameter for parameter in parameters if parameter.location == "query"}
     query: Query = dict.fromkeys(by_name)
     seen: set[str] = set()
     for name, value in request.query_params.multi_items():
-        if name not in by_name:
+        if name not in by_name:  # with an ignored typo the answer would have too much
             names = ", ".join(sorted(by_name)) or "none"
             raise refuse(_cut(name), f"no such parameter; there are {names}")
         if name in seen:
@@ -254,8 +250,8 @@ _PATH_PARAMETERS: Final = (
 def _problem_responses(problem: Mapping[str, Any]) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": problem}}
     kinds: dict[str, list[str]] = {}
-    for name, kind in KINDS.items():
-        kinds.setdefault(str(kind.status.value), []).append(f"`{name}`: {kind.meaning}")
+    for name, (status, meaning) in KINDS.items():
+        kinds.setdefault(str(status.value), []).append(f"`{name}`: {meaning}")
     return {status: {"description": " ".join(texts), "content": content} for status, texts in kinds.items()}
 
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assignors.assignment import normalize, union
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
+from streaming.records.events import Evidence
 from streaming.records.names import called
 from streaming.serve.records import GroupSummary, OwnerChange, places
 
@@ -109,9 +110,7 @@ def assignment_after(connection: sqlite3.Connection, group: GroupSummary) -> Lat
         if member.present is not False
     }
     names = {
-        member_id: MemberNames(
-            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
-        )
+        member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
         for member_id, member in diff.members.items()
     }
     if diff.unchanged is not UNSET:
@@ -144,12 +143,6 @@ class _RoundMembers(Struct, frozen=True):
     members: dict[str, _Presence]
     unchanged: int | UnsetType = UNSET
 
-    @property
-    def joined(self) -> set[str]:
-        """The members that joined in this round."""
-        joined = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
-        return joined.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
-
 
 _round_members = msgspec.json.Decoder(_RoundMembers)
 
@@ -168,7 +161,9 @@ def joined_since(connection: sqlite3.Connection, group: str, members: Collection
                     joined_at |= dict.fromkeys(missing - present, later_ms)
                 missing &= present
             else:  # the diff omits unchanged members
-                joined = missing & round_.joined
+                causes: list[Cause | Evidence] = [round_.cause, *round_.cause.evidence]
+                joins = [cause for cause in causes if cause.kind == "member.joined"]
+                joined = missing.intersection(member_id for cause in joins for member_id in cause.member_ids)
                 joined_at |= dict.fromkeys(joined, round_.timestamp)
                 missing -= joined
             later_ms = round_.timestamp

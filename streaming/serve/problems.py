@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -18,53 +18,41 @@ MEDIA_TYPE: Final = "application/problem+json"
 _RETRY: Final = {"Retry-After": "10"}
 
 
-class ProblemKind(NamedTuple):
-    """A kind of problem: the HTTP status of its answers, and what happened or what a client can do."""
-
-    status: HTTPStatus
-    meaning: str
-
-
-#: Kinds by the last part of ``type``. The first kind with an HTTP status is the general kind of that status.
-KINDS: Final[Mapping[str, ProblemKind]] = {
-    "parameter": ProblemKind(
-        HTTPStatus.BAD_REQUEST, "A parameter is unknown, malformed or repeated: correct `parameter`."
-    ),
-    "annotation": ProblemKind(HTTPStatus.BAD_REQUEST, "The annotation can't be read: `detail` has the reason."),
-    "token": ProblemKind(HTTPStatus.UNAUTHORIZED, "Send a token of --token-file: `Authorization: Bearer …`."),
-    "proxy": ProblemKind(HTTPStatus.FORBIDDEN, "Connect through the authenticating proxy."),
-    "writing": ProblemKind(HTTPStatus.FORBIDDEN, "Only known callers may write: start the server with --token-file."),
-    "not-found": ProblemKind(
-        HTTPStatus.NOT_FOUND, "Nothing is served at this path; /api/v1/openapi.json lists what is."
-    ),
-    "group": ProblemKind(HTTPStatus.NOT_FOUND, "The group is not known; /api/v1/groups lists all."),
-    "round": ProblemKind(HTTPStatus.NOT_FOUND, "The group has no such round, or retention has dropped it."),
-    "method-not-allowed": ProblemKind(HTTPStatus.METHOD_NOT_ALLOWED, "Send a method that `Allow` lists."),
-    "body": ProblemKind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Send no body with GET, and at most 16 KiB with POST."),
-    "host": ProblemKind(HTTPStatus.MISDIRECTED_REQUEST, "The server listens on loopback: use localhost as the host."),
-    "forecast": ProblemKind(HTTPStatus.UNPROCESSABLE_ENTITY, "The change can't be computed: `detail` has the reason."),
-    "internal": ProblemKind(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed: its log has the error."),
-    "history": ProblemKind(
-        HTTPStatus.SERVICE_UNAVAILABLE, "The history can't be read: `detail` has the reason. Try again."
-    ),
-    "publish": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka did not take the event: `detail` has the reason."),
-    "busy": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests are in progress. Try again later."),
-    "clients": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many clients follow the feed. Raise --max-clients."),
-    "worker": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "The process that computed the answer ended. Try again."),
-    "stopping": ProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping. Try again."),
+#: Kinds by the last part of ``type``: the HTTP status, and what happened or what a client can do. The first kind with a
+#: status is the general kind of that status.
+KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
+    "parameter": (HTTPStatus.BAD_REQUEST, "A parameter is unknown, malformed or repeated: correct `parameter`."),
+    "annotation": (HTTPStatus.BAD_REQUEST, "The annotation can't be read: `detail` has the reason."),
+    "token": (HTTPStatus.UNAUTHORIZED, "Send a token of --token-file: `Authorization: Bearer …`."),
+    "proxy": (HTTPStatus.FORBIDDEN, "Connect through the authenticating proxy."),
+    "writing": (HTTPStatus.FORBIDDEN, "Only known callers may write: start the server with --token-file."),
+    "not-found": (HTTPStatus.NOT_FOUND, "Nothing is served at this path; /api/v1/openapi.json lists what is."),
+    "group": (HTTPStatus.NOT_FOUND, "The group is not known; /api/v1/groups lists all."),
+    "round": (HTTPStatus.NOT_FOUND, "The group has no such round, or retention has dropped it."),
+    "method-not-allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "Send a method that `Allow` lists."),
+    "body": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Send no body with GET, and at most 16 KiB with POST."),
+    "host": (HTTPStatus.MISDIRECTED_REQUEST, "The server listens on loopback: use localhost as the host."),
+    "forecast": (HTTPStatus.UNPROCESSABLE_ENTITY, "The change can't be computed: `detail` has the reason."),
+    "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed: its log has the error."),
+    "history": (HTTPStatus.SERVICE_UNAVAILABLE, "The history can't be read: `detail` has the reason. Try again."),
+    "publish": (HTTPStatus.SERVICE_UNAVAILABLE, "Kafka did not take the event: `detail` has the reason."),
+    "busy": (HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests are in progress. Try again later."),
+    "clients": (HTTPStatus.SERVICE_UNAVAILABLE, "Too many clients follow the feed. Raise --max-clients."),
+    "worker": (HTTPStatus.SERVICE_UNAVAILABLE, "The process that computed the answer ended. Try again."),
+    "stopping": (HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping. Try again."),
 }
 
 
 class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
     """A request is refused or failed; ``kind`` is a key of :data:`KINDS`, ``members`` are added to the document.
 
-    ``headers``: headers of the answer; by default ``Retry-After`` if the status is 503.
+    ``detail``: by default the meaning of the kind. ``headers``: by default ``Retry-After`` if the status is 503.
     """
 
-    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: str) -> None:
-        super().__init__(detail)
-        self.kind, self.detail, self.members = kind, detail, members
-        self.status = KINDS[kind].status
+    def __init__(self, kind: str, detail: str = "", headers: Mapping[str, str] | None = None, **members: str) -> None:
+        self.status, meaning = KINDS[kind]
+        self.kind, self.detail, self.members = kind, detail or meaning, members
+        super().__init__(self.detail)
         self.headers = _RETRY if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
 
     def response(self, instance: str) -> Response:
@@ -83,19 +71,19 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
 async def on_error(request: Request, error: Exception) -> Response:
     """Answer any error with a problem document."""
     if isinstance(error, HTTPException):  # raised by Starlette's router
-        kind = next((name for name, kind in KINDS.items() if kind.status == error.status_code), "internal")
-        error = Problem(kind, KINDS[kind].meaning, error.headers)
+        kind = next((name for name, (status, _) in KINDS.items() if status == error.status_code), "internal")
+        error = Problem(kind, headers=error.headers)
     elif isinstance(error, HistoryFailure):
         error = Problem("history", str(error))
     elif not isinstance(error, Problem):
-        error = Problem("internal", KINDS["internal"].meaning)
+        error = Problem("internal")
     return error.response(request.scope["path"])
 
 
 async def kinds_page(_: Request) -> Response:
     """Answer ``/problems`` with all kinds of problems, each under the anchor to which its ``type`` refers."""
     rows = (
-        f'<dt id="{name}">{name} ({kind.status.value} {kind.status.phrase})</dt><dd>{escape(kind.meaning)}</dd>'
-        for name, kind in KINDS.items()
+        f'<dt id="{name}">{name} ({status.value} {status.phrase})</dt><dd>{escape(meaning)}</dd>'
+        for name, (status, meaning) in KINDS.items()
     )
     return HTMLResponse(f'<!doctype html><html lang="en"><title>Problems</title><dl>{"".join(rows)}</dl></html>')

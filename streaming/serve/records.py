@@ -56,10 +56,7 @@ def round_of(record: TopicRecord) -> RoundSummary:
 
 
 def assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
-    """Return the group and the assignment of a record of the compacted topic; None if the group was deleted.
-
-    Raise UnusableRecord if the value is not an assignment, or the key names another group.
-    """
+    """Return a record's group and latest assignment (None: deleted); raise UnusableRecord if they don't match."""
     if record.key is None:
         raise UnusableRecord("key: missing")
     try:

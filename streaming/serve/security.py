@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from assignors.errors import BadInput
 from streaming.kafka.clients import OncePerMinute
 from streaming.serve.openapi import digits
-from streaming.serve.problems import KINDS, Problem
+from streaming.serve.problems import Problem
 
 #: Content security policy: no code, no frames, no other hosts. The page's own policy adds its code by hash.
 POLICY: Final = "default-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -114,7 +114,7 @@ class Guard:
         length = digits(request.headers.get("content-length", "0"))
         longest = _LONGEST_BODY if request.method == "POST" else 0
         if "transfer-encoding" in request.headers or length is None or length > longest:
-            return Problem("body", KINDS["body"].meaning)
+            return Problem("body")
         if self._access.is_open:
             return None
         request.scope[CALLER] = caller = self._access.caller(request)
@@ -139,10 +139,7 @@ _LONGEST_NAME: Final = 256
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """Return the tokens in ``--token-file``: one token per line, each with at least 16 characters.
-
-    Raise BadInput if the file is missing, empty or readable by every user, or a token is too short.
-    """
+    """Return the tokens in ``--token-file``, one a line; raise BadInput if the file is public, or a token too short."""
     try:
         mode = path.stat().st_mode
         tokens = tuple(line for line in map(str.strip, path.read_text().splitlines()) if line)

@@ -69,10 +69,7 @@ class ServeOptions:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free port.
-
-    Raise OutsideFailure if the port is in use, or the host is not an address of this machine.
-    """
+    """Return a listening socket (port 0: any free port); raise OutsideFailure if the address can't be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=512)
@@ -161,10 +158,7 @@ class FeedServer:
                 loop.call_soon_threadsafe(server.stop)
 
     def run(self) -> None:
-        """Serve until a signal or :meth:`stop`; all records that were read are stored before it returns.
-
-        Raise MonitorError if reading the topics or writing the history failed for good.
-        """
+        """Serve until a signal or :meth:`stop`, then store all records read. Raise MonitorError if reading failed."""
         asyncio.run(self._serve())
         if self._failure is not None:
             raise self._failure

@@ -242,10 +242,9 @@ class Stories:
             *(record.timestamp, now_ms, summary.closed_at is None, zlib.compress(body, 1)),
         )
         self._execute("INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        self._execute(
-            "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)",
-            (*place, record.happened or summary.updated_at, summary.opened_at, zlib.compress(record.value, 1)),
-        )
+        happened, version = record.happened or summary.updated_at, zlib.compress(record.value, 1)
+        insert = "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)"
+        self._execute(insert, (*place, happened, summary.opened_at, version))
         if row_id is None:
             self._drop_oldest(sort, group)
         self.current_stories.take(summary)
@@ -262,11 +261,8 @@ class Stories:
         """Return an episode with the incident of the cluster that explains it; unchanged if no incident does."""
         if self._of_cluster is None:
             self._of_cluster = {}
-            rows = self._execute(
-                "SELECT body FROM stories JOIN groups ON groups.id = group_id WHERE sort = 'incident' AND name = ?",
-                (CLUSTER,),
-            )
-            for (incident_body,) in rows:
+            query = "SELECT body FROM stories JOIN groups ON groups.id = group_id WHERE sort = 'incident' AND name = ?"
+            for (incident_body,) in self._execute(query, (CLUSTER,)):
                 incident = _decoders["incident"].decode(zlib.decompress(incident_body))
                 for name in incident.groups:
                     self._of_cluster.setdefault(name, []).append(incident)
@@ -279,15 +275,11 @@ class Stories:
     def explain(self, key: StoryKey) -> list[StoredStory]:
         """Store and return the episodes that a newly stored incident of the cluster explains, with this cause."""
         self._of_cluster = None
-        row = self._execute(
-            "SELECT opened FROM stories JOIN groups ON groups.id = group_id WHERE sort = ? AND name = ? AND number = ?",
-            key,
-        ).fetchone()
-        rows = self._execute(
-            "SELECT stories.id, name, ce_id, body FROM stories JOIN groups ON groups.id = group_id "
-            "WHERE sort = 'episode' AND opened >= ? ORDER BY seq",
-            (row[0] - EARLIER_MS if row else 0,),
-        ).fetchall()
+        of_groups = "FROM stories JOIN groups ON groups.id = group_id"
+        query = f"SELECT opened {of_groups} WHERE sort = ? AND name = ? AND number = ?"
+        row = self._execute(query, key).fetchone()
+        query = f"SELECT stories.id, name, ce_id, body {of_groups} WHERE sort = 'episode' AND opened >= ? ORDER BY seq"
+        rows = self._execute(query, (row[0] - EARLIER_MS if row else 0,)).fetchall()
         changed: list[StoredStory] = []
         for row_id, name, ce_id, stored in rows:
             body = zlib.decompress(stored)
@@ -335,10 +327,8 @@ class Stories:
     def _forget_later(self, group: int, story: StoryKey) -> None:
         """Drop the group's stories with higher numbers: they are older, and the stream assigns these numbers again."""
         for table, first in (("stories", story.number + 1), ("versions", story.number)):
-            self._execute(
-                f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?",  # noqa: S608 - our tables
-                (story.sort, group, first),
-            )
+            delete = f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?"  # noqa: S608 - our tables
+            self._execute(delete, (story.sort, group, first))
         if story.sort == "episode":
             self._execute("UPDATE downtime SET counted = ? WHERE group_id = ?", (story.number - 1, group))
         self.reload()

@@ -15,7 +15,7 @@ from anyio import CapacityLimiter
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedStatus, Filter, Stale
-from streaming.serve.feed import Feed, FeedPlace, FeedResponse, FeedTimes
+from streaming.serve.feed import Feed, FeedResponse, FeedTimes
 from streaming.serve.history import History, Retention
 from tests.support.feed import records
 from tests.support.histories import Group
@@ -70,9 +70,9 @@ class Feeding:
             self.board.publish(batch)
 
     @contextlib.asynccontextmanager
-    async def listen(self, last: int | FeedPlace | None = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
+    async def listen(self, last: Any = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
         with self.board.listening() as woken:
-            place = FeedPlace(last) if isinstance(last, int) else last
+            place = (last, None) if isinstance(last, int) else last
             response = FeedResponse(self.feed, wanted or Filter(), place)
             async with contextlib.aclosing(response.chunks(woken)) as chunks:
                 yield Reader(chunks)
@@ -199,7 +199,7 @@ def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding
     async def send(message: MutableMapping[str, object]) -> None:
         sent.append(dict(message))
 
-    asyncio.run(FeedResponse(feeding.feed, Filter(), FeedPlace(5))({"method": "GET", "state": {}}, receive, send))
+    asyncio.run(FeedResponse(feeding.feed, Filter(), (5, None))({"method": "GET", "state": {}}, receive, send))
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 

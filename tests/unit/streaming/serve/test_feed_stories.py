@@ -9,7 +9,6 @@ import pytest
 
 from streaming.serve import board as board_module
 from streaming.serve.board import Filter
-from streaming.serve.feed import FeedPlace
 from streaming.serve.history import History
 from tests.support.compacted import checkout
 from tests.support.feed import stories, story
@@ -77,7 +76,7 @@ async def test_returning_client_receives_each_changed_story_once(feeding: Feedin
     store_incidents(feeding, 1, 2, 3)
     store_incidents(feeding, 1, times=2)
     feeding.store(3)
-    async with feeding.listen(FeedPlace(1, 2), ALL) as reader:
+    async with feeding.listen((1, 2), ALL) as reader:
         events = await reader.until("progress")
         assert [event.seq for event in events if event.name == "round"] == [2, 3]
         assert incident_numbers(events) == [3, 1]
@@ -89,7 +88,7 @@ async def test_returning_client_receives_each_changed_story_once(feeding: Feedin
 async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding) -> None:
     store_incidents(feeding, 1)
     feeding.store(2)
-    async with feeding.listen(FeedPlace(1), ALL) as reader:
+    async with feeding.listen((1, None), ALL) as reader:
         names = [event.name for event in await reader.until("progress")]
         assert names == ["round", "stories", "progress"]
 
@@ -97,7 +96,7 @@ async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding)
 @in_a_loop
 async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
-    async with feeding.listen(FeedPlace(0, 0), ALL) as reader:
+    async with feeding.listen((0, 0), ALL) as reader:
         await reader.until("progress")
         for number in range(1, 40):
             store_incidents(feeding, number)
@@ -114,7 +113,7 @@ async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytes
 async def test_deleted_story_holds_up_no_client(feeding: Feeding) -> None:
     store_incidents(feeding, 1, 2)
     feeding.history._connection.execute("DELETE FROM stories WHERE number = 2")
-    async with feeding.listen(FeedPlace(0, 0), ALL) as reader:
+    async with feeding.listen((0, 0), ALL) as reader:
         assert incident_numbers(await reader.until("progress")) == [1]
 
 
