@@ -92,10 +92,8 @@ def test_port_in_use_prevents_any_component_start(command: Command, parts: type[
 
 
 def test_checkpoint_in_use_prevents_any_component_start(command: Command, parts: type[Part], tmp_path: Path) -> None:
-    folder = LocalCheckpoint(str(tmp_path))
-    folder.lock()
-    status, _, errors = command("run", "--port", "0", "--checkpoint", str(tmp_path))
-    folder.unlock()
+    with LocalCheckpoint(str(tmp_path)):
+        status, _, errors = command("run", "--port", "0", "--checkpoint", str(tmp_path))
     assert (status, parts.started) == (3, [])
     assert str(tmp_path) in errors
 
