@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import structs
+
 from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
 from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.episodes.notes import BounceNote
@@ -25,6 +27,8 @@ class CoordinatorRounds(GroupRounds):
         self._reasons = GroupReasons()
         self._open: LogRound | None = None
         self._has_epochs = False
+        #: The first member id of each static member that restarted.
+        self._instances: dict[str | None, str] = {}
 
     def add(  # noqa: C901, PLR0912 - one case a kind of message
         self, event: LogEvent, message: CoordinatorEvent
@@ -39,6 +43,8 @@ class CoordinatorRounds(GroupRounds):
             self._name(member_id, message.client_id, message.host, message.instance_id if is_owner else None)
         if message.protocol == "consumer" and kind in (MessageKind.UPGRADED, MessageKind.GROUP_LOADED):
             self._has_epochs = True
+        if message.protocol in ("streams", "share"):
+            self.kind = message.protocol
         match kind:
             case MessageKind.PREPARING:
                 self._prepare(event, message)
@@ -115,9 +121,13 @@ class CoordinatorRounds(GroupRounds):
             else:
                 self._gone[member] = None
         self._begin(event)
+        if self.kind in ("streams", "share") and self.number is not None:  # The epoch rises without a line.
+            self._end(event, structs.replace(message, kind=MessageKind.EPOCH_BUMPED, number=self.number + 1))
 
     def _bounced(self, event: LogEvent, message: CoordinatorEvent) -> BounceNote:
         new, old = message.member_ids[0], message.member_ids[-1]
+        if new == old:  # The line does not name the new member id, which is the old one of the instance's next line.
+            new = old = self._instances.setdefault(message.instance_id, old)
         self.members.pop(old, None)
         self.members[new] = self.names[new]
         timestamp, size = max(0, event.at), max(self.size or 0, len(self.members))
@@ -137,8 +147,7 @@ class CoordinatorRounds(GroupRounds):
         current.number, self.number = message.number, message.number
         has_epochs = message.kind is MessageKind.EPOCH_BUMPED
         self._has_epochs = has_epochs
-        current.protocol = (message.protocol or "consumer") if has_epochs else "classic"
-        current.kind = message.protocol if message.protocol in ("streams", "share") else self.kind
+        current.protocol, current.kind = self.kind if has_epochs else "classic", self.kind
         size = 0 if message.kind is MessageKind.GROUP_EMPTY else event.size
         if has_epochs and message.number == 1 and not self.members and not self._gone:
             self.size = 0

@@ -40,7 +40,7 @@ _COORDINATOR: Final = re.compile(
     r"Group .* (?:is dead|removed? dynamic|transitioned to Dead)|could not complete rebalance"
 )
 #: Matches lines about rebalances, which this module should understand.
-_STRANGE: Final = re.compile(r"ebalanc|LeaveGroup|[Jj]oin.* group")
+_STRANGE: Final = re.compile(r"(?<!trigger r)(?<!trigger a r)ebalanc|LeaveGroup|[Jj]oin.* group")
 #: The largest number of events that wait for a line with the name of their group.
 _WAITING: Final = 100
 _EXAMPLES: Final = 3
