@@ -18,23 +18,13 @@ from streaming.collect.cluster import NO_TOPIC, ClusterTopics
 from streaming.collect.cluster_view import ClusterView, subscribed
 from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
 from streaming.kafka.topic_reader import RecordOrder, read_to_end
-from streaming.records import codec
-from streaming.records.events import (
-    TYPE_NAMES,
-    ClusterObserved,
-    Event,
-    GroupDeleted,
-    GroupObserved,
-    GroupRebalancing,
-    PartitionsChanged,
-    TopicMetadata,
-)
+from streaming.records import codec, events
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 
 
-def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> bool:
+def is_outdated(data: events.GroupObserved, published: Mapping[str, events.TopicMetadata]) -> bool:
     """True if a group's snapshot contradicts the partition counts that were published for the group.
 
     The snapshot has a topic or a partition that was not published, or no partition of a topic that members subscribe
@@ -55,11 +45,13 @@ def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> 
     return any(published[topic].partitions and topic not in highest for topic in topics)
 
 
-def partitions_changed(source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]) -> Event:
+def partitions_changed(
+    source: str, group_id: str, timestamp: int, topics: Mapping[str, events.TopicMetadata]
+) -> events.Event:
     """Return the event with the partition counts of a group's topics."""
-    data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
+    data = events.PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
-    return Event(source, f"{group_id}@{timestamp}:{names}", data)
+    return events.Event(source, f"{group_id}@{timestamp}:{names}", data)
 
 
 class Published:
@@ -74,8 +66,8 @@ class Published:
     def __init__(self, source: str) -> None:
         self._source = source
         self._order = RecordOrder()
-        self.counts: dict[str, dict[str, TopicMetadata]] = {}
-        self.rebalances: dict[str, GroupRebalancing] = {}
+        self.counts: dict[str, dict[str, events.TopicMetadata]] = {}
+        self.rebalances: dict[str, events.GroupRebalancing] = {}
         self.brokers: list[int] | None = None
 
     def take(self, message: Message) -> None:
@@ -91,21 +83,28 @@ class Published:
             data = codec.decode_event(message.key(), message.value(), attributes).data
         except BadInput:
             return
-        if isinstance(data, GroupDeleted | GroupRebalancing):
+        if isinstance(data, events.GroupDeleted | events.GroupRebalancing):
             self.rebalances.pop(data.group_id, None)
-        if isinstance(data, GroupDeleted):
+        if isinstance(data, events.GroupDeleted):
             self.counts.pop(data.group_id, None)
-        elif isinstance(data, GroupRebalancing) and not data.ended:
+        elif isinstance(data, events.GroupRebalancing) and not data.ended:
             self.rebalances[data.group_id] = data
-        elif isinstance(data, PartitionsChanged) and attributes["source"] == self._source:
+        elif isinstance(data, events.PartitionsChanged) and attributes["source"] == self._source:
             self.counts.setdefault(data.group_id, {}).update(data.topics)
-        elif isinstance(data, ClusterObserved):
+        elif isinstance(data, events.ClusterObserved):
             self.brokers = data.brokers
 
 
-_OBSERVED: Final = TYPE_NAMES[GroupObserved]
+_OBSERVED: Final = events.TYPE_NAMES[events.GroupObserved]
 _TYPES: Final = frozenset(
-    TYPE_NAMES[kind] for kind in (GroupObserved, GroupDeleted, GroupRebalancing, PartitionsChanged, ClusterObserved)
+    events.TYPE_NAMES[kind]
+    for kind in (
+        events.GroupObserved,
+        events.GroupDeleted,
+        events.GroupRebalancing,
+        events.PartitionsChanged,
+        events.ClusterObserved,
+    )
 )
 
 
@@ -128,7 +127,7 @@ class CountsPublisher:
         self,
         topics: ClusterTopics,
         source: str,
-        published: dict[str, dict[str, TopicMetadata]],
+        published: dict[str, dict[str, events.TopicMetadata]],
         view: ClusterView,
         every: float,
     ) -> None:
@@ -137,11 +136,11 @@ class CountsPublisher:
 
     def with_counts(
         self,
-        outcomes: Sequence[Outcome | Event],
-        groups: Callable[[], Mapping[str, GroupObserved]] | None,
+        outcomes: Sequence[Outcome | events.Event],
+        groups: Callable[[], Mapping[str, events.GroupObserved]] | None,
         *,
         away: bool,
-    ) -> list[Outcome | Event]:
+    ) -> list[Outcome | events.Event]:
         """Return ``outcomes`` with missing partition counts before them; when due, add new counts of all groups.
 
         ``groups`` returns the last snapshot of each group; it is None while some groups are unknown. ``away``: the
@@ -152,14 +151,17 @@ class CountsPublisher:
         subscriptions = {group_id: subscribed(snapshot) for group_id, snapshot in all_groups.items()}
         data_of = [None if (event := _event(item)) is None else event.data for item in outcomes]
         topics = {
-            *chain(*subscriptions.values(), *(subscribed(data) for data in data_of if isinstance(data, GroupObserved)))
+            *chain(
+                *subscriptions.values(),
+                *(subscribed(data) for data in data_of if isinstance(data, events.GroupObserved)),
+            )
         }
         current = self._request(topics) if due and not away else None
-        items: list[Outcome | Event] = []
+        items: list[Outcome | events.Event] = []
         for item, data in zip(outcomes, data_of, strict=True):
-            if isinstance(data, GroupDeleted):
+            if isinstance(data, events.GroupDeleted):
                 self._published.pop(data.group_id, None)
-            elif isinstance(data, GroupObserved):
+            elif isinstance(data, events.GroupObserved):
                 if current is None and not away and is_outdated(data, self._published.get(data.group_id, {})):
                     current = self._request(topics)
                 items += self._publish(data.group_id, subscribed(data), current or {}, data.timestamp)
@@ -178,8 +180,8 @@ class CountsPublisher:
         return items
 
     def _publish(
-        self, group_id: str, topics: Iterable[str], current: Mapping[str, TopicMetadata], timestamp: int
-    ) -> list[Event]:
+        self, group_id: str, topics: Iterable[str], current: Mapping[str, events.TopicMetadata], timestamp: int
+    ) -> list[events.Event]:
         """Return the partition counts that a group has not received, as a list of one event or an empty list."""
         published = self._published.get(group_id, {})
         # A topic that never existed is not a change.
@@ -190,7 +192,7 @@ class CountsPublisher:
         self._published[group_id] = published | new
         return [partitions_changed(self._source, group_id, timestamp, new)]
 
-    def _request(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
+    def _request(self, topics: Iterable[str]) -> Mapping[str, events.TopicMetadata]:
         try:
             return self._topics.refresh(topics)
         except KafkaException as error:
@@ -198,7 +200,7 @@ class CountsPublisher:
             return {}
 
 
-def _event(item: Outcome | Event) -> Event | None:
+def _event(item: Outcome | events.Event) -> events.Event | None:
     if isinstance(item, RejectedRecord):
         return None
     return item.event if isinstance(item, CollectedEvent) else item

@@ -128,7 +128,7 @@ class Fold:
 
     def snapshots(self) -> dict[str, GroupObserved]:
         """Return the last published snapshot of each group."""
-        return {group_id: group.snapshot for group_id, group in self.groups.items() if group.snapshot is not None}
+        return {group_id: group.published for group_id, group in self.groups.items() if group.published is not None}
 
     def _begin(self) -> None:
         """Start to return outcomes; drop waiting snapshots that the earlier collector has already published."""
@@ -167,9 +167,9 @@ class Fold:
             raise MalformedRecord(f"timestamp: {record.timestamp} is not a time in milliseconds")
         self._activity.wrote(record.timestamp)
         if group is None:
-            group = FollowedGroup(decoded.group_id, self._names, self._surely_alive_ms)
+            group = FollowedGroup(group_id=decoded.group_id, names=self._names, surely_alive_ms=self._surely_alive_ms)
             self.groups[decoded.group_id] = group
-        if isinstance(decoded, ClassicGroup) and decoded.group_id in self._changed and group.state.classic is not None:
+        if isinstance(decoded, ClassicGroup) and decoded.group_id in self._changed and group.classic is not None:
             self._publish(group, self._changed.pop(decoded.group_id))
         group.apply(decoded)
         self._changed[decoded.group_id] = record
@@ -194,9 +194,9 @@ class Fold:
         return owners.commit(commit.topic, commit.partition, commit.timestamp, commit.offset, sent_after=sent_after)
 
     def _add_resumed(self, group: FollowedGroup, record: RawRecord) -> None:
-        if group.snapshot is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:
+        if group.published is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:
             return
-        counts_epochs = group.snapshot.counts_epochs
+        counts_epochs = group.published.counts_epochs
         for number, stops in group.owners.resumed().items():
             data = PartitionsStopped(
                 group_id=group.group_id,
@@ -211,9 +211,9 @@ class Fold:
 
     def _publish(self, group: FollowedGroup, record: RawRecord) -> None:
         self._held.pop(group.group_id, None)
-        previous = group.snapshot
+        previous = group.published
         data: EventData | None = group.release(record, self._leader_since)
-        if group.state.is_gone:
+        if group.is_gone:
             del self.groups[group.group_id]
         if data is not None:
             event = Event(self._source, f"{self._partition}:{record.offset}", data)

@@ -31,7 +31,7 @@ COALESCE_MS: Final = 1000
 _SETTLED: Final = ("Stable", "Empty")
 
 
-@dataclass
+@dataclass(slots=True)
 class CoordinatedGroup:
     """A group's state at its coordinator: a classic or a modern group; both None if the group does not exist."""
 
@@ -67,22 +67,21 @@ class CoordinatedGroup:
         return structs.replace(self.classic, group_id=group_id, timestamp=timestamp)
 
 
-@dataclass(slots=True)
-class FollowedGroup:
+@dataclass(slots=True, kw_only=True)
+class FollowedGroup(CoordinatedGroup):
     """A followed group whose records are in one partition of the offsets topic.
 
     Attributes:
-        published_at: record time of the last published snapshot, ms.
+        published: the last published snapshot; ``published_at``: its record time, ms.
         leader_epoch: the partition leader's epoch at the last snapshot; the leader is the coordinator.
         is_new: True if the group's first record was read, so no generation is missing.
-        evidence: evidence about members that were removed since ``snapshot``, while a newer snapshot waits.
+        evidence: evidence about members that were removed since ``published``, while a newer snapshot waits.
     """
 
     group_id: str
     names: TopicNames
     surely_alive_ms: int | None = None
-    state: CoordinatedGroup = field(default_factory=CoordinatedGroup)
-    snapshot: GroupObserved | None = None
+    published: GroupObserved | None = None
     published_at: int = 0
     owners: PartitionOwners = field(default_factory=PartitionOwners)
     leader_epoch: int = -1
@@ -90,10 +89,9 @@ class FollowedGroup:
     evidence: list[Evidence] = field(default_factory=list)
 
     def apply(self, record: ClassicGroup | GroupPart) -> None:
-        """Apply one of the coordinator's records to the group."""
-        self.state.apply(record)
-        if self.state.classic is not None and not has_generation(self.state.classic):
-            self.is_new = True
+        """Apply one of the coordinator's records to the group's state."""
+        CoordinatedGroup.apply(self, record)
+        self.is_new = self.is_new or (self.classic is not None and not has_generation(self.classic))
 
     def is_early(self, timestamp: int) -> bool:
         """True if a snapshot at ``timestamp`` is too soon (:data:`COALESCE_MS`) after the last one."""
@@ -104,8 +102,8 @@ class FollowedGroup:
 
         The partition owners change at once, because later commits are compared with the owners.
         """
-        group, snapshot = self.state.modern, self.snapshot
-        if self.state.classic is not None or group is None or len(group.subscriptions) <= LARGE:
+        group, snapshot = self.modern, self.published
+        if self.classic is not None or group is None or len(group.subscriptions) <= LARGE:
             return False
         if snapshot is None or not snapshot.counts_epochs or not self.is_early(record.timestamp):
             return False
@@ -126,12 +124,12 @@ class FollowedGroup:
 
     def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
         """Return the event for the group's state at ``record``; None if nothing changed."""
-        before = self.snapshot
-        now = self.state.snapshot(self.group_id, record.timestamp, self.names)
-        if self.state.modern is not None:
-            self.state.modern.changed.clear()
+        before = self.published
+        now = self.snapshot(self.group_id, record.timestamp, self.names)
+        if self.modern is not None:
+            self.modern.changed.clear()
         if now is None:
-            if before is None or not self.state.is_gone:
+            if before is None or not self.is_gone:
                 return None
             return GroupDeleted(group_id=self.group_id, timestamp=record.timestamp, reason="tombstone")
         evidence, self.evidence = self.evidence, []
@@ -146,7 +144,7 @@ class FollowedGroup:
         elif before is None and self.is_new and (now.generation or 0) > 1:
             evidence = [_CREATED]
         self.owners.observe(now)
-        self.snapshot, self.published_at = now, record.timestamp
+        self.published, self.published_at = now, record.timestamp
         if is_same:
             return None
         self.leader_epoch = record.leader_epoch

@@ -210,9 +210,9 @@ class OffsetsTopic:
         """Return a group with its offset commits; None if the group has no snapshot."""
         for fold in (partition.fold for partition in self._partitions.values()):
             group = fold.groups.get(group_id)
-            if group is not None and group.snapshot is not None:
+            if group is not None and group.published is not None:
                 committed = fold.committed.get(group_id, {})
-                return KnownGroup(group.snapshot, group.owners.last_commit, committed, group.owners.intervals)
+                return KnownGroup(group.published, group.owners.last_commit, committed, group.owners.intervals)
         return None
 
     def groups(self) -> list[str]:

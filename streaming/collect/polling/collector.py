@@ -13,17 +13,7 @@ from typing import Final
 
 from streaming.collect.lifecycle import BaseCollector, state_event
 from streaming.collect.metrics import PollMetrics
-from streaming.collect.polling.group import (
-    DEAD,
-    OTHER_SECONDS,
-    RESTS,
-    UNKNOWN,
-    PolledGroup,
-    in_flux,
-    is_news,
-    poll,
-    resumed,
-)
+from streaming.collect.polling.group import OTHER_SECONDS, RESTS, UNKNOWN, PolledGroup, in_flux, is_news, poll, resumed
 from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, read_published_state
 from streaming.collect.polling.schedule import Pace, Schedule
@@ -83,6 +73,7 @@ class PollingCollector(BaseCollector):
             now = time.monotonic()
             replies = self._requests.replies(self._schedule.pause(now, self._list_due))
             events = [event for reply in replies if (event := self._take(reply)) is not None]
+            self._metrics.unanswered.set(len(self._unanswered))
             events += self._changed_rebalances(events)
             groups = self._snapshots if self._complete else None
             items = self._counts_publisher.with_counts(events, groups, away=self._away)
@@ -115,7 +106,6 @@ class PollingCollector(BaseCollector):
         group_id, now = answer.group_id, time.monotonic()
         if group_id in self._unanswered:
             self._unanswered.discard(group_id)
-            self._metrics.unanswered.set(len(self._unanswered))
             if not self._unanswered:
                 _log.info("all coordinators answer again")
         self._metrics.descriptions.inc()
@@ -133,7 +123,7 @@ class PollingCollector(BaseCollector):
         elif before.is_from_other_collector and self._is_held(group_id, now):
             self._schedule.answered(group_id, "flux", now)
             return None
-        self._keep(group_id, group)
+        self._groups[group_id] = group
         if group is UNKNOWN:
             self._schedule.remove(group_id)
         else:
@@ -143,24 +133,19 @@ class PollingCollector(BaseCollector):
 
     def _changed_rebalances(self, events: list[Event]) -> Iterator[Event]:
         """Yield events of changed rebalances, except for groups whose events another collector publishes."""
+
+        def known_group(group_id: str) -> KnownGroup | None:
+            view = self._group(group_id).view
+            return None if view is None else KnownGroup(view)
+
         for event in events:
             self._rebalances.observed(event.data)
-        for data in self._rebalances.events(self._known_group, time.time_ns() // 1_000_000):
+        for data in self._rebalances.events(known_group, time.time_ns() // 1_000_000):
             if not self._group(data.group_id).is_from_other_collector:
                 yield state_event(self._source, data)
 
-    def _known_group(self, group_id: str) -> KnownGroup | None:
-        view = self._group(group_id).view
-        return None if view is None else KnownGroup(view)
-
     def _group(self, group_id: str) -> PolledGroup:
         return self._groups.get(group_id, UNKNOWN)
-
-    def _keep(self, group_id: str, group: PolledGroup) -> None:
-        if group is UNKNOWN:
-            self._groups.pop(group_id, None)
-        else:
-            self._groups[group_id] = group
 
     def _take_other(self, event: Event) -> None:
         """Take another collector's event for a group; later answers about the group are compared with this event.
@@ -173,7 +158,7 @@ class PollingCollector(BaseCollector):
         self._rebalances.observed(event.data)
         if self._requests.describes(group_id):
             self._newer_than_answer.add(group_id)
-        self._keep(group_id, resumed(event))
+        self._groups[group_id] = resumed(event)
 
     def _is_held(self, group_id: str, now: float) -> bool:
         """True if another collector published the group's last event and still has time to publish the next one."""
@@ -186,7 +171,7 @@ class PollingCollector(BaseCollector):
     def _take_list(self, listing: GroupListing) -> None:
         now, moment = time.monotonic(), int(time.time() * 1000)
         self._log_contact(listing.trouble[0].str() if listing.trouble else None)
-        listed = {item.group_id: item for item in listing.groups if item.state != DEAD and self._wanted(item.group_id)}
+        listed = {item.group_id: item for item in listing.groups if self._wanted(item.group_id)}
         rebalancing: dict[str, ListedGroup] = {}
         for group_id, item in listed.items():
             self._schedule.add(group_id, item.cost, now)
@@ -221,7 +206,7 @@ class PollingCollector(BaseCollector):
             else:  # this collector never published the group; the number of a group that the stream has is kept
                 self._schedule.remove(group_id)
                 if group.view is None:
-                    self._keep(group_id, UNKNOWN)
+                    self._groups.pop(group_id, None)
 
     def _failed(self, reply: Unanswered) -> None:
         group_id, error, now = reply.group_id, reply.error.str(), time.monotonic()
@@ -238,7 +223,6 @@ class PollingCollector(BaseCollector):
         if not self._unanswered and not self._away:
             _log.warning("group %s: its coordinator gives no answer of use (%s): waiting for one", group_id, error)
         self._unanswered.add(group_id)
-        self._metrics.unanswered.set(len(self._unanswered))
 
     def _log_contact(self, trouble: str | None) -> None:
         if self._away and trouble is None:

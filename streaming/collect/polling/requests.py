@@ -175,13 +175,13 @@ def _reply(group_id: str | None, future: Future[Any]) -> Reply:
 
 
 def listing(result: Any) -> GroupListing:
-    """Convert a ``ListConsumerGroupsResult``, without groups that only have offsets."""
+    """Convert a ``ListConsumerGroupsResult``, without dead groups and groups that only have offsets."""
     groups = []
     for group in result.valid:
-        is_consumer, state = group.type.name == "CONSUMER", group.state.name
-        if not group.is_simple_consumer_group:
-            name = _STATES.get(state, _BETWEEN if is_consumer else None)
-            groups.append(Listed(group.group_id, name, cost=1 if is_consumer else 2))
+        is_consumer = group.type.name == "CONSUMER"
+        state = _STATES.get(group.state.name, _BETWEEN if is_consumer else None)
+        if not group.is_simple_consumer_group and state != DEAD:
+            groups.append(Listed(group.group_id, state, cost=1 if is_consumer else 2))
     return GroupListing(tuple(groups), tuple(result.errors))
 
 
