@@ -134,11 +134,12 @@ class Publisher:
         self._limits = longest_records(describe_topics(settings, written(settings.topics)))
         self._committed_offsets: Mapping[int, int] | None = None
         self._endless = _ENDLESS_SECONDS
-        self._producer = self._begin()
+        self._begin()
 
-    def _begin(self) -> EventProducer:
+    def _begin(self) -> None:
+        """Use a new producer."""
         while True:
-            producer = EventProducer(
+            self._producer = EventProducer(
                 self._settings,
                 {
                     "transactional.id": self._group_id,
@@ -151,11 +152,11 @@ class Publisher:
                 },
             )
             try:
-                self._retry(lambda client, seconds: client.init_transactions(seconds), producer)
+                self._retry(lambda client, seconds: client.init_transactions(seconds))
             except _ClientLost:
                 self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
             else:
-                return producer
+                return
 
     def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[OutgoingRecord]:
         """Write a batch, and if ``place`` is set the offsets after it, in one transaction; return the written records.
@@ -172,7 +173,7 @@ class Publisher:
             time.sleep(_RETRY_SECONDS)
             clients.same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():
-                self._producer = self._begin()
+                self._begin()
                 batch = self._encode(items)
         self._committed_offsets = None if place is None else place.offsets
         self._endless = _ENDLESS_SECONDS
@@ -184,7 +185,7 @@ class Publisher:
         except _ClientLost as lost:
             _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
             self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
-            self._producer = self._begin()
+            self._begin()
             return self._is_committed(place)
 
     def _is_committed(self, place: ResumePoint | None) -> bool:
@@ -241,7 +242,7 @@ class Publisher:
                 if problem.retriable() and not problem.txn_requires_abort():
                     # librdkafka issue 5511, when a broker has left the cluster: a new producer finds the others.
                     _log.warning("offsets were not added to the transaction: %s", problem.str())
-                    self._producer = self._begin()
+                    self._begin()
                     return False
                 if not problem.txn_requires_abort():
                     raise NotPublished(f"the cluster refuses what was collected: {problem.str()}") from error
@@ -254,11 +255,9 @@ class Publisher:
             return False
         return True
 
-    def _retry(
-        self, call: Callable[[confluent_kafka.Producer, float], object], producer: EventProducer | None = None
-    ) -> None:
+    def _retry(self, call: Callable[[confluent_kafka.Producer, float], object]) -> None:
         """Call ``call`` with the client and a timeout (s); repeat it while the cluster does not answer."""
-        client = (producer or self._producer).client
+        client = self._producer.client
         tries = 0
         while True:
             try:

@@ -7,9 +7,6 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-#: The client reason of a member that sent none, and of a client older than KIP-800.
-NO_REASON = "not provided"
-
 
 class MessageKind(StrEnum):
     """The kind of a log message of the group coordinator."""

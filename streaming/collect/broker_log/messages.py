@@ -27,15 +27,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from msgspec import structs
 
-from streaming.collect.broker_log.events import (
-    NO_REASON,
-    CoordinatorEvent,
-    LogTimestamp,
-    MessageKind,
-    Protocol,
-    ReasonKind,
-)
+from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, Protocol, ReasonKind
 
+#: The client reason of a member that sent none, and of a client older than KIP-800.
+_NO_REASON: Final = "not provided"
 #: The newest known release.
 NEWEST: Final = "4.3"
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -122,7 +117,7 @@ def _read_reason(text: str) -> dict[str, Any]:
 
 
 def _sent(client_reason: str | None) -> str | None:
-    return None if client_reason in ("", NO_REASON) else client_reason
+    return None if client_reason in ("", _NO_REASON) else client_reason
 
 
 #: Java's consumer rejoins because its last JoinGroup or SyncGroup got no answer.
