@@ -13,6 +13,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException, admin
 
+from streaming.records.codec import encode_event
+from streaming.records.events import Event
 from tests.support.memory_kafka.admin import Groups, MemoryAdmin, answered
 from tests.support.memory_kafka.clients import MemoryConsumer, MemoryProducer
 from tests.support.memory_kafka.log import DEFAULTS, Log, Message, Topic
@@ -82,6 +84,12 @@ class MemoryKafka:
             Message(topic, partition, log.end, key=key, value=value, headers=list(headers), timestamp=timestamp)
         )
         return log.end - 1
+
+    def publish(self, *events: Event, topic: str = "rebalance.membership", partition: int = 0) -> None:
+        """Append membership events as records."""
+        for event in events:
+            key, value, headers = encode_event(event)
+            self.append(topic, value, key=key, partition=partition, headers=headers)
 
     def cut(self, topic: str, partition: int, end: int) -> None:
         """Remove a partition's newest records; consumers beyond the new end restart at the beginning."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaming.cli import advise
-from streaming.records.codec import encode, encode_event
+from streaming.records.codec import encode
 from tests.support.advice import deploy
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import records
@@ -32,9 +32,7 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
         kafka.append("rebalance.diffs", encode(diff), key=b"checkout", headers=headers)
     monkeypatch.setattr(advise, "now_ms", lambda: large.now + 60_000)
     log = Log("checkout")
-    for event in (log.topics(t=60), log.observe(41, dict(large.members))):
-        key, value, headers = encode_event(event)
-        kafka.append("rebalance.membership", value, key=key, headers=headers)
+    kafka.publish(log.topics(t=60), log.observe(41, dict(large.members)))
     return kafka
 
 

@@ -57,21 +57,6 @@ def test_bad_lines_win_over_violations(run: Run) -> None:
     assert [answer.get("ok") for answer in responses] == [False, None, True]
 
 
-def test_people_get_a_table(run: Run) -> None:
-    done = run("check", "--table", stdin=json.dumps(EARLY))
-    rows = [[c.strip() for c in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]
-    assert done.returncode == 1
-    assert rows == [
-        ["violations", ""],
-        ["cooperative-safe", "p-2,3 given to b while a still owns it"],
-        ["checked", "valid, balanced, sticky, cooperative-safe"],
-    ]
-
-
-def test_empty_input_passes(run: Run) -> None:
-    assert check(run) == (0, [])
-
-
 @pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"]])
 def test_closed_standard_input_is_one_line(command: list[str]) -> None:
     command_line = shlex.join([sys.executable, "-m", "streaming", *command])

@@ -74,20 +74,6 @@ def test_topics_without_describe_permission_are_reported(command: Command, kafka
     assert (status, "may not describe the configuration of topic rebalance.diffs" in line) == (3, True)
 
 
-def test_checkpoint_without_write_permission(command: Command, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    finding = doctor._checkpoint(file)
-    assert (finding.ok, finding.text) == (False, f"{file}: no folder that this user can write to; choose another")
-    for names in (["metadata"], ["offsets"]):
-        folder = tmp_path / names[0]
-        folder.mkdir()
-        (folder / names[0]).mkdir()
-        assert doctor._checkpoint(folder).ok is False
-    (tmp_path / "empty").mkdir()
-    assert doctor._checkpoint(tmp_path / "empty").ok is True
-
-
 def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
     monkeypatch.setitem(sys.modules, "rebalance_kernel", SimpleNamespace(**dict.fromkeys(functions)))
 

@@ -107,9 +107,3 @@ def test_impossible_forecast_is_refused_with_a_reason(
     assert (status, out) == (2, "")
     assert errors.startswith(message)
     assert errors.count("\n") == 1
-
-
-def test_missing_topic_is_named(command: Command, kafka: MemoryKafka) -> None:
-    status, _, errors = command("forecast", "checkout", "--scale", "3")
-    assert status == 3
-    assert "rebalance.assignments" in errors

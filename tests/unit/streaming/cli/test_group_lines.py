@@ -77,8 +77,6 @@ def member(**fields: Any) -> dict[str, Any]:
         ({"topics": {"t0": {}}}, "topics.t0.partitions: missing"),
         ({"topics": {"t0": {"partitions": -1}}}, "topics.t0.partitions: expected `int` >= 0"),
         ({"topics": {"t0": {"partitions": "3"}}}, "topics.t0.partitions: expected `int`, got `str`"),
-        ({"topics": {"t0": {"partitions": 2.5}}}, "topics.t0.partitions: expected `int`, got `float`"),
-        ({"topics": {"t0": {"partitions": True}}}, "topics.t0.partitions: expected `int`, got `bool`"),
         ({"topics": {"t0": {"partitions": 10**30}}}, "topics.t0.partitions: expected `int` <= 5000000"),
         ({"topics": {"a": {"partitions": 1}, "b": 7}}, "topics.b: expected `object`, got `int`"),
         ({"topics": {"t0": {"partitions": 1, "racks": ["r"]}}}, "topics.t0.racks[0]: expected `array`, got `str`"),
@@ -90,17 +88,9 @@ def member(**fields: Any) -> dict[str, Any]:
         (member(generation=2**31), "members[0].generation: expected `int` <= 2147483647"),
         (member(owned={"t0": [-1]}), "members[0].owned.t0[0]: expected `int` >= 0"),
         (member(owned={"t0": 3}), "members[0].owned.t0: expected `array`, got `int`"),
-        (member(owned=[]), "members[0].owned: expected `object`, got `array`"),
-        (member(rackId=5), "members[0].rackId: expected `str | null`, got `int`"),
         ({"protocol": 3}, "protocol: expected `str`, got `int`"),
         ({"assignment": {"c1": {"t0": ["0"]}}}, "assignment.c1.t0[0]: expected `int`, got `str`"),
-        ({"assignment": {"c1": None}}, "assignment.c1: expected `object`, got `null`"),
         (member(streams={"t0": 0}), "members[0].streams.t0: expected `int` >= 1"),
-        (member(streams={"t0": 10**7}), "members[0].streams.t0: expected `int` <= 1000000"),
-        (
-            {"topics": {"t0": {"partitions": 1, "topicId": {}}}},
-            "topics.t0.topicId: expected `str | null`, got `object`",
-        ),
     ],
 )
 def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> None:

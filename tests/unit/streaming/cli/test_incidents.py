@@ -71,24 +71,6 @@ def test_no_open_incident_is_stated(command: Command, kafka: MemoryKafka, words:
     assert command("incidents", "--json", *words) == (0, "", "")
 
 
-def test_malformed_records_are_reported_and_skipped(command: Command, incidents_topic: MemoryKafka) -> None:
-    incidents_topic.append(TOPIC, b"{", key=b"checkout/9")
-    status, out, errors = command("incidents", "--json")
-    assert (status, len(out.splitlines())) == (0, 2)
-    assert errors.startswith("skipped: rebalance.incidents key checkout/9: ")
-
-
-def test_missing_topic_of_a_new_cluster_is_named(command: Command, kafka: MemoryKafka) -> None:
-    status, out, errors = command("incidents")
-    assert (status, out) == (3, "")
-    assert TOPIC in errors
-
-
-def test_json_option_prints_json(command: Command, incidents_topic: MemoryKafka) -> None:
-    line, _ = command("incidents", "--json")[1].splitlines()
-    assert json.loads(line)["groupId"] == "team/pay"
-
-
 def published(kafka: MemoryKafka) -> list[dict[str, object]]:
     return [json.loads(message.value() or b"") for message in kafka.records("rebalance.membership")]
 

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from streaming.records.codec import encode_event
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
@@ -18,9 +17,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
         kafka.create(f"rebalance.{topic}", 1)
     log = Log("checkout")
     shares = {name: {"t": [2 * number, 2 * number + 1]} for number, name in enumerate(("a-1", "b-1"))}
-    for event in (log.topics(t=4), log.observe(4, shares, clients={"a-1": ("a", "/h"), "b-1": ("b", "/h")})):
-        key, value, headers = encode_event(event)
-        kafka.append("rebalance.membership", value, key=key, headers=headers)
+    kafka.publish(log.topics(t=4), log.observe(4, shares, clients={"a-1": ("a", "/h"), "b-1": ("b", "/h")}))
     return kafka
 
 

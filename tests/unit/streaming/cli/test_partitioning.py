@@ -10,17 +10,14 @@ import pytest
 from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
 from streaming.cli.json_lines import answer_lines
-from streaming.cli.partitioning import parse_key, partition_chooser
+from streaming.cli.partitioning import KeyFormat, parse_key, partition_chooser
 from tests.unit.streaming.cli.conftest import Run
 
 
-def answered(data: bytes, partitions: int = 10, *, limit: int | None = None, **options: Any) -> Any:
+def answered(data: bytes, partitions: int = 10, *, keys: KeyFormat = "utf8") -> Any:
     lines: list[Any] = []
-    keys = options.pop("keys", "utf8")
-    choose = partition_chooser(options.pop("partitioner", "murmur2"), partitions, **options)
-    status = answer_lines(
-        io.BytesIO(data), lambda line: choose(parse_key(line, keys)), lines.append, limit=limit, skip_blank=False
-    )
+    choose = partition_chooser("murmur2", partitions)
+    status = answer_lines(io.BytesIO(data), lambda line: choose(parse_key(line, keys)), lines.append, skip_blank=False)
     return status, [msgspec.json.encode(answer).decode() for answer in lines]
 
 
@@ -52,29 +49,6 @@ def test_invalid_key_gets_an_error_on_its_line() -> None:
     status, lines = answered(b"YQ==\n!\nYg==\n", keys="base64")
     assert (status, lines[0], lines[2]) == (2, *of("a", "b"))
     assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"key: is not valid base64: ')
-
-
-def test_a_line_as_long_as_the_limit_is_read() -> None:
-    assert answered(b"abcd\nefgh\n", limit=4) == (0, of("abcd", "efgh"))
-
-
-def test_a_line_over_the_limit_inside_a_block() -> None:
-    error = (
-        '{"error":{"type":"LineTooLong","message":"line %d: longer than 3 bytes, the limit; '
-        'shorten it or raise --max-line-bytes"}}'
-    )
-    expected = [*of("abc"), error % 2, *of("", "xyz", "a"), error % 6]
-    assert answered(b"abc\nabcd\n\nxyz\r\na\nabcde", limit=3) == (2, expected)
-
-
-def test_sticky_stays_for_a_batch() -> None:
-    status, lines = answered(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
-    batches = [set(lines[at : at + 10]) for at in range(0, 500, 10)]
-    assert status == 0
-    assert all(len(batch) == 1 for batch in batches)
-    assert len(set().union(*batches)) == 6
-    again = answered(b"k\n" * 500, 6, partitioner="sticky", batch_size=1000, record_size=100, seed=3)
-    assert again == (status, lines)
 
 
 @pytest.mark.parametrize(

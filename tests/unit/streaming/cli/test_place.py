@@ -45,13 +45,6 @@ def test_random_placements(placer: str, run: Run) -> None:
     assert run(*arguments, "--seed", "4").stdout == run(*arguments, "--seed", "4").stdout
 
 
-def test_people_get_a_table(run: Run) -> None:
-    done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--table")
-    rows = [line.replace("│", " ").split() for line in done.stdout.splitlines() if line.startswith("│")]
-    assert rows[0] == ["0", "2", "2,", "1,", "0"] or rows[0] == ["0", "2", "2,", "0,", "1"]
-    assert len(rows) == 6
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,10 +111,6 @@ def test_striped_places_on_unfenced_brokers_first() -> None:
         ("0,1", {"placer": "striped", "start_index": 0}, "--start-index"),
         ("0,1", {"placer": "striped", "shift": 0}, "--shift"),
         ("0,1::fenced", {}, "brokers: admin-utils knows no fenced brokers"),
-        ("0::fenced", {"placer": "striped"}, "brokers: all of them are fenced"),
-        ("0:a,1", {}, "--brokers: 1 without a rack"),
-        ("0", {"replication_factor": 2}, "--replication-factor: 2 is larger than the number of brokers, 1"),
-        ("0", {"start_index": -1}, "--start-index: -1"),
         ("0", {"start_partition": 2**31 - 1, "partitions": 2}, "--start-partition: 2147483647 and 2 partitions"),
     ],
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.topics import ensure_topics
-from streaming.records import codec
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.histories import Log
@@ -24,9 +23,7 @@ def log(kafka: MemoryKafka) -> MemoryKafka:
     ensure_topics(SETTINGS)
     for group in ("orders", "other"):
         g = Log(group)
-        for event in (g.topics(t=4), g.join("c1"), g.join("c2"), g.leave("c1")):
-            key, value, headers = codec.encode_event(event)
-            kafka.append(SETTINGS.topics.membership, value, key=key, headers=headers)
+        kafka.publish(g.topics(t=4), g.join("c1"), g.join("c2"), g.leave("c1"))
     return kafka
 
 

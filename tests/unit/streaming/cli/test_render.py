@@ -1,16 +1,10 @@
-import io
 import re
 import time
 from typing import Any
 
 import pytest
-from rich.console import Console
-from rich.table import Table
 
-from streaming.cli.administration import dead_letter_table, topic_table
 from streaming.cli.diff_lines import diff_lines, short_member, short_share
-from streaming.kafka.dead_letters import DeadLetter
-from streaming.kafka.topics import MonitorTopic
 from streaming.records.diffs import Cause, Expected, MemberDiff
 from streaming.records.events import PROBING, Evidence
 from tests.support.histories import change, sample
@@ -131,46 +125,6 @@ def test_members_have_display_names_and_ids() -> None:
         f"  orders (10.0.0.1)  {first}  gone",
         f"  orders (10.0.0.2)  {two}  + t 1",
         "  violation: orders (10.0.0.2) and c1-0b9f… have t-1",
-    ]
-
-
-def test_a_name_that_would_move_the_cursor_is_written_out() -> None:
-    diff = sample(members={"c1": change(assigned={"t": [0]}, client_id="a\x1b[2J\nb")})
-    assert "\x1b" not in "".join(line.plain for line in diff_lines(diff))
-
-
-def rows(table: Table) -> list[list[str]]:
-    screen = Console(width=200, file=io.StringIO())
-    screen.print(table)
-    lines = screen.file.getvalue().splitlines()  # type: ignore[attr-defined] # a StringIO
-    return [[cell.strip() for cell in line.strip("┃│").split("│" if "│" in line else "┃")] for line in lines]
-
-
-def test_topics_show_their_problems() -> None:
-    states = [
-        MonitorTopic("here", "", "delete", 6, 3, "delete", 1000),
-        MonitorTopic("wrong", "", "compact", 6, 3, "delete", 1000),
-        MonitorTopic("gone", "", "compact"),
-    ]
-    table_rows = rows(topic_table(states))
-    assert [row for row in table_rows if row[0] in ("topic", "here", "wrong", "gone")] == [
-        ["topic", "cleanup", "partitions", "replicas", "state"],
-        ["here", "delete", "6", "3", "ok"],
-        ["wrong", "delete", "6", "3", "wrong cleanup policy"],
-        ["gone", "compact", "", "", "missing"],
-    ]
-
-
-def test_dead_letters_show_position_and_original_record() -> None:
-    letters = [
-        DeadLetter(1, 7, "MalformedEvent", "no JSON", "m", 3, 99, b"g\xff", b"v", []),
-        DeadLetter(0, 0, "", "", "", 0, 0, None, None, []),
-    ]
-    table_rows = rows(dead_letter_table(letters))
-    assert [row for row in table_rows if row[0] in ("place", "1:7", "0:0")] == [
-        ["place", "reason", "message", "read from", "key"],
-        ["1:7", "MalformedEvent", "no JSON", "m 3:99", "g\\xff"],
-        ["0:0", "", "", "0:0", ""],
     ]
 
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from streaming.kafka.topics import ensure_topics
-from streaming.records import codec
 from streaming.settings.config import Settings
 from tests.support.histories import Log, diffs, play
 from tests.support.memory_kafka import MemoryKafka
@@ -17,9 +16,7 @@ from tests.unit.streaming.cli.conftest import Command
 def log(kafka: MemoryKafka) -> MemoryKafka:
     ensure_topics(Settings())
     log = Log("g")
-    for event in (log.topics(t=2), log.join("c1"), log.join("c2")):
-        key, value, headers = codec.encode_event(event)
-        kafka.append("rebalance.membership", value, key=key, headers=headers)
+    kafka.publish(log.topics(t=2), log.join("c1"), log.join("c2"))
     return kafka
 
 

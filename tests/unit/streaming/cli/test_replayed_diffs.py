@@ -28,7 +28,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(SETTINGS)
     for partition, group in enumerate(("g", "h")):
-        put(kafka, happened(group), partition)
+        kafka.publish(*happened(group), partition=partition)
     kafka.append(SETTINGS.topics.membership, b"{", key=b"g", partition=0)
     return kafka
 
@@ -36,12 +36,6 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 def happened(group: str) -> list[Event]:
     log = Log(group)
     return [log.topics(t=4), log.join("c1"), log.join("c2"), log.leave("c1"), log.delete()]
-
-
-def put(kafka: MemoryKafka, events: Iterable[Event], partition: int) -> None:
-    for event in events:
-        key, value, headers = codec.encode_event(event)
-        kafka.append(SETTINGS.topics.membership, value, key=key, partition=partition, headers=headers)
 
 
 def write(kafka: MemoryKafka, records: Iterable[DiffRecord]) -> None:
@@ -98,7 +92,7 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
     """Diffs that list only changed members are compared by content, whatever the setting ``diffs`` is now."""
-    put(log, static_member_handover(Log("big")), 2)
+    log.publish(*static_member_handover(Log("big")), partition=2)
     brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
     records = list(replayed_diffs(brief, "big"))
     assert [record.diff.unchanged for record in records] != [UNSET] * len(records)

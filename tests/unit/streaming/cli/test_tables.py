@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from streaming.cli import tables
@@ -122,8 +121,3 @@ def test_table_of_a_check() -> None:
         ["leaders by broker", "0: 1, 1: 0, 2: 0"],
         ["replicas by broker", "0: 1, 1: 0, 2: 1"],
     ]
-
-
-def test_an_error_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.table_writer(tables.assignment_table)({"error": {"type": "BadInput", "message": "members[0]: wrong"}})
-    assert capsys.readouterr().out == "BadInput: members[0]: wrong\n"

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from streaming.kafka.topics import ensure_topics
-from streaming.records import codec
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.histories import Log
@@ -21,12 +20,9 @@ def log(kafka: MemoryKafka) -> MemoryKafka:
 
     The topic is created at 1 s, c1 joins at 2 s, c2 joins at 3 s, c1 leaves at 4 s, the group is deleted at 5 s.
     """
-    settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
-    ensure_topics(settings)
+    ensure_topics(Settings(kafka=KafkaSettings(bootstrap_servers="memory:1")))
     g = Log("g")
-    for event in (g.topics(t=4), g.join("c1"), g.join("c2"), g.leave("c1"), g.delete()):
-        key, value, headers = codec.encode_event(event)
-        kafka.append(settings.topics.membership, value, key=key, headers=headers)
+    kafka.publish(g.topics(t=4), g.join("c1"), g.join("c2"), g.leave("c1"), g.delete())
     return kafka
 
 

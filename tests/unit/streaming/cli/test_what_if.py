@@ -7,17 +7,9 @@ from typing import Any
 
 import pytest
 
-from streaming.records import codec
-from streaming.records.events import Event
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
-
-
-def put(kafka: MemoryKafka, *events: Event) -> None:
-    for event in events:
-        key, value, headers = codec.encode_event(event)
-        kafka.append("rebalance.membership", value, key=key, headers=headers)
 
 
 @pytest.fixture
@@ -27,7 +19,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
     log = Log("checkout")
     clients = {f"{name}-6f1b0000-0000-4000-8000-000000000000": (name, "/h") for name in ("pay-1", "pay-2")}
     shares = dict(zip(clients, ({"t": [0, 1]}, {"t": [2, 3]}), strict=True))
-    put(kafka, log.topics(t=4, u=3), log.observe(7, shares, clients=clients))
+    kafka.publish(log.topics(t=4, u=3), log.observe(7, shares, clients=clients))
     return kafka
 
 
@@ -122,15 +114,9 @@ def test_unsubscribed_topics_are_known_from_the_log(command: Command, live: Memo
     assert sorted(answer["answers"][0]["assignment"].values(), key=str) == [{"u": [0, 1]}, {"u": [2]}]
 
 
-def test_unknown_group(command: Command, live: MemoryKafka) -> None:
-    status, out, errors = command("what-if", "nobody")
-    assert (status, out) == (2, "")
-    assert "group nobody: nothing is known of it" in errors
-
-
 def test_limit_requires_a_known_assignor(command: Command, live: MemoryKafka) -> None:
     log = Log("own")
-    put(live, log.topics(t=1), log.observe(1, {"a": {"t": [0]}}, protocol="mine"))
+    live.publish(log.topics(t=1), log.observe(1, {"a": {"t": [0]}}, protocol="mine"))
     assert command("what-if", "own")[0] == 0
     status, _, errors = command("what-if", "own", "--fail-if-moved-more-than", "1")
     assert status == 2

@@ -1,40 +1,17 @@
 import pytest
 
 from streaming.demo.agreement import Agreement, ReportLine, compare
-from streaming.records.diffs import Cause, Diff, MemberDiff
+from streaming.records.diffs import Diff
 from streaming.records.events import Partitions
+from tests.support.histories import change, sample
 
 
 def diff(generation: int, **afters: Partitions) -> Diff:
-    members = {m: MemberDiff(owned={}, revoked={}, assigned=share, kept={}) for m, share in afters.items()}
-    cause = Cause(kind="member.joined")
-    return Diff(
-        group_id="g",
-        protocol="classic",
-        assignor="range",
-        generation=generation,
-        group_epoch=None,
-        round=1,
-        cause=cause,
-        timestamp=generation,
-        members=members,
-        unassigned={},
-        moved=0,
-        violations=[],
-    )
+    return sample(generation=generation, members={member: change(assigned=share) for member, share in afters.items()})
 
 
 def line(generation: int, event: str, owned: Partitions, *, member: str = "c1", closing: bool = False) -> ReportLine:
-    return ReportLine(
-        at=generation,
-        name=member,
-        member_id=member,
-        generation=generation,
-        event=event,
-        partitions={},
-        owned=owned,
-        closing=closing,
-    )
+    return ReportLine(generation, member, member, generation, event, {}, owned, closing)
 
 
 def test_eager_revocations_belong_to_no_generation() -> None:
