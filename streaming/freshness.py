@@ -72,11 +72,10 @@ def encoded(heartbeat: ComponentHeartbeat) -> tuple[bytes, bytes, codec.Headers]
 
 
 def check_credible(heartbeat: ComponentHeartbeat, written_ms: int, now_ms: int) -> None:
-    """Refuse a heartbeat that no component of the monitor can have written. ``written_ms``: time of its record.
+    """Raise MalformedHeartbeat for a heartbeat that no component of the monitor can have written.
 
-    Raises:
-        MalformedHeartbeat: the heartbeat is of a second stream, one of its times is more than a day from the record's
-            time, or the record's time is in the future.
+    Such a heartbeat is of a second stream, has a time more than a day from its record's time ``written_ms``, or that
+    time is in the future.
     """
     if heartbeat.part == "stream" and heartbeat.id != STREAM_ID:
         problem = f"stream {heartbeat.id!r} is not {STREAM_ID!r}, the only one"
@@ -92,11 +91,7 @@ def check_credible(heartbeat: ComponentHeartbeat, written_ms: int, now_ms: int) 
 
 
 def decoded(key: bytes | None, value: bytes) -> ComponentHeartbeat:
-    """Return the component heartbeat of a record.
-
-    Raises:
-        MalformedHeartbeat: the value is not a heartbeat, or the key is not the heartbeat's key.
-    """
+    """Return the component heartbeat of a record; raise MalformedHeartbeat for another value or another key."""
     try:
         heartbeat = codec.decode(_decoder, value)
     except codec.UNREADABLE as problem:

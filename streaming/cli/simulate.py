@@ -16,7 +16,7 @@ from assignors.assignment import diff
 from streaming.cli.diff_lines import cause_text, listed, share_text
 from streaming.cli.options import AsOneDocument, flag, offline, option
 from streaming.cli.output import answer
-from streaming.process.plain import say_lines
+from streaming.process.plain import say
 from streaming.process.terminal import SafeText, fold, rest, right, table, whole
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import builtin_scenarios
@@ -58,7 +58,8 @@ def simulate(
         return
     name = scenario or ""
     if show:
-        say_lines(builtin_scenario_yaml(name, members, partitions))
+        for line in builtin_scenario_yaml(name, members, partitions):
+            say(line)
         return
     plan = load_scenario_file(name, members, partitions)
     simulations = [

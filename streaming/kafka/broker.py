@@ -94,11 +94,7 @@ class EmbeddedBroker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Start the broker, and return once it answers; do nothing if it is already running.
-
-        Raises:
-            OutsideFailure: the broker ended, or does not answer within a minute; the message has the reason.
-        """
+        """Start the broker if it is not running; return once it answers, or raise OutsideFailure after a minute."""
         if self.running:
             return self
         prepared = runtime.prepare(self._version, progress=self._progress)

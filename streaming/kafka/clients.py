@@ -116,9 +116,7 @@ def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = Non
 def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_SECONDS) -> str:
     """Return the cluster's id once a broker answers.
 
-    Raises:
-        OutsideFailure: a broker refuses the connection.
-        ClusterUnavailable: no broker answers in time; the message names the address.
+    Raises OutsideFailure if a broker refuses the connection, and ClusterUnavailable if no broker answers in time.
     """
     errors: list[KafkaError] = []
     # librdkafka's own log is off, because the raised error contains its messages.
@@ -195,8 +193,7 @@ def committed_offsets(
 ) -> list[TopicPartition]:
     """Return the consumer group's committed offsets; wait while the coordinator moves or loads the group.
 
-    Raises:
-        KafkaException: any other error, or ``stopping()`` returned true before the coordinator answered.
+    Raises KafkaException for any other error, or if ``stopping()`` returned true before the coordinator answered.
     """
     while True:
         try:

@@ -46,10 +46,8 @@ def read(settings: Settings) -> Iterator[DeadLetter]:
 def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     """Send the records of dead letters to the membership topic, and return how many records were delivered.
 
-    Sending a record twice is harmless: an event that was already applied changes nothing.
-
-    Raises:
-        BadInput: a dead letter has only a part of its record, because the record is longer than the topic allows.
+    Sending a record twice is harmless: an event that was already applied changes nothing. Raises BadInput for a dead
+    letter that has only a part of its record, because the record is longer than the topic allows.
     """
     topic, sent = settings.topics.membership, 0
     producer = EventProducer(settings, component="dlt")

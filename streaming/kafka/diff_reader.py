@@ -93,8 +93,7 @@ class DiffReader(Closing):
     def poll(self, timeout: float) -> DiffRecord | None:
         """Return the next new diff; None after ``timeout`` seconds, or for a repeated diff or another group's diff.
 
-        Raises:
-            MalformedDiff: a record is not a diff; the next call continues with the next record.
+        Raises MalformedDiff if the record is not a diff; the next call continues with the next record.
         """
         for message in self._reader.poll(timeout):
             return self._record(message)
@@ -130,10 +129,8 @@ def read_diffs(
     """Yield every diff once, until ``until()`` returns true; ``until`` is called 10 times per second.
 
     ``exit_at_end``: end after the diffs that were in the topic at the start. ``on_malformed``: called with the error of
-    each record that is not a diff; the record is left out. Other options are those of :class:`DiffReader`.
-
-    Raises:
-        MalformedDiff: a record is not a diff, and ``on_malformed`` is not given.
+    each record that is not a diff, which is left out; without it the error is raised. Other options are those of
+    :class:`DiffReader`.
     """
     with DiffReader(settings, follow=not exit_at_end, **options) as reader:
         while not until():

@@ -79,9 +79,8 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell
     Several processes may call this function at once: one process downloads, and the others wait. ``coordinates``:
     ``group:artifact:version``. ``progress`` is called with progress messages; an empty message ends a phase.
 
-    Raises:
-        OutsideFailure: KAFKA_JARS is set, and its folder does not have the jars.
-        DownloadFailed: the repository does not answer, or does not have the artifacts.
+    Raises OutsideFailure if KAFKA_JARS is set and its folder does not have the jars, and DownloadFailed if the
+    repository does not answer or does not have the artifacts.
     """
     artifacts = [Coordinate(*text.split(":")) for text in coordinates]
     if folder := os.environ.get(JARS_VARIABLE):

@@ -100,8 +100,7 @@ class EventProducer:
     def send(self, event: Event, topic: str | None = None) -> None:
         """Send one event to the membership topic, or to ``topic``; return before it is delivered.
 
-        Raises:
-            NotDelivered: the cluster did not accept a record that was sent earlier.
+        Raises NotDelivered if the cluster did not accept a record that was sent earlier.
         """
         key, value, headers = codec.encode_event(event)
         self.send_record(topic or self._settings.topics.membership, key, value, headers)
@@ -125,11 +124,7 @@ class EventProducer:
                 return
 
     def flush(self, timeout: float = 30.0) -> None:
-        """Return once all sent records are in the log.
-
-        Raises:
-            NotDelivered: the cluster did not accept a record, or ``timeout`` seconds passed first.
-        """
+        """Return once all sent records are in the log, or raise NotDelivered after ``timeout`` seconds."""
         undelivered = self.client.flush(timeout)
         self._raise_failure()
         if undelivered:

@@ -61,11 +61,7 @@ class Runtime:
 
 
 def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> Runtime:
-    """Return the runtime of a Kafka version; the first call prepares it.
-
-    Raises:
-        OutsideFailure: Kafka's storage tool failed; the message has its last line.
-    """
+    """Return the runtime of a Kafka version; the first call prepares it, or raises OutsideFailure."""
     path, major = java()
     jars = tuple(fetch(kafka_coordinates(version), progress=progress))
     # The archive is valid only for exactly this Java and this class path.

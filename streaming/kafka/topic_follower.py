@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaException, Message, TopicPartition
 
-from streaming.kafka.clients import ClusterUnavailable, committed_offsets, confluent_config
+from streaming.kafka.clients import ClusterUnavailable, confluent_config
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class TopicFollower:
             end: int = self._repeat(lambda: consumer.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS))[1]
             return end
 
-        kept = self._repeat(lambda: committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set))
+        kept = self._repeat(lambda: consumer.committed(partitions, timeout=_TIMEOUT_SECONDS))
         restored = [place for place in kept if place.offset >= 0]
         first = [TopicPartition(place.topic, place.partition, end_offset(place)) for place in kept if place.offset < 0]
         for place in restored:
@@ -96,12 +96,7 @@ class TopicFollower:
             _log.warning("%s: not committed, its records are handled again: %s", self._group_id, error.args[0].str())
 
     def _repeat(self, request: Callable[[], _Answer]) -> _Answer:
-        """Repeat a request until the cluster answers it.
-
-        Raises:
-            Stopped: ``stop`` was set.
-            KafkaException: an error that a later attempt can't resolve.
-        """
+        """Repeat a request until the cluster answers; raise Stopped, or an error that time does not resolve."""
         while True:
             try:
                 return request()
@@ -115,11 +110,7 @@ class TopicFollower:
                 raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Wait for ``seconds`` while a record is handled; the paused consumer stays in its group.
-
-        Raises:
-            Stopped: ``stop`` was set.
-        """
+        """Wait while a record is handled, or raise Stopped; the paused consumer stays in its group."""
         self._consumer.pause(self._consumer.assignment())
         by = time.monotonic() + seconds
         while time.monotonic() < by:

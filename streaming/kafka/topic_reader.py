@@ -52,9 +52,7 @@ class TopicReader(Closing):
         silent_since: when the cluster last answered, seconds since the epoch; None while it answers. Detected within
             ten seconds, as long as :meth:`poll` is called.
 
-    Raises:
-        TopicUnreadable: a topic does not exist.
-        NotAllowed: this user may not read a topic.
+    Raises TopicUnreadable if a topic does not exist, and NotAllowed if this user may not read a topic.
     """
 
     def __init__(

@@ -109,9 +109,8 @@ def ensure_topics(
 ) -> list[MonitorTopic]:
     """Create missing topics among ``only`` (None: the four topics that records are in); return all once they exist.
 
-    Raises:
-        BadInput: a topic exists with another cleanup policy; the message has the command that corrects it.
-        OutsideFailure: the cluster refuses the request, or takes longer than ``timeout`` seconds.
+    Raises BadInput if a topic exists with another cleanup policy; the message has the command that corrects it. Raises
+    OutsideFailure if the cluster refuses the request, or takes longer than ``timeout`` seconds.
     """
     check_reachable(settings.kafka, timeout=min(timeout, REACH_TIMEOUT_SECONDS))
     by = time.monotonic() + timeout

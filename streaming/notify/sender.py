@@ -53,9 +53,7 @@ class Sender:
     def send(self, request: Request) -> None:
         """Send the request, and repeat it while the receiver does not answer or requests a retry.
 
-        Raises:
-            Refused: a retry can't succeed, as after a redirect, 400, 404, or with a private address.
-            Stopped: ``wait`` raises it when the process is to end.
+        Raises Refused if a retry can't succeed, as after a redirect, 400, 404, or with a private address.
         """
         for attempt in Retrying(
             retry=retry_if_exception_type(_Unavailable),
@@ -100,11 +98,7 @@ def _retry_after(value: str | None) -> float:
 
 
 def _require_public(connection: HTTPConnection) -> None:
-    """Refuse a connection to an address that is not public; a name may resolve to such an address at a later lookup.
-
-    Raises:
-        Refused: the peer's address is private, loopback, link-local or reserved.
-    """
+    """Raise Refused for a private, loopback, link-local or reserved peer, to which a name may resolve at any time."""
     peer = connection.sock.getpeername()[0] if connection.sock is not None else ""
     if not ipaddress.ip_address(peer.partition("%")[0]).is_global:
         connection.close()

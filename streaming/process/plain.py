@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 
 #: Length of the longest message, as messages may quote outside text of any length.
 LONGEST_MESSAGE = 4000
@@ -21,12 +20,6 @@ def printable(text: str) -> str:
 def say(text: str) -> None:
     """Print one line on standard output."""
     print(printable(text), flush=True)
-
-
-def say_lines(lines: Iterable[str]) -> None:
-    """Print lines on standard output."""
-    for line in lines:
-        say(line)
 
 
 def warn(text: str) -> None:

@@ -7,16 +7,16 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from streaming.settings import section
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.notify import NotifyTarget
-from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Pattern, Section, changed, names, validated
+from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Pattern, Section, changed, suggestion
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
@@ -245,15 +245,13 @@ def load(
 ) -> Settings:
     """Load the settings of a process; values from the command line override all other sources.
 
-    Raises:
-        InvalidSettings: the file is missing or is not valid TOML, or settings are unknown or have wrong values; the
-        message names all such settings.
+    Raises InvalidSettings, with all unknown or wrong settings, or if the file is missing or is not valid TOML.
     """
     if strange := list(_strange_variables()):
         raise InvalidSettings("; ".join(strange))
     values = {} if config is None else _read(config)
     try:
-        settings = validated(Settings, values)
+        settings = section.validated(Settings, values)
     except (SettingsError, RecursionError) as error:  # pydantic's text does not quote the value, which may be secret
         raise InvalidSettings(f"environment: {error}; lists and tables are written as JSON") from error
     if bootstrap_servers is not None:
@@ -282,14 +280,11 @@ def _strange_variables() -> Iterator[str]:
     Variables that have our prefix but not ``__`` are ignored: Kubernetes sets such variables for a service of this
     name.
     """
-    tables = {name: names(Settings, [name]) for name in Settings.model_fields}
+    tables = {name: section.names(Settings, [name]) for name in Settings.model_fields}
     for name in sorted(name for name in os.environ if name.upper().startswith(_ENVIRONMENT)):
         table, nested, _ = name[len(_ENVIRONMENT) :].lower().partition("__")
         if nested and table not in tables:
-            guess = get_close_matches(table, tables, n=1)
-            yield f"environment {name}: no table {table!r}; " + (
-                f"did you mean {guess[0]}?" if guess else f"known are {', '.join(tables)}"
-            )
+            yield f"environment {name}: no table {table!r}; {suggestion(table, tables)}"
         elif not nested:
             for right in (right for right, settings in tables.items() if table in settings):
                 yield f"environment {name}: has no effect; write {f'{_ENVIRONMENT}{right}__{table}'.upper()}"

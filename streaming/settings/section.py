@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Annotated, Any, Final, TypeVar, get_args
 
@@ -72,14 +73,16 @@ def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
     *path, last = (str(part) for part in error["loc"]) if error["loc"] else ("",)
     where = ".".join(part for part in (within, *path, last) if part)
     if error["type"] == "extra_forbidden":
-        settings = names(model, path)
-        guess = get_close_matches(last, settings, n=1)
-        return f"setting {where}: unknown; " + (
-            f"did you mean {'.'.join([*path, guess[0]])}?" if guess else f"known are {', '.join(settings)}"
-        )
+        return f"setting {where}: unknown; {suggestion(last, names(model, path), '.'.join([*path, '']))}"
     if error["type"] in {"model_type", "dict_type"}:
         return f"setting {where}: is a table, [{where}]"
     return f"setting {where}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def suggestion(name: str, candidates: Collection[str], prefix: str = "") -> str:
+    """Return the candidate that is like a misspelled name, or all candidates, as a clause for messages."""
+    guess = get_close_matches(name, candidates, n=1)
+    return f"did you mean {prefix}{guess[0]}?" if guess else f"known are {', '.join(candidates)}"
 
 
 def names(model: type[BaseModel], path: list[str]) -> list[str]:

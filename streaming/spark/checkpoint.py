@@ -82,14 +82,7 @@ class LocalCheckpoint:
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        self._acquire()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._release()
-
-    def _acquire(self) -> None:
-        """Lock the checkpoint's folder for this process; create the folder if it is missing."""
+        """Lock the folder; create it if it is missing."""
         try:
             settle(self._path)
             self._path.mkdir(parents=True, exist_ok=True)
@@ -99,13 +92,14 @@ class LocalCheckpoint:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._release()
+            self.__exit__()
             raise in_use(self._checkpoint) from None
         except OSError as error:  # some network file systems have no locks
             text = "--checkpoint %s: its file system has no locks (%s): make sure that no second job uses it"
             _log.warning(text, self._checkpoint, error.strerror)
+        return self
 
-    def _release(self) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -156,8 +150,8 @@ class LocalCheckpoint:
         except OSError as error:
             raise unusable(self._checkpoint, error) from error
         _log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", renamed)
-        self._release()
-        self._acquire()
+        self.__exit__()
+        self.__enter__()
 
 
 class RemoteCheckpoint:
