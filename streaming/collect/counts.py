@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Final
 
 from confluent_kafka import KafkaException, Message
@@ -54,6 +53,10 @@ def partitions_changed(
     return events.Event(source, f"{group_id}@{timestamp}:{names}", data)
 
 
+_OBSERVED: Final = "group.observed"
+_TYPES: Final = (_OBSERVED, "group.deleted", "group.rebalancing", "topic.partitions_changed", "cluster.observed")
+
+
 class Published:
     """The state that a starting collector takes over from the events of earlier collectors.
 
@@ -93,19 +96,6 @@ class Published:
             self.counts.setdefault(data.group_id, {}).update(data.topics)
         elif isinstance(data, events.ClusterObserved):
             self.brokers = data.brokers
-
-
-_OBSERVED: Final = events.TYPE_NAMES[events.GroupObserved]
-_TYPES: Final = frozenset(
-    events.TYPE_NAMES[kind]
-    for kind in (
-        events.GroupObserved,
-        events.GroupDeleted,
-        events.GroupRebalancing,
-        events.PartitionsChanged,
-        events.ClusterObserved,
-    )
-)
 
 
 def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> Published:
@@ -150,12 +140,8 @@ class CountsPublisher:
         all_groups = groups() if groups is not None and due else {}
         subscriptions = {group_id: subscribed(snapshot) for group_id, snapshot in all_groups.items()}
         data_of = [None if (event := _event(item)) is None else event.data for item in outcomes]
-        topics = {
-            *chain(
-                *subscriptions.values(),
-                *(subscribed(data) for data in data_of if isinstance(data, events.GroupObserved)),
-            )
-        }
+        observed = [subscribed(data) for data in data_of if isinstance(data, events.GroupObserved)]
+        topics = frozenset().union(*subscriptions.values(), *observed)
         current = self._request(topics) if due and not away else None
         items: list[Outcome | events.Event] = []
         for item, data in zip(outcomes, data_of, strict=True):

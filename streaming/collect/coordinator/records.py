@@ -137,14 +137,8 @@ _SUBTOPOLOGIES = structs(
     Field("stateChangelogTopics", _TOPIC_NAMES),
     Field("repartitionSinkTopics", strings),
     Field("repartitionSourceTopics", _TOPIC_NAMES, "repartitions"),
-    Field(
-        "copartitionGroups",
-        structs(
-            Field("sourceTopics", _indexes),
-            Field("sourceTopicRegex", _indexes),
-            Field("repartitionSourceTopics", _indexes),
-        ),
-    ),
+    # Each has indexes of sourceTopics, sourceTopicRegex and repartitionSourceTopics.
+    Field("copartitionGroups", structs(*[Field("indexes", _indexes)] * 3)),
     make=lambda sources, repartitions: (*sources, *repartitions),
 )
 
@@ -170,11 +164,7 @@ _EPOCH = Field("epoch", Reader.int32, "value")
 _TARGET_EPOCH = Field("assignmentEpoch", Reader.int32, "value")
 _TARGET = Field("topicPartitions", _PARTITIONS, "value")
 _ASSIGNED = Field("assignedPartitions", _PARTITIONS, "active")
-_ROLES = (
-    Field("activeTasks", _TASKS, "active"),
-    Field("standbyTasks", _TASKS, "standby"),
-    Field("warmupTasks", _TASKS, "warmup"),
-)
+_ROLES = tuple(Field(f"{role}Tasks", _TASKS, role) for role in ("active", "standby", "warmup"))
 #: Part of a group → the class of its value; other parts have one field, which is the value.
 _MAKERS: dict[str, Callable[..., Any]] = {
     "subscriptions": _metadata,
