@@ -56,13 +56,6 @@ def test_broker_reason_replaces_a_guess(log: GroupReasons) -> None:
     assert evidence_of(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
 
 
-def test_a_generation_counts_under_the_classic_protocol(log: GroupReasons) -> None:
-    event = epoch(5)
-    assert isinstance(event.data, GroupObserved)
-    data = structs.replace(event.data, group_epoch=None, generation=5, group_protocol="classic")
-    assert evidence_of(add_reasons(Event("s", "i", data), log)) == [LOGGED]
-
-
 def test_other_events_are_unchanged(log: GroupReasons) -> None:
     event = Event("s", "i", GroupDeleted(group_id="g", timestamp=1))
     assert add_reasons(event, log) == event

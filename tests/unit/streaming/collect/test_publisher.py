@@ -39,6 +39,12 @@ def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return kafka
 
 
+@pytest.fixture
+def taking(kafka: MemoryKafka) -> Publisher:
+    del kafka  # the cluster that the publisher uses
+    return Publisher(SETTINGS, "group", lambda: False)
+
+
 def event(number: int = 1) -> Event:
     return Event("s", str(number), MemberLeft(group_id="g", timestamp=number, member_id="m"))
 
@@ -55,8 +61,7 @@ def kept(kafka: MemoryKafka) -> dict[int, int]:
     return {partition: offset for (_, _, partition), offset in kafka.committed.items()}
 
 
-def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
+def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka, taking: Publisher) -> None:
     bad = RejectedRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
     written = taking.publish([event(1), bad, event(2)], place(10))
     assert [(record.topic, record.dead) for record in written] == [
@@ -72,9 +77,8 @@ def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka) -> N
 @pytest.mark.parametrize("request_", ["commit", "send_offsets"])
 @pytest.mark.parametrize("times", [1, 3])
 def test_transaction_to_abort_is_written_again_once(
-    kafka: MemoryKafka, request_: str, times: int, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, taking: Publisher, request_: str, times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail(request_, *[ABORT] * times)
     taking.publish([event(1), event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
@@ -84,8 +88,7 @@ def test_transaction_to_abort_is_written_again_once(
     assert sum(message.startswith("transaction failed: ") for message in caplog.messages) == times
 
 
-def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
+def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka, taking: Publisher) -> None:
     kafka.cluster_id = "other"
     kafka.fail("send_offsets", ABORT)  # the broker has no state of the producer
     with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
@@ -93,8 +96,7 @@ def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka) -> No
     assert ids(kafka) == []
 
 
-def test_rejected_record_aborts_the_whole_batch(kafka: MemoryKafka) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
+def test_rejected_record_aborts_the_whole_batch(kafka: MemoryKafka, taking: Publisher) -> None:
     kafka.fail("produce", KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, "too few replicas"))
     taking.publish([event(1), event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
@@ -102,9 +104,8 @@ def test_rejected_record_aborts_the_whole_batch(kafka: MemoryKafka) -> None:
 
 
 def test_batch_without_topic_metadata_is_written_again(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
     send, failing = (
         EventProducer.send_record,
         iter([publisher.clients.ClusterUnavailable(f"topic {TOPIC}: no leader")]),
@@ -121,8 +122,9 @@ def test_batch_without_topic_metadata_is_written_again(
     assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
 
 
-def test_producer_without_metadata_is_replaced(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
+def test_producer_without_metadata_is_replaced(
+    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
     kafka.fail("list_topics", AWAY)
     taking.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
@@ -140,8 +142,9 @@ def test_short_outage_of_the_cluster_is_waited_out(kafka: MemoryKafka, caplog: p
     assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 2
 
 
-def test_producer_that_alone_lost_the_cluster_is_replaced(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
+def test_producer_that_alone_lost_the_cluster_is_replaced(
+    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
     taking.publish([event(1)], place(5))
     kafka.fail("commit", AWAY, AWAY)
     taking.publish([event(2)], place(10))
@@ -193,8 +196,7 @@ def test_a_failed_call_leaves_no_cycle_with_its_client() -> None:
         gc.enable()
 
 
-def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
+def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka, taking: Publisher) -> None:
     taking.publish([event(1)], place(5))
     kafka.fail("commit", AWAY, AWAY)
     # The record reached the cluster although the call failed.
@@ -204,8 +206,7 @@ def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka) -
     assert sorted(ids(kafka), key=repr) == [b"1", b"2"]
 
 
-def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
+def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka, taking: Publisher) -> None:
     kafka.fail("commit", AWAY, AWAY)
     kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
     taking.publish([event(1)], place(10))
@@ -213,9 +214,8 @@ def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka
 
 
 def test_offsets_waiting_for_a_dead_broker_use_new_producer(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("send_offsets", AWAY)
     taking.publish([event(1)], place(10))
     assert (ids(kafka), kafka.epochs["group"]) == ([b"1"], 2)
@@ -241,9 +241,8 @@ def test_offsets_waiting_for_a_dead_broker_use_new_producer(
     ],
 )
 def test_unrepairable_error_ends_the_collector(
-    kafka: MemoryKafka, error: KafkaError, raised: type[Exception], message: str
+    kafka: MemoryKafka, taking: Publisher, error: KafkaError, raised: type[Exception], message: str
 ) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("commit", error)
     with pytest.raises(raised, match=message):
         taking.publish([event(1)], place(10))
@@ -252,10 +251,9 @@ def test_unrepairable_error_ends_the_collector(
 
 @pytest.mark.parametrize("first", [True, False], ids=["when-it-commits", "while-it-calls-back"])
 def test_a_topic_that_lost_records_gets_a_new_producer(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, *, first: bool
+    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, *, first: bool
 ) -> None:
     """After an unclean leader election the broker expects other sequence numbers than the producer's."""
-    taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
     lost = KafkaError(KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True)
     kafka.fail("commit" if first else "abort", lost)
@@ -289,9 +287,10 @@ def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: Kafka
     assert (ids(kafka), kept(kafka)) == ([], {})
 
 
-def test_changed_topic_limit_is_noticed(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_topic_limit_is_noticed(
+    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
     """The topic's size limit shrinks after the collector's start: rejected events become dead letters."""
-    taking = Publisher(SETTINGS, "group", lambda: False)
     assert taking._producer.client.config["batch.size"] == 1_000_000
     kafka.topics[TOPIC].config["max.message.bytes"] = "50"
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
@@ -305,9 +304,8 @@ def test_changed_topic_limit_is_noticed(kafka: MemoryKafka, caplog: pytest.LogCa
 
 
 def test_deleted_topic_is_named_and_awaited(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("produce", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
     kafka.delete(TOPIC)
     message = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` makes it"
@@ -323,9 +321,8 @@ def test_deleted_topic_is_named_and_awaited(
 
 
 def test_unknown_limits_stay_unchanged(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("commit", ABORT)
     kafka.fail("describe_configs", KafkaError(KafkaError._TRANSPORT, "away"))
 

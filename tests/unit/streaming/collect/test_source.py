@@ -97,15 +97,6 @@ def test_records_of_the_last_millisecond_wait_for_the_next_read(lag: int, behind
     assert batch.up_to_date is up_to_date
 
 
-def test_read_takes_2000_records_and_waits_for_the_first(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka.create(OFFSETS_TOPIC, 1)
-    calls: list[tuple[int, float]] = []
-    with reading() as source:
-        monkeypatch.setattr(kafka.consumers[-1], "consume", lambda *how: calls.append(how) or [])
-        source.read()
-    assert calls == [(2000, 0.05)]
-
-
 def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
@@ -243,16 +234,3 @@ def test_unresponsive_leader_makes_the_source_outdated(kafka: MemoryKafka, monke
         eventually(lambda: source.read(0).up_to_date)
         kafka.fail("list_offsets", *[KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader")] * 1000)
         eventually(lambda: not source.read(0).up_to_date)
-
-
-def test_calls_that_block_the_interpreter_are_not_repeated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka.create(OFFSETS_TOPIC, 1)
-    with reading() as source:
-
-        def never(*_: object, **__: object) -> None:
-            raise AssertionError("waits for librdkafka while it holds the interpreter lock")
-
-        for call in ("get_watermark_offsets", "consumer_group_metadata", "position"):
-            monkeypatch.setattr(kafka.consumers[-1], call, never, raising=False)
-        put(kafka, 0)
-        assert source.read(0).records == 1

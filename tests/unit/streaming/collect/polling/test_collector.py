@@ -323,27 +323,6 @@ def test_collector_stopped_before_the_first_answer_stops(kafka: MemoryKafka) -> 
     assert "list_consumer_groups" not in kafka.requests or published(kafka) == []
 
 
-def test_stable_group_is_polled_slowly_from_first_answer(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    answered = Schedule.answered
-
-    def noted(self: Schedule, group_id: str, what: Any, now: float) -> None:
-        shown.append(what)
-        answered(self, group_id, what, now)
-
-    monkeypatch.setattr(Schedule, "answered", noted)
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        polling.looks()
-        assert set(shown) == {"rest"}
-        kafka.groups["g"] = group("g", shares=TWO)
-        eventually(lambda: "flux" in shown)
-        polling.looks()
-        kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
-        eventually(lambda: shown[-2:] == ["flux", "flux"])
-    assert shown[shown.index("flux") + 1] == "rest"
-
-
 def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     beats: list[bool] = []
 
