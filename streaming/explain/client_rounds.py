@@ -128,7 +128,7 @@ class ClientRounds(GroupRounds):
         """Yield the remaining rounds; a round that the logs do not complete has no end time."""
         yield from self.flush()
         if self._gone:
-            last = LogRound(self.group_id, None, self._last_at, is_by_clients=True)
+            last = LogRound(self.group_id, None, self._last_at, protocol=self.protocol, is_by_clients=True)
             yield self._complete(last, None, reports=self._take_reports(self._last_at))
 
     def _take_reports(self, until: int) -> list[Evidence]:
@@ -202,7 +202,7 @@ class ClientRounds(GroupRounds):
         current.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
         if self.number is not None and number > self.number + 1:
             self.size = None
-        self.number = number
+        self.number, self.protocol = number, message.protocol
         return self._complete(current, ended, reports=self._take_reports(began if ended is None else ended))
 
     def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:

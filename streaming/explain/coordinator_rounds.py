@@ -77,14 +77,16 @@ class CoordinatorRounds(GroupRounds):
         """Yield the remaining rounds; a round that the log does not complete has no end time."""
         yield from self.flush()
         last = self._open
-        if last is not None and last.gone + last.joined + last.evidence:
+        if last is not None and (self._gone or last.evidence):
             last.number = None if last.number is None else last.number + 1
-            last.evidence = self._reasons.evidence(self.group_id, last.number or 0) or last.evidence
+            last.evidence = self._reasons.evidence(self.group_id, last.number or 0) or self._reasons.pending(
+                self.group_id
+            )
             yield self._complete(last, None)
 
     def _begin(self, event: LogEvent) -> LogRound:
         if self._open is None:
-            self._open = LogRound(self.group_id, self.number, event.at)
+            self._open = LogRound(self.group_id, self.number, event.at, protocol=self.protocol)
         return self._open
 
     def _join(self, member_ids: Iterable[str]) -> None:
@@ -147,7 +149,8 @@ class CoordinatorRounds(GroupRounds):
         current.number, self.number = message.number, message.number
         has_epochs = message.kind is MessageKind.EPOCH_BUMPED
         self._has_epochs = has_epochs
-        current.protocol, current.kind = self.kind if has_epochs else "classic", self.kind
+        current.protocol = self.protocol = self.kind if has_epochs else "classic"
+        current.kind = self.kind
         size = 0 if message.kind is MessageKind.GROUP_EMPTY else event.size
         if has_epochs and message.number == 1 and not self.members and not self._gone:
             self.size = 0

@@ -92,7 +92,7 @@ class GroupRounds:
         kind: the kind of the group: ``consumer``, ``connect``, ``streams`` or ``share``.
         members: members known to be in the group.
         size: number of members; None if unknown.
-        number: the newest generation or epoch.
+        number: the newest generation or epoch; ``protocol``: the protocol of its round.
         names: identities of all members so far, by member id.
     """
 
@@ -102,6 +102,7 @@ class GroupRounds:
         self.members: dict[str, MemberNames] = {}
         self.size: int | None = None
         self.number: int | None = None
+        self.protocol = "classic"
         self.names: dict[str, MemberNames] = {}
         #: Members that joined and members that departed since the newest round, in order.
         self._pending: dict[str, None] = {}

@@ -209,6 +209,10 @@ class GroupReasons:
             evidence = [item for item in items if item not in evidence] + evidence
         return evidence
 
+    def pending(self, group_id: str) -> list[Evidence]:
+        """Return the evidence for the generation or epoch that comes next."""
+        return self._groups[group_id].pending if group_id in self._groups else []
+
     def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:
         old = event.number if event.number is not None else -1
         if group.prepared is not None and group.prepared != old:

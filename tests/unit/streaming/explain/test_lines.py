@@ -25,7 +25,7 @@ def events(text: str) -> list[LogEvent]:
         (f"{JAVA}Attempt to heartbeat failed since member id is not valid.", ("g", "expired", None, None)),
         (f"{JAVA}Attempt to heartbeat failed since generation 5 is not current", ("g", "joining", None, None)),
         (
-            f"{JAVA}Attempt to heartbeat with stale Generation{{generationId=5}} failed due to ILLEGAL_GENERATION",
+            f"{JAVA}Attempt to heartbeat with Generation{{generationId=5}} failed due to ILLEGAL_GENERATION, resetting",
             ("g", "joining", None, None),
         ),
         (f"{JAVA}Sending LeaveGroup request to coordinator h:9092 (id: 1 rack: null)", ("g", "leaving", None, None)),
@@ -68,6 +68,10 @@ def test_wordings_of_clients(line: str, expected: tuple[str, str, str | None, in
     client = event.client
     assert client is not None
     assert (event.group_id, client.kind, client.member_id, client.number) == expected
+
+
+def test_answers_to_stale_heartbeats_are_ignored() -> None:
+    assert not events(f"{JAVA}Attempt to heartbeat with stale Generation{{}} failed due to UNKNOWN_MEMBER_ID, ignoring")
 
 
 def test_message_without_a_group_is_of_its_clients_group() -> None:
