@@ -1,8 +1,7 @@
 """Prepares an embedded broker's jars, formatted storage and class archive, once per Kafka and Java version.
 
-Formatting the storage needs a JVM start, and loading classes takes half of a broker's start. So the formatted folder is
-copied for each new broker, with a new cluster id, and the classes are in an AppCDS archive that a first broker writes.
-With both a broker answers after 1.2 s instead of 3 s.
+The formatted folder is copied for each new broker, with a new cluster id, and a first broker writes its classes into an
+AppCDS archive: with both a broker answers after 1.2 s instead of 3 s.
 """
 
 from __future__ import annotations

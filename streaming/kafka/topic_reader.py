@@ -43,8 +43,7 @@ class TopicReader(Closing):
         positions: ``{(topic, partition): next offset}``, which has priority over ``from_beginning``.
         ids: ``{topic: id}`` for ``positions``; a topic that now has another id is read from its beginning.
         wait: wait for topics that do not exist yet; otherwise a missing topic is an error.
-        follow: wait for a deleted topic, and read a recreated topic from its beginning; otherwise both are
-            errors.
+        follow: wait for a deleted topic, and read a recreated topic from its beginning; otherwise both are errors.
         properties: further properties of librdkafka.
 
     Attributes:

@@ -2,12 +2,9 @@
 
 ``python -I -S supervisor.py GRACE_SECONDS COMMAND…`` prints the command's process id. Then it reads from standard input
 ``stop`` (send SIGTERM, and SIGKILL after the grace period) or ``kill`` (send SIGKILL). The end of standard input, or of
-the parent, has the same effect as ``stop``. The script ends with the command's exit status (128 + n after signal n).
-
-The script notices the parent's end in two ways, because each way alone can fail: a process that the parent forked may
-hold the other end of the pipe open, and a parent that is process 1 is never replaced. The command dies with this
-process (Linux: PR_SET_PDEATHSIG), so that SIGKILL of the script also ends the command. The script uses only the
-standard library, without ``site``, and so starts in 20 ms.
+the parent, has the same effect as ``stop``: each alone can fail, as a process that the parent forked may hold the pipe
+open, and a parent that is process 1 is never replaced. The script ends with the command's exit status (128 + n after
+signal n). On Linux SIGKILL of the script also ends the command (PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations

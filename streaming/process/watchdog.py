@@ -1,8 +1,7 @@
 """A watchdog process, which kills this process if it stops making progress.
 
-A client library that waits for a lock while it holds Python's interpreter lock stops all threads of a process, and so
-its signal handlers and watcher threads. So the watchdog is a separate process, which reads beats from a pipe. That
-process runs this module as a script (``python -I -S watchdog.py PROCESS SECONDS``).
+A client library that waits for a lock while it holds Python's interpreter lock stops all threads of a process. So the
+watchdog is a separate process (``python -I -S watchdog.py PROCESS SECONDS``), which reads beats from a pipe.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """The checkpoint's metadata (``rebalance-monitor.json``), its lock, and the files that Spark writes in it.
 
-Spark does not validate checkpoints. With offsets of another topic, or of a topic that was deleted and created
-again, Spark skips records without an error; with another number of buckets it does not find the groups' state. The
-metadata contains the cluster's id, the topic's id, the number of buckets and the partition counts that the
-checkpoint belongs to.
-
-A checkpoint in a folder is locked before any of its files is changed. A checkpoint behind a URL (``s3a://…``) has no
-lock, and Spark reads and writes its metadata.
+Spark does not validate checkpoints. With offsets of another topic, or of a topic that was deleted and created again,
+Spark skips records without an error; with another number of buckets it does not find the groups' state. So the metadata
+names the cluster, topic, buckets and partitions. A checkpoint behind a URL (``s3a://…``) has no lock.
 """
 
 from __future__ import annotations

@@ -11,15 +11,15 @@ from streaming.kafka.producer import CLOCK
 
 #: This project's own errors in the stack trace of a Python worker.
 _OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
-#: Kafka's retriable errors, as they appear in the error text of a failed query.
-_UNAVAILABLE = re.compile(
+#: Kafka's retriable errors in the error text of a failed query: brokers did not answer, and the job waits for them.
+UNAVAILABLE = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable)Exception"
     r"|java\.util\.concurrent\.TimeoutException"
 )
 #: Errors of brokers whose clock differs from this host's.
 _TIME_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
-#: Errors about missing offsets (``kafka-error-conditions.json`` of Spark's connector).
-_RECORDS_LOST = re.compile(
+#: Errors about records that were lost unread (``kafka-error-conditions.json`` of Spark's connector).
+RECORDS_LOST = re.compile(
     r"KAFKA_DATA_LOSS|Some data may have been lost|START_OFFSET_GREATER_THAN_END_OFFSET|OffsetOutOfRangeException"
 )
 #: The path of a file below a folder in Spark's error text, possibly in quotes or before punctuation.
@@ -73,16 +73,6 @@ def refused(checkpoint: str, file: str, number: int) -> OutsideFailure:
 def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
     """Return the error for an OSError that Python raised for a file of the checkpoint."""
     return refused(checkpoint, str(error.filename or checkpoint), error.errno or 0)
-
-
-def cluster_unavailable(text: str) -> bool:
-    """True if the error text says that brokers did not answer, which is the only failure to wait out."""
-    return _UNAVAILABLE.search(text) is not None
-
-
-def records_lost(text: str) -> bool:
-    """True if the error text says that records were lost which the query had to read."""
-    return _RECORDS_LOST.search(text) is not None
 
 
 def reason(error: Exception) -> str:

@@ -135,12 +135,12 @@ class _StreamJob:
                 raise failure from error
             self._confirm_topics()
             text = str(error)
-            if failures.records_lost(text):
+            if failures.RECORDS_LOST.search(text):
                 lost = lost_records(self._setup.settings, options.checkpoint, self._metadata)
                 raise OutsideFailure(lost_message(self._metadata.topic, lost or reason(error))) from error
             if "AuthorizationException" in text and (line := next(missing(self._setup.settings, "stream"), None)):
                 raise NotAllowed(line) from error
-            if not failures.cluster_unavailable(text):
+            if not failures.UNAVAILABLE.search(text):
                 raise OutsideFailure(reason(error)) from error
             log.warning("no broker answers, the query waits: %s", reason(error))
             return wait_reachable(self._setup.settings.kafka, self._stop)
@@ -187,7 +187,7 @@ class _StreamJob:
                 self._setup = replace(self._setup, ticks=TickTopic(self._setup.settings))
                 self._connect()
             case Action.CHANGE_LIMIT:
-                log.info("batches have at most %s events from now on", self._supervisor.limit.value)
+                log.info("batches have at most %d events from now on", self._supervisor.limit.value)
             case Action.READ_ALL_PARTITIONS:
                 growth = self._supervisor.growth
                 growth.finish()

@@ -1,11 +1,9 @@
 """Builds the Spark query: Kafka source and ticks → few columns → stateful operator per bucket → Kafka sink.
 
 A tick becomes one row for each bucket, so that every bucket checks its session timeouts and reports its next timer.
-The driver writes a tick when a timer is due (:class:`streaming.spark.supervisor.Timers`). Spark's own timers would run
-empty batches without pause.
-
-An array of structs is slow to transfer to Python. Nearly all records have exactly the six headers that the codec
-writes. These headers become plain columns; any other headers become one string, for dead letters.
+The driver writes a tick when a timer is due; Spark's own timers would run empty batches without pause. An array of
+structs is slow to transfer to Python, so the six headers that the codec writes become plain columns, and any other
+headers become one string, for dead letters.
 """
 
 from __future__ import annotations
@@ -125,20 +123,19 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, r
 
 
 def sources(
-    spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, limit: int | None
+    spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, limit: int
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the membership topic, with as many partitions as ``sinks`` has for it, and the topic of ticks.
+    """Return the membership topic, with the partitions that ``sinks`` has for it, and the topic of ticks.
 
-    ``limit``: the most events in one batch; None: no limit.
+    ``limit``: the most events in one batch.
     """
     kafka = spark_options(settings.kafka, CONSUME)
     # Partitions are assigned one by one, because the supervisor decides when new partitions are read.
     assigned = {sinks.membership: list(range(sinks.partitions[sinks.membership]))}
     membership = {**kafka, "assign": json.dumps(assigned), "startingOffsets": "earliest"}
+    membership["maxOffsetsPerTrigger"] = str(limit)
     if options.on_data_loss == "continue":  # a start with "restart" reads all records again
         membership["failOnDataLoss"] = "false"
-    if limit is not None:
-        membership["maxOffsetsPerTrigger"] = str(limit)
     # Old ticks are not needed, and are deleted soon.
     ticks = {**kafka, "subscribe": settings.topics.ticks, "startingOffsets": "latest", "failOnDataLoss": "false"}
     return source(spark, membership), source(spark, ticks)

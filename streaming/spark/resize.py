@@ -1,9 +1,9 @@
 """Changes the number of buckets and the number of shuffle partitions of a stopped job's checkpoint.
 
-Both numbers are fixed in a checkpoint, because they decide a group's place in the state. So a new checkpoint is created
-beside the old checkpoint. Spark itself writes the new state, in a query of one batch whose rows are the new buckets'
-blobs. That batch then gets the old checkpoint's offsets and query id. Two renames replace the old checkpoint; if only
-one is done, the next command that opens the checkpoint does the other.
+Both numbers decide a group's place in the state. So a new checkpoint is created beside the old one: Spark itself writes
+the state, in a query of one batch whose rows are the new buckets' blobs, and that batch gets the old checkpoint's
+offsets and query id. Two renames replace the old checkpoint; the next command that opens it finishes an interrupted
+switch.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class StreamOptions:
 
     checkpoint: str
     available_now: bool = False
-    max_offsets_per_trigger: int | None = None
+    max_offsets_per_trigger: int = 50_000
     trigger_interval_ms: int | None = None
     buckets: int | None = None
     forget_after_ms: int = FORGET_AFTER_MS

@@ -37,14 +37,12 @@ class Action(Enum):
 class BatchLimit:
     """The most events in a batch, fixed while a query runs: lowered after too many bytes, doubled after small ones."""
 
-    def __init__(self, most: int | None) -> None:
-        self.value = most
-        self._most = most
-        self._next = most
+    def __init__(self, most: int) -> None:
+        self.value = self._most = self._next = most
 
     def add_batch(self, events: int, size: int) -> None:
         """Adapt the next limit to a batch's number of events and the size (bytes) of their values."""
-        if self.value is None or self._most is None or not 0 < events <= self.value:
+        if not 0 < events <= self.value:
             return  # a batch above the limit was planned before the limit was lowered
         if size > _MOST_BYTES:
             self._next = max(1, events * _WANTED_BYTES // size)

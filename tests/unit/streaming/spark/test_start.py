@@ -10,7 +10,7 @@ from assignors.errors import OutsideFailure
 from streaming.freshness import ComponentHeartbeat
 from streaming.settings.config import Settings
 from streaming.spark import start
-from streaming.spark.failures import records_lost
+from streaming.spark.failures import RECORDS_LOST
 from streaming.spark.start import Span, StreamOptions, lost_message, missing_spans, repeated_records, spans
 
 
@@ -109,8 +109,8 @@ def test_lost_records_are_reported_by_partition() -> None:
     ],
 )
 def test_spark_errors_are_shown_verbatim(message: str) -> None:
-    assert records_lost(f"Caused by: {message}")
-    assert not records_lost("org.apache.kafka.common.errors.TimeoutException")
+    assert RECORDS_LOST.search(f"Caused by: {message}")
+    assert not RECORDS_LOST.search("org.apache.kafka.common.errors.TimeoutException")
 
 
 def test_jvm_gets_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
