@@ -1,8 +1,7 @@
 """Pauses in groups' commits around a change of their coordinators; uses no client and no clock.
 
 Without a coordinator a group can't commit, even if it does not rebalance. Its pause lasted at most from the last commit
-before to the first commit after. Another commit was due at most one usual interval after the last one, so the pause
-lasted at least that interval less.
+before to the acknowledgement of the first commit after, and at least until then from when another commit was due.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class CommitPauses:
                 self._open[key] = change, now + _WAIT_MS
             elif not waiting or now >= until:
                 del self._open[key]
-                changes.append(structs.replace(change, groups=[], pauses=_pauses(change, groups)))
+                changes.append(structs.replace(change, pauses=_pauses(change, groups)))
         data = ClusterObserved(group_id=CLUSTER, timestamp=now, brokers=self._brokers, changes=changes)
         return Event(self._source, f"pauses/{now}", data) if changes else None
 

@@ -35,9 +35,11 @@ _MOST_FREE: Final = 1000
 #: A group's usual interval between commits is the longest of this many at least, within this time at least (ms).
 _LEAST_INTERVALS: Final = 3
 _WINDOW_MS: Final = 30_000
-#: A group with a longer usual interval does not commit regularly, and a pause that is less longer is ordinary; ms.
+#: A group with a longer usual interval does not commit regularly; a shorter certain pause is ordinary; a commit may be
+#: acknowledged so long after its time, as followers fetch again after replica.fetch.backoff.ms; ms.
 _LONGEST_USUAL_MS: Final = 60_000
 _LEAST_PAUSE_MS: Final = 500
+_LATEST_ACK_MS: Final = 1000
 
 _Place = tuple[str, int]
 #: The number of a round, the time until which partitions were consumed before it (None: unknown), and the time by which
@@ -110,10 +112,10 @@ class CommitIntervals:
         if self.last is None or self.last - at > _WINDOW_MS:  # the first one, or the broker's clock was set back
             self.last = self.began = at
         if at > self.last:
-            usual = self.usual_ms
-            if usual is not None and at - self.last >= usual + _LEAST_PAUSE_MS:
-                self.gap = CommitGap(self.last, self.last + usual, (at - self.last - usual, at - self.last))
-            self.last, self.longest, self.count = at, max(self.longest, at - self.last), self.count + 1
+            length, usual = at - self.last, self.usual_ms
+            if usual is not None and length >= usual + _LEAST_PAUSE_MS:
+                self.gap = CommitGap(self.last, self.last + usual, (length - usual, length + _LATEST_ACK_MS))
+            self.last, self.longest, self.count = at, max(self.longest, length), self.count + 1
         if self.count >= _LEAST_INTERVALS and at - self.began >= _WINDOW_MS:
             self.before, self.longest, self.count, self.began = self.longest, 0, 0, at
 

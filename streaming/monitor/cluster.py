@@ -58,9 +58,8 @@ def _with_pauses(state: IncidentState, change: ClusterChange, pauses: GroupPause
 def _pauses_text(pauses: GroupPauses) -> str:
     least, most = zip(*pauses.groups.values(), strict=True) if pauses.groups else ((0,), (0,))
     paused = f"commits of {len(pauses.groups) + pauses.more} paused {bounds((min(least), max(most)))}"
-    counts = ((len(pauses.rebalanced), "rebalanced"), (pauses.unknown, "unknown"))
-    parts = (f"{number} {what}" for number, what in counts if number)
-    return ", ".join([paused if pauses.groups else "no pause of commits seen", *parts])
+    parts = [paused if pauses.groups else "no pause of commits seen", f"{len(pauses.rebalanced)} rebalanced"]
+    return ", ".join([*parts, *([f"{pauses.unknown} unknown"] if pauses.unknown else ())])
 
 
 def _story(change: ClusterChange) -> str:

@@ -366,8 +366,8 @@ class ClusterChange(Wire, frozen=True, kw_only=False):
     """One change that concerns many groups.
 
     ``subject``: ``broker 1``, ``broker 1 to broker 2``, a topic, ``t from 3 to 6``, a host. ``since``: when the
-    change was first noticed. ``groups``: the groups that it concerns. ``pauses``: the pauses of these groups, of a
-    change that an earlier event reported; left out in that event.
+    change was first noticed. ``groups``: the groups that it concerns. ``pauses``: the pauses of these groups; a
+    change with pauses is one that an earlier event reported without them.
     """
 
     kind: ClusterKind

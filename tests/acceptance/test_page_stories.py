@@ -17,7 +17,7 @@ from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Cost, Downtime, Episode, Incident, PartitionDowntime, Rebalancing, Waiting
-from streaming.records.events import Annotation, Event
+from streaming.records.events import CLUSTER, Annotation, Event, GroupPauses
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
@@ -138,7 +138,7 @@ def test_cluster_incidents_come_first(shown: Shown) -> None:
     attention = shown.waiting("Needs attention")
     expect(attention.locator("li")).to_have_count(1)
     story = "Broker 1 was away for 36 s; 2 groups paused."
-    whole = incident("cluster", 1, kind="broker-restart", opened_at=START, story=story)
+    whole = incident(CLUSTER, 1, kind="broker-restart", opened_at=START, story=story)
     shown.put(msgspec.structs.replace(whole, scope="cluster", groups=["shop", "mail"]))
     expect(attention.locator("li")).to_have_count(2)
     expect(attention.locator("li").first).to_have_text(re.compile(rf"^Broker restart\s*Cluster.*{story}$"))
@@ -148,6 +148,21 @@ def test_cluster_incidents_come_first(shown: Shown) -> None:
     incidents = shown.waiting("Incidents").locator("li")
     expect(incidents).to_have_count(2)
     expect(incidents.first).to_have_text(re.compile(rf"^Cluster: broker restart\s*since .*{story}$"))
+
+    pauses = GroupPauses(groups={"shop": (31_000, 39_000)})
+    over = msgspec.structs.replace(
+        whole,
+        scope="cluster",
+        groups=["shop"],
+        status="closed",
+        closed_at=START + 9,
+        updated_at=START + 9,
+        pauses=pauses,
+    )
+    shown.put(over)
+    expect(incidents.nth(1)).to_have_text(re.compile(rf"^Cluster: broker restart.*{story} This group: 31 s to 39 s.$"))
+    page.reload()
+    expect(incidents.nth(1)).to_have_text(re.compile(rf"^Cluster: broker restart.*{story} This group: 31 s to 39 s.$"))
 
 
 def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None:

@@ -92,7 +92,7 @@ def test_closed_incident_opens_and_closes_at_once(kind: str, subject: str, story
 
 
 def paused(kind: str, subject: str, at: int, **fields: Any) -> ClusterChange:
-    return structs.replace(change(kind, subject, at), groups=[], pauses=GroupPauses(**fields))
+    return structs.replace(change(kind, subject, at), pauses=GroupPauses(**fields))
 
 
 def test_pauses_join_the_open_incident() -> None:
@@ -116,7 +116,7 @@ def test_pauses_join_the_closed_incident() -> None:
     late = paused("coordinator-moved", "broker 1 to broker 2", 0, groups={"pay": (600, 900)})
     (joined,) = cluster.apply(5000, [1, 2], late)
     assert (joined.incident, joined.status, joined.closed_at, joined.times) == (1, "closed", NOON, 1)
-    assert "; commits of 1 paused 600 ms to 900 ms (from " in joined.story
+    assert "; commits of 1 paused 600 ms to 900 ms, 0 rebalanced (from " in joined.story
 
 
 def test_pauses_are_those_of_the_last_time() -> None:
@@ -126,7 +126,7 @@ def test_pauses_are_those_of_the_last_time() -> None:
     (again,) = cluster.apply(30_000, [2], change("broker-restart", "broker 1", 30_000))
     assert (again.times, again.pauses) == (2, UNSET)
     (joined,) = cluster.apply(40_000, [2], paused("broker-restart", "broker 1", 30_000, groups={}, unknown=2))
-    assert "; no pause of commits seen, 2 unknown (since " in joined.story
+    assert "; no pause of commits seen, 0 rebalanced, 2 unknown (since " in joined.story
 
 
 def test_pauses_of_an_unknown_or_older_incident_change_nothing() -> None:
