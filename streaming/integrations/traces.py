@@ -1,7 +1,6 @@
 """Export to OpenTelemetry: episodes as spans, rounds as events of their span, downtime and delay as histograms.
 
-A span's ids are derived from the group and the episode's number, so that an episode that is exported again has the same
-ids.
+A span's ids are derived from the group and the episode's number, so an episode that is exported again has the same ids.
 """
 
 from __future__ import annotations

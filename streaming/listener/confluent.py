@@ -29,14 +29,11 @@ class ConfluentReporting(Reporting):
         on_lost: _Callback | None = None,
     ) -> None:
         """Subscribe, with callbacks that also report."""
-        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
         if self._reporter is not None:
-            callbacks = {
-                "on_assign": _chained(on_assign, self._reporter.assigned),
-                "on_revoke": _chained(on_revoke, self._reporter.revoked),
-                # Without on_lost, the client calls on_revoke.
-                "on_lost": _chained(on_lost or on_revoke, self._reporter.lost),
-            }
+            on_lost = _chained(on_lost or on_revoke, self._reporter.lost)  # without on_lost, the client calls on_revoke
+            on_assign = _chained(on_assign, self._reporter.assigned)
+            on_revoke = _chained(on_revoke, self._reporter.revoked)
+        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
         callbacks = {name: callback for name, callback in callbacks.items() if callback is not None}
         super().subscribe(topics, **callbacks)  # type: ignore[misc] # of the class that comes after this one
         if self._reporter is not None:

@@ -73,15 +73,6 @@ class Outbox:
             self._waiting.extend(new)
             self._wake.set()
 
-    def waiting(self) -> list[Event]:
-        """Return the events that the client library does not have yet, oldest first."""
-        return list(self._waiting)
-
-    def consumers(self) -> list[Reporter]:
-        """Return the reported consumers."""
-        with self._lock:
-            return list(self._consumers)
-
     def close(self, timeout: float) -> None:
         """Send the remaining events for at most ``timeout`` seconds; drop the others."""
         self._close_by = time.monotonic() + timeout
@@ -128,7 +119,9 @@ class Outbox:
         self._send(self._producer)
 
     def _collect(self, events: Callable[[Membership, ClockReading], list[Event]]) -> None:
-        for consumer in self.consumers():
+        with self._lock:
+            consumers = list(self._consumers)
+        for consumer in consumers:
             consumer.look()
             self._waiting.extend(events(consumer.membership, read_clocks()))
 

@@ -9,7 +9,8 @@ assignments may differ from the original.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,7 @@ _PLAIN: Final = frozenset({"groupProtocol", "protocolType", "state", "kind", "so
 #: Fields with text for people.
 _TEXTS: Final = frozenset({"reason", "text"})
 _HOST_FIELDS: Final = frozenset({"clientHost", "endpoint"})
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID: Final = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})")
 #: Member ids of the consumer protocol.
 _RANDOM: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _IP: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}")
@@ -65,8 +66,10 @@ def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
 
     The monitor's own events refer to ids of earlier outputs, which follow from names. So both logs are played.
     """
-    records = list(log)
-    events = [(record, event) for record in records for event in _events(record)]
+    events: list[tuple[Record, Event]] = []
+    for record in log:
+        with suppress(Exception):  # the stream refuses the record for the same reason
+            events.append((record, read(record)))
     names = _Names(event for _, event in events)
     before, after = RecordedHistory(sinks), RecordedHistory(sinks)
     marks: dict[str, str] = {}
@@ -84,13 +87,6 @@ def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
         marks[_mark(before, event.data.group_id)] = _mark(after, data.group_id)
         renamed.append(new)
     return renamed
-
-
-def _events(record: Record) -> Iterator[Event]:
-    try:
-        yield read(record)
-    except Exception:  # noqa: BLE001 - the stream refuses the record for the same reason
-        return
 
 
 def _mark(history: RecordedHistory, group_id: str) -> str:
@@ -146,11 +142,8 @@ class _Names:
     def _name(self, name: str) -> str:
         if _RANDOM.fullmatch(name):
             return self._replaced(name, self._uuids)
-        parts, end = [], 0
-        for match in _UUID.finditer(name):
-            parts += [self._tokens_of(name[end : match.start()]), self._replaced(match[0], self._uuids)]
-            end = match.end()
-        return "".join([*parts, self._tokens_of(name[end:])])
+        parts = enumerate(_UUID.split(name))  # every other part is a UUID
+        return "".join(self._replaced(part, self._uuids) if at % 2 else self._tokens_of(part) for at, part in parts)
 
     def _tokens_of(self, text: str) -> str:
         def replace(match: re.Match[str]) -> str:

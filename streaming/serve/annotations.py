@@ -58,11 +58,6 @@ def annotation_of(record: TopicRecord) -> StoredAnnotation:
     return annotation if is_safe else structs.replace(annotation, link=None)
 
 
-def of_group(annotations: Sequence[StoredAnnotation], group_id: str) -> list[StoredAnnotation]:
-    """Return the annotations whose pattern matches a group."""
-    return [annotation for annotation in annotations if fnmatchcase(group_id, annotation.groups)]
-
-
 def began_after(group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
     """Return the sentence `` Began 40 s after deploy a1b2c3.`` for an episode that began soon after an annotation.
 

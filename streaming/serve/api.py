@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -23,7 +24,7 @@ from streaming.records.downtime import midnight
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP, Event
 from streaming.serve import forecasts, openapi
-from streaming.serve.annotations import MOST_ANNOTATIONS, AnnotationRequest, annotated_body, of_group, requested
+from streaming.serve.annotations import MOST_ANNOTATIONS, AnnotationRequest, annotated_body, requested
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
 from streaming.serve.feed import Feed, FeedResponse
@@ -312,9 +313,8 @@ class Api:
 
     def _annotations(self, group: str | None, since: int = 0, until: int | None = None) -> list[StoredAnnotation]:
         """Return the annotations of a group, or all, in ``[since, until)`` ms, the newest first."""
-        every = self._board.current_stories.annotations
-        end = MAX_TIMESTAMP + 1 if until is None else until
-        listed = every if group is None else of_group(every, group)
+        every, end = self._board.current_stories.annotations, MAX_TIMESTAMP + 1 if until is None else until
+        listed = (annotation for annotation in every if group is None or fnmatchcase(group, annotation.groups))
         return [annotation for annotation in listed if since <= annotation.timestamp < end]
 
     @_route(
@@ -408,8 +408,8 @@ class Api:
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:
             return None
-        epoch, _, numbers = event_id.partition(".")
-        seqs = [openapi.digits(number) for number in numbers.split(".", 1)]
-        if epoch != self._board.extent.epoch or seqs[0] is None:
+        epoch, number, story_number = [*event_id.split(".", 2), "", ""][:3]
+        seq = openapi.digits(number)
+        if seq is None or epoch != self._board.extent.epoch:
             return -1, None
-        return seqs[0], seqs[1] if seqs[1:] else None
+        return seq, openapi.digits(story_number)

@@ -55,8 +55,7 @@ def build(
 ) -> ASGIApp:
     """Return the application that serves a feed, which a follower keeps up to date.
 
-    ``workers`` compute forecasts; the caller closes them. ``publish`` writes an event to the membership topic, or
-    raises ``MonitorError``.
+    ``workers`` compute forecasts; the caller closes them. ``publish`` writes an event, or raises MonitorError.
     """
     board, page = feed.board, Page()
     api = Api(feed, access=access, max_clients=max_clients, workers=workers or Workers(), publish=publish)

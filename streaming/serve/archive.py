@@ -174,8 +174,7 @@ class Archive:
     def timeline(self, window: Window) -> tuple[dict[str, Raw], StoredPage, int]:
         """Return the changes of ownership in a window's rounds, with the time of the oldest round (ms).
 
-        Before them, as in JSON answers: ``base``, the owners before the oldest round, and ``names``, members' display
-        names at both ends.
+        Before them, as in JSON answers: the owners before the oldest round, and members' display names at both ends.
         """
         ends: list[tuple[int, Diff]] = []
 

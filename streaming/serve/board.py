@@ -36,8 +36,7 @@ SHARED_SECONDS: Final = 2.0
 class Frame(Struct, frozen=True):
     """One server-sent event: its bytes, and the fields that filters compare.
 
-    ``seq`` and ``story_seq``: the number of its round or story, else 0. An event without a group is for every
-    listener.
+    ``seq`` and ``story_seq``: the number of its round or story, else 0. Events without a group are for every listener.
     """
 
     data: bytes
@@ -202,10 +201,9 @@ class Board:
     def stories(self, wanted: Filter, seq: int) -> bytes:
         """Return the newest episode and the open incidents of every group (or one group), as an event with a place."""
         current = self.current_stories
-        if wanted.group is None and self._stories is not None:
-            stories, last_seq, shared_event = self._stories
-            if stories is current and last_seq == seq:
-                return shared_event
+        shared = self._stories
+        if wanted.group is None and shared is not None and shared[0] is current and shared[1] == seq:
+            return shared[2]
         episodes = [
             structs.replace(episode, story=episode.story + began_after(name, episode.opened_at, current.annotations))
             for name, episode in current.newest.items()

@@ -192,24 +192,18 @@ class FeedResponse:
 
     def _pack(self, frames: list[Frame], position: int) -> list[bytes]:
         """Return the writes for these events, each of about ``WRITE_BYTES``, and advance the position."""
-        writes: list[bytes] = []
-        parts: list[bytes] = []
-        size = 0
+        writes, parts, size = list[bytes](), list[bytes](), 0
         for frame in frames:
             position = frame.seq or position
             if self._story_seq is not None:
                 self._story_seq = frame.story_seq or self._story_seq
             if self._filter.takes(frame):
-                parts += (self._place(frame, position), frame.data)
+                if frame.seq or frame.story_seq:
+                    parts.append(b"id: %b\n" % self._feed.board.event_id(position, self._story_seq))
+                parts.append(frame.data)
                 size += len(frame.data)
             if size >= WRITE_BYTES:
                 writes.append(b"".join(parts))
                 parts, size = [], 0
         self._position = position
         return [*writes, b"".join(parts)] if parts else writes
-
-    def _place(self, frame: Frame, position: int) -> bytes:
-        """Return the line with the event's id, which rounds and stories have."""
-        if not (frame.seq or frame.story_seq):
-            return b""
-        return b"id: %b\n" % self._feed.board.event_id(position, self._story_seq)

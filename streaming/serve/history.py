@@ -85,10 +85,8 @@ class History:
     def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
         self._sorts = stories
         self._file = HistoryFile(path, cluster_id)
-        self.path = self._file.path
-        self._diffs_topic = diffs_topic
-        self._connection = self._file.connection
-        self._now_ms = 0
+        self.path, self._connection = self._file.path, self._file.connection
+        self._diffs_topic, self._now_ms = diffs_topic, 0
         self.groups: dict[str, GroupSummary] = {}
         try:
             self._load()

@@ -25,8 +25,6 @@ from assignors.errors import BadInput, OutsideFailure
 _MAGIC: Final = b"SQLite format 3\0"
 #: Size of an SQLite file's header; bytes 68 to 71 are its application id (https://www.sqlite.org/fileformat.html).
 _HEADER_BYTES: Final = 100
-#: Files that SQLite keeps beside a database.
-_COMPANIONS: Final = ("-wal", "-shm", "-journal")
 #: Version of the tables. Increase it with every change of the tables; a file of another version is refused.
 SCHEMA_VERSION: Final = 2
 #: "KRMH" (``PRAGMA application_id``) in the header identifies a history.
@@ -88,7 +86,8 @@ class HistoryBlocked(HistoryFailure):
 
 
 def _beside(path: Path) -> list[Path]:
-    return [path.with_name(path.name + suffix) for suffix in _COMPANIONS]
+    """Return the files that SQLite keeps beside a database; the first is its write-ahead log."""
+    return [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
 
 
 def _examine(path: Path, cluster_id: str) -> bool:
@@ -265,8 +264,7 @@ def reading(path: Path) -> Iterator[None]:
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     """Return a connection with the settings that all users of the file need.
 
-    ``mode`` is that of SQLite's URIs: ``ro``, ``rw`` (the file must exist), ``rwc``, or ``ro&immutable=1``, which
-    takes no lock and creates no file.
+    ``mode`` is that of SQLite's URIs; ``ro&immutable=1`` takes no lock and creates no file.
     """
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, _BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)

@@ -43,13 +43,8 @@ class Parameter(NamedTuple):
 
     def document(self) -> dict[str, Any]:
         """Return the OpenAPI parameter object."""
-        return {
-            "name": self.name,
-            "in": self.location,
-            "required": self.location == "path",
-            "description": self.description,
-            "schema": self.schema,
-        }
+        document = {"name": self.name, "in": self.location, "required": self.location == "path"}
+        return document | {"description": self.description, "schema": self.schema}
 
 
 def text(name: str, description: str, *, location: str = "query") -> Parameter:

@@ -170,10 +170,7 @@ def _revoked(diff: Diff) -> set[tuple[str, int]]:
 
 
 def _state(diff: Diff, members: int) -> StateName:
-    """Return the state that Kafka would report after a round.
-
-    A round that left revoked partitions unassigned is not the last round of its rebalance.
-    """
+    """Return the state that Kafka would report; a rebalance's last round leaves no revoked partition unassigned."""
     if diff.cause.kind == "group.deleted":
         return "Dead"
     if members == 0:

@@ -84,7 +84,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                if self._is_behind_tls(request):
+                proxies, protocol = self._access.proxies, request.headers.get("x-forwarded-proto", "")
+                if proxies is not None and proxies.vouches(request) and protocol.strip().lower() == "https":
                     headers["strict-transport-security"] = _HSTS
             sent += len(message.get("body", b""))
             await send(message)
@@ -120,10 +121,6 @@ class Guard:
         request.scope[CALLER] = caller = self._access.caller(request)
         needs_access = path.startswith("/api/") or path == "/metrics"
         return self._access.refusal() if caller is None and needs_access else None
-
-    def _is_behind_tls(self, request: Request) -> bool:
-        proxies, protocol = self._access.proxies, request.headers.get("x-forwarded-proto", "")
-        return proxies is not None and proxies.vouches(request) and protocol.strip().lower() == "https"
 
 
 log = logging.getLogger(__name__)

@@ -154,9 +154,8 @@ class CurrentStories(Struct):
 def episode_summary(body: bytes) -> EpisodeSummary:
     """Return the summary of an episode, decoded from the record's value."""
     summary = _episode_summaries.decode(body)
-    if summary.waiting_for or summary.rebalancing:
-        return structs.replace(summary, names=names_in(body))
-    return summary
+    has_awaited = summary.waiting_for or summary.rebalancing
+    return structs.replace(summary, names=names_in(body)) if has_awaited else summary
 
 
 def _summary(sort: Sort, body: bytes) -> Summary:

@@ -52,13 +52,13 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             second.subscribe([written])
             eventually(lambda: holding(first, second))
             (speaker,) = [
-                consumer for consumer in outbox.consumers() if first.memberid() in _reported_members(consumer)
+                consumer for consumer in list(outbox._consumers) if first.memberid() in _reported_members(consumer)
             ]
             for _ in range(KEPT):
                 outbox.put(speaker.membership.renewed(read_clocks()))
             second.close()
             eventually(lambda: holding(first))
-            assert len(outbox.waiting()) <= KEPT
+            assert len(outbox._waiting) <= KEPT
             monitor.start()
             eventually(lambda: polled(first) == following.holds(group))
             first.close()

@@ -27,7 +27,7 @@ def outbox() -> Iterator[Outbox]:
 
 def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
     outbox.put(beats(KEPT + 5))
-    assert [event.id for event in outbox.waiting()] == [str(number) for number in range(5, KEPT + 5)]
+    assert [event.id for event in outbox._waiting] == [str(number) for number in range(5, KEPT + 5)]
 
 
 def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
@@ -38,9 +38,9 @@ def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.
     outbox.put(beats(10 * KEPT))
     outbox.close(0.2)
     assert time.monotonic() - before < 5
-    assert len(outbox.waiting()) == KEPT
+    assert len(outbox._waiting) == KEPT
 
 
 def test_collected_consumer_is_forgotten(outbox: Outbox) -> None:
     outbox.add(Reporter(outbox, configured("g"), lambda: ("m", 1)))
-    assert outbox.consumers() == []
+    assert not outbox._consumers

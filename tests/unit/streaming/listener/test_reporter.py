@@ -34,11 +34,11 @@ def test_poll_without_news_wakes_no_waiter() -> None:
     reporter = Reporter(box, configured("g"), broken, lambda: ("m", 1))
     reporter.look()
     reporter.look()
-    news = box.waiting()
+    news = list(box._waiting)
     assert news
     box._wake.clear()
     reporter.look()
-    assert (box.waiting(), box._wake.is_set()) == (news, False)
+    assert (list(box._waiting), box._wake.is_set()) == (news, False)
 
 
 def test_unreadable_configuration_gets_no_listener() -> None:
