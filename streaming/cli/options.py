@@ -190,14 +190,17 @@ def _with_options(
 
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+#: Units that are written out, as in Spark's intervals (``2 seconds``), without the plural's s.
+_WORDS: Final = {"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d"}
 #: The most digits of a time. Python refuses to parse numbers with thousands of digits.
 _MAX_TIME_DIGITS: Final = 18
 
 
 def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
-    """Parse ``500ms``, ``20s``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to milliseconds."""
-    match = re.fullmatch(r"([0-9]{1,6})(ms|[smhdw])", text, re.ASCII)
-    if match is None or (duration := int(match[1]) * _UNITS[match[2]]) < minimum:
+    """Parse ``500ms``, ``20s``, ``2 seconds``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to ms."""
+    match = re.fullmatch(r"([0-9]{1,9})\s*([a-z]+)", text.strip().lower(), re.ASCII)
+    unit = _UNITS.get(_WORDS.get(match[2].removesuffix("s"), match[2])) if match is not None else None
+    if match is None or unit is None or (duration := int(match[1]) * unit) < minimum:
         raise BadInput(f"{option} {text}: write 500ms, 20s, 5m, 12h, 30d or 8w{', more than 0' if minimum else ''}")
     return duration
 

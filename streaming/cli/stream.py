@@ -57,7 +57,7 @@ def run_stream(
     available_now: bool = flag("--available-now", "Process all events in the topic, then exit 0."),
     max_offsets_per_trigger: int = option("N", "Most events in a batch; bounds memory.", 50_000, min=1, max=2**63 - 1),
     trigger_interval: int | None = duration_option(
-        "--trigger-interval", "Time between batches, such as 500ms.", None, show_default="none"
+        "--trigger-interval", "Time between batches, such as 500ms.", None, minimum=0, show_default="none"
     ),
     buckets: int | None = option(
         "N", f"State buckets that groups share; {_RESIZE}", None, show_default=_DEFAULT_BUCKETS, **_BUCKETS_RANGE

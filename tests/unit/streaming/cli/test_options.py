@@ -31,6 +31,9 @@ def test_durations() -> None:
         *(43_200_000, 2_592_000_000, 1_209_600_000),
     ]
     assert duration_ms("0s", "--down", minimum=0) == 0
+    assert [duration_ms(text, "--trigger-interval") for text in ("2 seconds", "1 SECOND", "5 minutes")] == [
+        *(2000, 1000, 300_000)
+    ]
 
 
 @pytest.mark.parametrize("wrong", ["", "d", "0d", "-1d", "30", "1y", "1.5s", "²d", "٣d", "9" * 5000 + "d"])
