@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
 from msgspec import UNSET, structs
@@ -51,10 +51,16 @@ def detect_in_note(
         state = close_incidents(state, OF_EPISODE, at)
     incidents: list[StoredIncident] = []
     if isinstance(note, RoundNote):
+        expected = note.diff.expected
         if state.by_key:
-            state = close_incidents(state, _resolved(note, episode), at)
-        if note.diff.expected is not UNSET and note.diff.expected.verdict == "different":
-            incidents.append(_unexpected(note, note.diff.expected, episode))
+            resolved = {
+                "stuck": not episode.waiting,
+                "partition-without-owner": not note.diff.unassigned,
+                "unexpected-assignment": expected is not UNSET and expected.verdict in _ACCEPTED,
+            }
+            state = close_incidents(state, [kind for kind, is_over in resolved.items() if is_over], at)
+        if expected is not UNSET and expected.verdict == "different":
+            incidents.append(_unexpected(note, expected, episode))
         for member_id, item in _poll_timeouts(note).items():
             state, repeated = _count_poll_timeout(state, note, member_id, item, limits)
             incidents += repeated
@@ -64,15 +70,6 @@ def detect_in_note(
     for incident in incidents:
         state = open_incident(state, incident, at, episode=episode.number, reopen_ms=limits.reopen_ms)
     return state
-
-
-def _resolved(note: RoundNote, episode: EpisodeState) -> Iterator[IncidentKind]:
-    if not episode.waiting:
-        yield "stuck"
-    if not note.diff.unassigned:
-        yield "partition-without-owner"
-    if note.diff.expected is not UNSET and note.diff.expected.verdict in _ACCEPTED:
-        yield "unexpected-assignment"
 
 
 def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> StoredIncident:

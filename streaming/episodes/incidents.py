@@ -177,26 +177,18 @@ def incident_record(group_id: str, stored: StoredIncident) -> Incident:
     opened = moment(stored.opened_at)
     when = f"from {opened} to {moment(stored.closed_at)} UTC" if stored.closed_at else f"since {opened} UTC"
     often = f", {stored.times} times" if stored.times > 1 else ""
+    kept = structs.asdict(stored)
+    for name in ("what", "number", "subject"):
+        del kept[name]
+    for name in ("closed_at", "episode"):
+        kept[name] = kept[name] or None
     return Incident(
+        **{**kept, "pauses": stored.pauses or UNSET},
         group_id=group_id,
         incident=stored.number,
-        kind=stored.kind,
         status="closed" if stored.closed_at else "open",
-        opened_at=stored.opened_at,
-        updated_at=stored.updated_at,
-        closed_at=stored.closed_at or None,
-        times=stored.times,
-        member_ids=stored.member_ids,
-        partitions=stored.partitions,
-        episode=stored.episode or None,
-        sure=stored.sure,
-        evidence=stored.evidence,
         story=f"{stored.what} ({when}{often}).",
-        names=stored.names,
         scope="cluster" if group_id == CLUSTER else "group",
-        groups=stored.groups,
-        acknowledged=stored.acknowledged,
-        pauses=UNSET if stored.pauses is None else stored.pauses,
     )
 
 

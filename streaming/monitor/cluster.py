@@ -6,6 +6,7 @@ while the broker is away. Incidents about all other changes open and close at on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import UNSET, structs
@@ -13,13 +14,21 @@ from msgspec import UNSET, structs
 from streaming.episodes.cluster_cause import PAUSES
 from streaming.episodes.incidents import IncidentState, StoredIncident, close_incidents, incident_key, open_incident
 from streaming.episodes.story import bounds, count
-from streaming.records.events import ClusterChange, ClusterObserved, Evidence, GroupPauses
+from streaming.records.events import ClusterChange, ClusterKind, ClusterObserved, Evidence, GroupPauses
 
 #: The number of closed incidents that are kept.
 _MOST_CLOSED: Final = 200
 #: A change that recurs within this time is the same incident, ms. Short, as episodes are matched by an incident's time.
 _REOPEN_MS: Final = 60_000
 _AWAY: Final = "broker-restart"
+#: Texts of incidents, by kind, with the subject and the number of groups.
+_TEXTS: Final[Mapping[ClusterKind, str]] = {
+    "broker-restart": "{} away: coordinator of {groups}",
+    "coordinator-moved": "Coordinator of {groups} moved from {}",
+    "topic-deleted": "Topic {} deleted: {groups} subscribed",
+    "partitions-added": "Topic {} partitions: {groups} subscribed",
+    "mass-restart": "All members on {} gone: {groups}",
+}
 
 
 def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentState:
@@ -30,9 +39,10 @@ def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentSta
         if change.pauses is not UNSET:
             state = _with_pauses(state, change, change.pauses, data.timestamp)
             continue
+        what = _TEXTS[change.kind].format(change.subject, groups=count(len(change.groups), "group"))
         finding = StoredIncident(
             change.kind,
-            _story(change),
+            f"{what[0].upper()}{what[1:]}",
             evidence=[Evidence(source="metadata", reason=f"{change.kind}: {change.subject}")],
             subject=change.subject,
             groups=change.groups,
@@ -62,28 +72,10 @@ def _pauses_text(pauses: GroupPauses) -> str:
     return ", ".join([*parts, *([f"{pauses.unknown} unknown"] if pauses.unknown else ())])
 
 
-def _story(change: ClusterChange) -> str:
-    groups, subject = count(len(change.groups), "group"), change.subject
-    match change.kind:
-        case "broker-restart":
-            return f"{subject.capitalize()} away: coordinator of {groups}"
-        case "coordinator-moved":
-            return f"Coordinator of {groups} moved from {subject}"
-        case "topic-deleted":
-            return f"Topic {subject} deleted: {groups} subscribed"
-        case "partitions-added":
-            return f"Topic {subject} partitions: {groups} subscribed"
-        case _:
-            return f"All members on {subject} gone: {groups}"
-
-
 def _without_oldest(state: IncidentState) -> IncidentState:
     closed = sorted(
         (key for key, incident in state.by_key.items() if incident.closed_at), key=lambda key: state.by_key[key].number
     )
     forgotten = set(closed[: max(0, len(closed) - _MOST_CLOSED)])
-    if not forgotten:
-        return state
-    return structs.replace(
-        state, by_key={key: incident for key, incident in state.by_key.items() if key not in forgotten}
-    )
+    kept = {key: incident for key, incident in state.by_key.items() if key not in forgotten}
+    return structs.replace(state, by_key=kept) if forgotten else state

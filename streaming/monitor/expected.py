@@ -23,7 +23,7 @@ from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.derived import JoiningMember, topics_of
 from streaming.monitor.state import GroupState, ownership
 from streaming.records.diffs import Expected
-from streaming.records.events import GroupObserved, Holding, ObservedMember
+from streaming.records.events import GroupObserved, Holding
 
 #: ``{member: partitions}``.
 _Shares = Mapping[str, TopicPartitions]
@@ -69,13 +69,7 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
         return Expected(verdict="unknown", why=lacking)
     if name:
         return _compared(protocol, name, state, data, assigned)
-    return _default_verdict(protocol, state, data, assigned)
-
-
-def _default_verdict(
-    protocol: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]
-) -> Expected:
-    """Return the verdict if members do not name an assignor: the broker uses its default, which no record contains."""
+    # The broker uses its default, which no record contains.
     verdicts = {name: _compared(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
     equal = [name for name, verdict in verdicts.items() if verdict.verdict == "equal"]
     name = (*equal, *_BROKER_DEFAULTS)[0]
@@ -112,18 +106,26 @@ def _member_behind(state: GroupState, data: GroupObserved) -> str:
 def _compared(
     protocol: str, name: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]
 ) -> Expected:
-    members = [_member(member, state, classic=protocol == "classic") for member in data.members]
-    topics = topics_of(state)
+    members: list[Any] = []
+    for member in data.members:
+        owned, generation = member.owned, member.owned_generation
+        if protocol != "classic":
+            before = state.member(member.member_id, member.group_instance_id)
+            owned, generation = (before.owned if before else {}), -1
+        identity = member.member_id, tuple(member.topics), member.group_instance_id, member.rack_id
+        members.append(JoiningMember(*identity, owned, generation))
+    topics, result = topics_of(state), _sorted_shares(assigned)
     assign = registry.find(protocol, name).assign
     try:
-        computed = assign(topics, members)
-        if _is_equal(computed, assigned):
+        computed = _sorted_shares(assign(topics, members))
+        if computed == result:
             return Expected(verdict="equal")
-        seen = _assigned_counts(topics, members, assigned)
-        leaders = topics | {
-            name: _with_count(topics.get(name) or Topic(name, 0), count) for name, count in seen.items()
-        }
-        if seen and _is_equal(assign(leaders, members), assigned):
+        seen, leaders = _assigned_counts(topics, members, assigned), {**topics}
+        for topic, count in seen.items():
+            known = topics.get(topic) or Topic(topic, 0)
+            racks = None if known.racks is None else (*known.racks, *[()] * count)[:count]
+            leaders[topic] = Topic(topic, count, racks, known.topic_id)
+        if seen and _sorted_shares(assign(leaders, members)) == result:
             return Expected(verdict="equal", why="with the partition counts in the leader's metadata", partitions=seen)
     except MonitorError as problem:
         return Expected(verdict="unknown", why=str(problem))
@@ -132,7 +134,9 @@ def _compared(
             return Expected(verdict="tie", why=f"distributed evenly by another client's rule for {name}, not Java's")
     elif not check(protocol, name, topics, members, assigned):
         return Expected(verdict="tie", why=f"follows every rule of {name}, with other tie-breaks")
-    missing, extra = _difference(computed, assigned)
+    changes = sorted(diff_members(result, computed).items())
+    missing = {member_id: change.assigned for member_id, change in changes if change.assigned}
+    extra = {member_id: change.revoked for member_id, change in changes if change.revoked}
     return Expected(verdict="different", why=f"{name} computes another assignment", missing=missing, extra=extra)
 
 
@@ -160,22 +164,6 @@ def _is_shared_evenly(
     return True
 
 
-def _member(member: ObservedMember, state: GroupState, *, classic: bool) -> Any:
-    if classic:
-        owned, generation = member.owned, member.owned_generation
-    else:
-        before = state.member(member.member_id, member.group_instance_id)
-        owned, generation = (before.owned if before else {}), -1
-    return JoiningMember(
-        member.member_id, tuple(member.topics), member.group_instance_id, member.rack_id, owned, generation
-    )
-
-
-def _with_count(topic: Topic, count: int) -> Topic:
-    racks = None if topic.racks is None else (*topic.racks, *[()] * count)[:count]
-    return Topic(topic.name, count, racks, topic.topic_id)
-
-
 def _assigned_counts(
     announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
@@ -191,10 +179,6 @@ def _assigned_counts(
     return counts
 
 
-def _is_equal(computed: _Shares, assigned: _Shares) -> bool:
-    return _sorted_shares(computed) == _sorted_shares(assigned)
-
-
 def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
     """Return the sorted partitions of each member that has any."""
     shares = {
@@ -202,10 +186,3 @@ def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
         for member_id, share in assignment.items()
     }
     return {member_id: share for member_id, share in shares.items() if share}
-
-
-def _difference(computed: _Shares, assigned: _Shares) -> tuple[dict[str, Holding], dict[str, Holding]]:
-    """Return the expected partitions that members lack, and the unexpected ones that they have, by member id."""
-    changes = diff_members(_sorted_shares(assigned), _sorted_shares(computed))
-    missing = {member_id: change.assigned for member_id, change in sorted(changes.items()) if change.assigned}
-    return missing, {member_id: change.revoked for member_id, change in sorted(changes.items()) if change.revoked}

@@ -18,6 +18,7 @@ No clock is read, and times of different members are never compared.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec import UNSET, structs
@@ -97,10 +98,8 @@ def _with_reports(state: GroupState, **changes: object) -> GroupState:
 
 def _with_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
     """Return the group with a reporting member, added or in place of ``present`` (the same member's former state)."""
-    members = _reports(state).members
-    if present is None:
-        return _with_reports(state, members=(*members, member))
-    return _with_reports(state, members=tuple(member if item is present else item for item in members))
+    kept = tuple(member if item is present else item for item in _reports(state).members)
+    return _with_reports(state, members=kept if present is not None else (*kept, member))
 
 
 def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> GroupState:
@@ -165,10 +164,8 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
         at_most = number if held_ms >= SETTLED_MS else number - 1
         ready, overdue = min(ready, at_most), min(overdue, at_most)
     acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
-    generations, since = (
-        reports.open | {number: acknowledged},
-        {number: max(data.timestamp - held_ms, 0)} | reports.since,
-    )
+    generations = reports.open | {number: acknowledged}
+    since = {number: max(data.timestamp - held_ms, 0)} | reports.since
     if len(generations) > MOST_OPEN:  # the oldest generation counts as skipped
         first, second, *_ = sorted(generations)
         generations[second] = generations.pop(first) | generations[second]
@@ -222,8 +219,8 @@ def _generation(state: GroupState, event: Event, number: int) -> Ready:
     reports = _reports(state)
     acknowledged, when = reports.open[number], reports.since[number]
     members = [*acknowledged.values(), *_silent_members(state, ownership(acknowledged.values()))]
-    generations = {open_number: acks for open_number, acks in reports.open.items() if open_number != number}
-    since = {open_number: at for open_number, at in reports.since.items() if open_number != number}
+    generations, since = dict(reports.open), dict(reports.since)
+    del generations[number], since[number]
     state = _with_reports(state, open=generations, since=since, settled=number)
     return _complete(state, event, number, members, when)
 
@@ -298,7 +295,10 @@ def _released(state: GroupState, seen: Seen, data: GroupObserved) -> Holding | N
 def _snapshot(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
     order = {member.member_id: place for place, member in enumerate(_reports(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
-    is_classic = protocol == "classic"
+    is_classic, assignor = protocol == "classic", None
+    if members:
+        with suppress(InconsistentGroupProtocol):  # members that do not report also vote for an assignor
+            assignor = derived.classic_assignor(members) if is_classic else derived.consumer_assignor(members)
     return GroupObserved(
         group_id=group_id,
         timestamp=when,
@@ -318,18 +318,7 @@ def _snapshot(state: GroupState, group_id: str, number: int, members: list[Membe
         generation=number if is_classic else None,
         group_epoch=None if is_classic else number,
         group_protocol="classic" if is_classic else "consumer",
-        protocol=_assignor(members, protocol),
+        protocol=assignor,
         state="Stable" if members else "Empty",
         evidence=[Evidence(source=SOURCE, reason=LIMITS)],
     )
-
-
-def _assignor(members: list[MemberState], protocol: str) -> str | None:
-    if not members:
-        return None
-    if protocol != "classic":
-        return derived.consumer_assignor(members)
-    try:
-        return derived.classic_assignor(members)
-    except InconsistentGroupProtocol:  # members that do not report also vote for an assignor
-        return None
