@@ -41,20 +41,18 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
     delay: Bounds = (max((lower for lower, _ in delays), default=0), most)
     objectives = (used, downtime_day_ms), (delay, worst_delay_ms)
     verdicts = [_is_within(cost, objective) for cost, objective in objectives if objective is not None]
-    met = False not in verdicts
+    met, budget_left = False not in verdicts, None
+    if downtime_day_ms is not None:
+        least = None if used[1] is None else round(1 - used[1] / downtime_day_ms, 4)
+        budget_left = least, round(1 - used[0] / downtime_day_ms, 4)
     return ErrorBudget(
         downtime_day_ms=downtime_day_ms,
         worst_delay_ms=worst_delay_ms,
         downtime_ms=used,
         delay_ms=delay,
-        budget_left=None if downtime_day_ms is None else _left(used, downtime_day_ms),
+        budget_left=budget_left,
         met=None if met and None in verdicts else met,
     )
-
-
-def _left(used: Bounds, budget: int) -> tuple[float | None, float]:
-    least = None if used[1] is None else round(1 - used[1] / budget, 4)
-    return least, round(1 - used[0] / budget, 4)
 
 
 def _is_within(cost: Bounds, objective: int) -> bool | None:

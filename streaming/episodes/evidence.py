@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import UNSET, UnsetType, structs
@@ -87,7 +87,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
 def _narrowed(outage: Outage, stop: events.Stop, *, is_general: bool) -> Outage:
     resumed_before = outage.resumed_before
     if outage.is_owned:
-        resumed_before = _earlier(resumed_before, stop.resumed_before)
+        resumed_before = _narrower(min, resumed_before, stop.resumed_before)
     if not outage.rounds:
         return structs.replace(outage, resumed_before=resumed_before)
     after, started, moment = outage.stopped_after, outage.started_at, stop.stopped_after
@@ -98,7 +98,7 @@ def _narrowed(outage: Outage, stop: events.Stop, *, is_general: bool) -> Outage:
         if outage.first == outage.number:
             # A record without partitions is about members that are still in the group.
             if outage.holder_stayed or not is_general:
-                after = _later(after, moment)
+                after = _narrower(max, after, moment)
         elif after is None and not is_general:
             # After several rounds, the last consumption in the record was before the first of these rounds.
             after = moment
@@ -106,19 +106,15 @@ def _narrowed(outage: Outage, stop: events.Stop, *, is_general: bool) -> Outage:
         outage,
         started_at=started,
         stopped_after=after,
-        stopped_before=_earlier(outage.stopped_before, stop.stopped_before),
-        stopped_by=_earlier(outage.stopped_by, stop.stopped_before),
-        resumed_after=_later(outage.resumed_after, stop.resumed_after),
+        stopped_before=_narrower(min, outage.stopped_before, stop.stopped_before),
+        stopped_by=_narrower(min, outage.stopped_by, stop.stopped_before),
+        resumed_after=_narrower(max, outage.resumed_after, stop.resumed_after),
         resumed_before=resumed_before,
     )
 
 
-def _later(current: int | None, moment: int | UnsetType) -> int | None:
-    return current if moment is UNSET else moment if current is None else max(current, moment)
-
-
-def _earlier(current: int | None, moment: int | UnsetType) -> int | None:
-    return current if moment is UNSET else moment if current is None else min(current, moment)
+def _narrower(pick: Callable[..., int], current: int | None, moment: int | UnsetType) -> int | None:
+    return current if moment is UNSET else moment if current is None else pick(current, moment)
 
 
 def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> bool:

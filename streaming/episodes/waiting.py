@@ -37,7 +37,6 @@ MOST_WAITS: Final = 16
 MOST_TOOK: Final = 32
 #: The fewest waits from which the usual duration is computed.
 FEWEST_TOOK: Final = 10
-
 #: Assignors under which a member gives up everything before it joins, so that one round is enough.
 _EAGER: Final = frozenset({"range", "roundrobin", "sticky", "default"})
 #: States in which a group with epochs waits for nothing.

@@ -93,9 +93,6 @@ class Bucket:
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._groups))
 
-    def __contains__(self, group_id: object) -> bool:
-        return group_id in self._groups
-
     def get(self, group_id: str) -> TrackedGroup:
         """Return the group with this id; an empty group if the bucket does not have it.
 

@@ -88,12 +88,11 @@ def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
 
 def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
     """Return evidence that the source missed generations or epochs before this one; an empty list if it missed none."""
-    reason = None
     if first and number > 1 and not _is_first_epoch(data, number):
-        reason = f"first observation, at generation {number}"
-    elif not first and number > state.generation + 1:
-        reason = f"generations {state.generation + 1} to {number - 1} were not seen"
-    return [] if reason is None else [Evidence(source=COMPARISON, reason=reason)]
+        return [Evidence(source=COMPARISON, reason=f"first observation, at generation {number}")]
+    if first or number <= state.generation + 1:
+        return []
+    return [Evidence(source=COMPARISON, reason=f"generations {state.generation + 1} to {number - 1} were not seen")]
 
 
 def _is_first_epoch(data: GroupObserved, number: int) -> bool:
@@ -116,23 +115,20 @@ def cause_of(
     removes other members.
     """
     evidence = [*evidence]
-    gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}
+    order = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", UNKNOWN)
+    shown: dict[str, list[str]] = {kind: [] for kind in order}
+    shown |= {"member.joined": seen.joined, "member.subscription_changed": seen.resubscribed}
     for member_id in seen.gone:
         kinds = {item.kind for item in evidence if member_id in item.member_ids}
         # The source saw the departure, but not whether it was a crash or a leave.
         is_unsure = UNKNOWN in kinds and "member.left" not in kinds
-        gone["member.fenced" if "member.fenced" in kinds else UNKNOWN if is_unsure else "member.left"].append(member_id)
-    shown: dict[str, list[str]] = {
-        "member.joined": seen.joined,
-        "member.fenced": gone["member.fenced"],
-        "member.left": gone["member.left"],
-        "member.subscription_changed": seen.resubscribed,
-        UNKNOWN: gone[UNKNOWN],
-    }
+        shown["member.fenced" if "member.fenced" in kinds else UNKNOWN if is_unsure else "member.left"].append(
+            member_id
+        )
     shown = {kind: ids for kind, ids in shown.items() if ids}
     present = {member.member_id for member in members}
-    passing = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
-    passing = [item for item in passing if present.isdisjoint(item.member_ids)]
+    joins = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
+    passing = [item for item in joins if present.isdisjoint(item.member_ids)]
     named = [kind for kind in KINDS if any(item.kind == kind and item not in passing for item in evidence)]
     scheduled = [item.kind for item in evidence if item.kind == PROBING]
     kind = next(iter([*named, *shown, *scheduled]), UNKNOWN)

@@ -12,16 +12,9 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from streaming.episodes import detection, fold, waiting
+from streaming.episodes import detection, fold, incidents, waiting
 from streaming.episodes.cost import OffsetSamples, rewound
-from streaming.episodes.incidents import (
-    IncidentState,
-    StoredIncident,
-    acknowledge,
-    changed_incidents,
-    close_incidents,
-    open_incident,
-)
+from streaming.episodes.incidents import IncidentState, StoredIncident
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
@@ -68,32 +61,32 @@ def update(
             step.progress(data)
         case events.IncidentAcknowledged() as data:
             by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
-            step.incidents = acknowledge(past, data.incident, by)
+            step.incidents = incidents.acknowledge(past, data.incident, by)
         case _:
             step.play(before, outputs)
     now = step.incidents
     if now.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
-        now = close_incidents(now, [_STUCK], event.data.timestamp)
+        now = incidents.close_incidents(now, [_STUCK], event.data.timestamp)
     if sinks.incidents is None or now is past:
         return [*step.episodes]
     group.incidents = None if group.state is None else now
-    return [*step.episodes, *(IncidentOutput(event, incident) for incident in changed_incidents(past, now))]
+    return [*step.episodes, *(IncidentOutput(event, incident) for incident in incidents.changed_incidents(past, now))]
 
 
 class _Update:
     """Application of one event to its group's episode and incidents; ``episodes`` are the episodes that it changed."""
 
-    def __init__(self, group: TrackedGroup, event: Event, incidents: IncidentState, now_ms: int, sinks: Sinks) -> None:
+    def __init__(self, group: TrackedGroup, event: Event, past: IncidentState, now_ms: int, sinks: Sinks) -> None:
         self.group = group
         self.event = event
-        self.incidents = incidents
+        self.incidents = past
         self.episodes: list[EpisodeOutput] = []
         self._now_ms = now_ms
         self._sinks = sinks
 
     def _open(self, incident: StoredIncident, episode: int = 0) -> None:
         at, reopen_ms = self.event.data.timestamp, self._sinks.thresholds.reopen_ms
-        self.incidents = open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
+        self.incidents = incidents.open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
 
     def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, moves_timer: bool = True) -> None:
         """Store the newest episode; record it and the episode that has ended as changed."""
@@ -110,7 +103,9 @@ class _Update:
         self._apply_notes(before, outputs)
         if group.state is not before:
             if isinstance(event.data, events.GroupDeleted):
-                self.incidents = close_incidents(self.incidents, list(self.incidents.by_key), event.data.timestamp)
+                self.incidents = incidents.close_incidents(
+                    self.incidents, list(self.incidents.by_key), event.data.timestamp
+                )
             elif isinstance(event.data, events.PartitionsChanged) and group.state is not None:
                 self._topics(event.data, before, group.state)
         if group.state is None:
@@ -214,7 +209,7 @@ class _Update:
         if group.state is not None:
             detected = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
             over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {incident.kind for incident in detected}
-            self.incidents = close_incidents(self.incidents, sorted(over), data.timestamp)
+            self.incidents = incidents.close_incidents(self.incidents, sorted(over), data.timestamp)
             for incident in detected:
                 self._open(incident, episode.number if episode.open else 0)
 

@@ -28,23 +28,28 @@ def notes(
 ) -> list[RoundNote | BounceNote | WaitNote]:
     """Return the notes of an event for its group's episode; ``first``: the group has not had an episode."""
     result: list[RoundNote | BounceNote | WaitNote] = []
-    past: Sequence[MemberState] = ()
-    free: LastOwners = {}
-    if before is not None:
-        past, free = before.members, before.last_owners
-        if after is not None and _may_rename(event, before) and (renamed := _renamed(past, after.members)):
-            names = _names(past, {*renamed}) | _names(after.members, {*renamed.values()})
-            bounce = BounceNote(
-                *(output_id(event, "bounce"), event.data.timestamp, renamed, names, len(past)),
-                protocol=after.protocol,
-                assignor=after.assignor,
-                kind=after.kind,
-                change=_change_of_rejoin(event, after, renamed),
-            )
-            result.append(bounce)
+    past: Sequence[MemberState] = () if before is None else before.members
+    renamed: dict[str, str] = {}
+    if before is not None and after is not None:
+        data = event.data
+        is_static_join = isinstance(data, events.MemberJoined) and data.group_instance_id is not None
+        follows_snapshots = before.observed and not isinstance(data, events.MemberJoined)
+        if before.reports is not None or is_static_join or follows_snapshots:
+            renamed = _renamed(past, after.members)
+    if after is not None and renamed:
+        names = _names(past, {*renamed}) | _names(after.members, {*renamed.values()})
+        bounce = BounceNote(
+            *(output_id(event, "bounce"), event.data.timestamp, renamed, names, len(past)),
+            protocol=after.protocol,
+            assignor=after.assignor,
+            kind=after.kind,
+            change=_change_of_rejoin(event, after, renamed),
+        )
+        result.append(bounce)
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
+            free = {} if before is None else before.last_owners
             result.append(_round_note(output, past, free, first=first, derived=derived))
             past, first = output.decided.members, False
     view = event.data
@@ -54,13 +59,6 @@ def notes(
         if is_current and (after.counted or not view.polled):
             result.append(waiting.awaited(output_id(event, "awaited"), view))
     return result
-
-
-def _may_rename(event: Event, state: GroupState) -> bool:
-    data = event.data
-    if isinstance(data, events.MemberJoined):
-        return data.group_instance_id is not None or state.reports is not None
-    return state.observed or state.reports is not None
 
 
 def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dict[str, str]:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import ceil
 
+from msgspec import structs
+
 from assignors.assignment import collect_lists, size, unassigned
 from streaming.episodes.incidents import StoredIncident
 from streaming.episodes.story import count, member_list, partition_list
@@ -84,19 +86,14 @@ def _skew(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[St
     """
     subscribers = Counter(topic for member in group.members for topic in set(member.topics))
     mean = sum(size(member.owned) for member in group.members) / len(group.members)
-    worst: tuple[float, MemberState, int] | None = None
+    skewed: list[tuple[float, MemberState, int]] = []
     for member in group.members:
         share = sum(counts.get(topic, 0) / subscribers[topic] for topic in set(member.topics))
         fair, owned = ceil(max(share, mean)), size(member.owned)
         times = owned / fair if fair else 0.0
-        if owned > fair + 1 and times > skew and (worst is None or times > worst[0]):
-            worst = times, member, fair
-    if worst is not None:
-        _, member, fair = worst
-        incident = _of_members(
-            "skew", group, [member], f"{{who}} owns {count(size(member.owned), 'partition')}, its fair share is {fair}"
-        )
-        incident.evidence.append(
-            Evidence(source="comparison", reason=f"{size(member.owned)} partitions, fair share {fair}")
-        )
-        yield incident
+        if owned > fair + 1 and times > skew:
+            skewed.append((times, member, fair))
+    for _, member, fair in sorted(skewed, key=lambda item: -item[0])[:1]:
+        what = f"{{who}} owns {count(size(member.owned), 'partition')}, its fair share is {fair}"
+        why = Evidence(source="comparison", reason=f"{size(member.owned)} partitions, fair share {fair}")
+        yield structs.replace(_of_members("skew", group, [member], what), evidence=[why])

@@ -196,7 +196,7 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     """
     if state.kind == "connect" or state.protocol == "streams":
         has_repeat = any(len(set(numbers)) != len(numbers) for numbers in owned_by_topic.values())
-        return _messages(invariants.single(ownership(state.members))) if has_repeat else []
+        return [violation.message for violation in invariants.single(ownership(state.members))] if has_repeat else []
     if _has_no_violation(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
@@ -217,16 +217,11 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
         )
         for some in each
     ]
-    return [line for group in groups for line in _messages(invariants.sound(group))]
-
-
-def _messages(violations: Sequence[invariants.Violation]) -> list[str]:
-    return [violation.message for violation in violations]
+    return [violation.message for group in groups for violation in invariants.sound(group)]
 
 
 def _count(state: GroupState, topic: str) -> int:
-    known_topic = state.topics.get(topic)
-    return known_topic.partitions if known_topic is not None else 0
+    return state.topics[topic].partitions if topic in state.topics else 0
 
 
 def _has_no_violation(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:

@@ -36,14 +36,10 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     client_host: str | None = None
 
     @classmethod
-    def joining(cls, data: MemberJoined, template: MemberState | None = None) -> Self:
-        """Return a new member without partitions; it shares equal lists with ``template`` to save memory."""
-        topics, assignors = data.topics, data.assignors
-        if template is not None:
-            topics = template.topics if topics == template.topics else topics
-            assignors = template.assignors if assignors == template.assignors else assignors
+    def joining(cls, data: MemberJoined) -> Self:
+        """Return a new member without partitions."""
         return cls(
-            *(data.member_id, topics, assignors, data.group_instance_id, data.rack_id),
+            *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
             group_protocol=data.group_protocol,
             session_timeout_ms=data.session_timeout_ms,
             client_id=data.client_id,
@@ -147,10 +143,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     def rename(self, newcomers: Mapping[str, MemberState]) -> GroupState:
         """Return the group with new ids for rejoined static members; ``newcomers``: members by their old ids."""
         renames = {old: member.member_id for old, member in newcomers.items()}
-        members = tuple(
-            _renamed(member, newcomers[member.member_id]) if member.member_id in newcomers else member
-            for member in self.members
-        )
+        members = _renamed(self.members, newcomers)
         last_owners = {
             topic: {p: renames.get(owner, owner) for p, owner in owners.items()}
             for topic, owners in self.last_owners.items()
@@ -163,16 +156,18 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
 
     def with_names(self, seen: Iterable[MemberState]) -> GroupState:
         """Return the group with its members' current names; the same object if none has changed."""
-        current = {member.member_id: member for member in seen}
-        members = tuple(
-            _renamed(member, current[member.member_id]) if member.member_id in current else member
-            for member in self.members
-        )
+        members = _renamed(self.members, {member.member_id: member for member in seen})
         return self if members == self.members else structs.replace(self, members=members)
 
 
-def _renamed(member: MemberState, seen: MemberState) -> MemberState:
-    return structs.replace(member, member_id=seen.member_id, client_id=seen.client_id, client_host=seen.client_host)
+def _renamed(members: Iterable[MemberState], seen: Mapping[str, MemberState]) -> tuple[MemberState, ...]:
+    """Return the members with the ids and names of members in ``seen``, which has members by their old ids."""
+    return tuple(
+        structs.replace(member, member_id=new.member_id, client_id=new.client_id, client_host=new.client_host)
+        if (new := seen.get(member.member_id)) is not None
+        else member
+        for member in members
+    )
 
 
 def next_generation(generation: int) -> int:

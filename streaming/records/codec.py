@@ -267,11 +267,10 @@ def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> 
 
 def read(record: Record) -> Event:
     """Return the membership event of a record; raises the errors of :func:`decode_event`."""
-    ce = {}
-    for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
-        if value is not None:
-            try:
-                ce[name] = value.decode()
-            except UnicodeDecodeError as error:
-                raise MalformedEvent(f"header ce_{name}: not UTF-8") from error
+    ce, attributes = {}, {"type": record.type, "id": record.id, "source": record.source}
+    for name, value in attributes.items():
+        try:
+            ce[name] = (value or b"").decode()
+        except UnicodeDecodeError as error:
+            raise MalformedEvent(f"header ce_{name}: not UTF-8") from error
     return decode_event(record.key, record.value, ce)
