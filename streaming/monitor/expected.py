@@ -122,9 +122,9 @@ def _compared(
             return Expected(verdict="equal")
         seen, leaders = _assigned_counts(topics, members, assigned), {**topics}
         for topic, count in seen.items():
-            known = topics.get(topic) or Topic(topic, 0)
-            racks = None if known.racks is None else (*known.racks, *[()] * count)[:count]
-            leaders[topic] = Topic(topic, count, racks, known.topic_id)
+            metadata = topics.get(topic) or Topic(topic, 0)
+            racks = None if metadata.racks is None else (*metadata.racks, *[()] * count)[:count]
+            leaders[topic] = Topic(topic, count, racks, metadata.topic_id)
         if seen and _sorted_shares(assign(leaders, members)) == result:
             return Expected(verdict="equal", why="with the partition counts in the leader's metadata", partitions=seen)
     except MonitorError as problem:
