@@ -179,13 +179,10 @@ class ProgressSampler:
             places.update(self._batch[group_id])
             if len(places) > _MOST_PLACES:
                 break
-        self._request(places, now)
-        return events
-
-    def _request(self, places: set[Place], now: float) -> None:
-        late = places & self._behind
-        self._ends, self._starts = None if places else {}, None if late else {}
+        lagging = places & self._behind
+        self._ends, self._starts = None if places else {}, None if lagging else {}
         if places:
             self._end_request.send(places, now)
-        if late:
-            self._start_request.send(late, now, OffsetSpec.earliest())
+        if lagging:
+            self._start_request.send(lagging, now, OffsetSpec.earliest())
+        return events

@@ -13,8 +13,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from msgspec import structs
-
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp
 from streaming.collect.broker_log.messages import OPENINGS, read_message
 
@@ -188,36 +186,28 @@ def read_line(line: str) -> CoordinatorEvent | None:
     for text in texts(line) if _JSON.search(line) else ():
         if (event := read_text(text)) is not None:
             return event
-    return _read_text(line, is_field=False)
+    return read_text(Text(line, None, {}))
 
 
 def read_text(text: Text) -> CoordinatorEvent | None:
     """Return the event that a text reports; None if the text has no known message."""
-    event = _read_text(text.text, is_field=bool(text.fields))
-    if event is None or event.timestamp is not None:
-        return event
-    return structs.replace(event, timestamp=text.outside)
-
-
-def _read_text(line: str, *, is_field: bool) -> CoordinatorEvent | None:
-    line = line.rstrip()
-    prefix = _PREFIX.search(line)
-    if prefix is not None:
-        return _read_at(line, prefix.start(), prefix.end(), is_exact=is_field and prefix.start() == 0)
+    line = text.text.rstrip()
+    if (prefix := _PREFIX.search(line)) is not None:
+        return _read_at(text, line, prefix.start(), prefix.end())
     for opening in islice(_OPENING.finditer(line), _OPENINGS_TRIED):
-        start = opening.start()
-        if (event := _read_at(line, start, start, is_exact=is_field and start == 0)) is not None:
+        if (event := _read_at(text, line, opening.start(), opening.start())) is not None:
             return event
     return None
 
 
-def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) -> CoordinatorEvent | None:
+def _read_at(context: Text, line: str, header_end: int, start: int) -> CoordinatorEvent | None:
     header, message = line[:header_end], line[start:]
+    is_exact = bool(context.fields) and not header
     if header.endswith('"'):
         message, is_exact = _unquoted(message), True
     text = _without_trailer(message)
     is_exact = is_exact or len(text) < len(message) or _LOGGER_AHEAD.search(header) is not None
-    timestamp = last_timestamp(header) or last_timestamp(line[start + len(text) :])
+    timestamp = last_timestamp(header) or last_timestamp(line[start + len(text) :]) or context.outside
     for attempt in (text,) if is_exact else (_without_end(text, _BRACKETS_BEHIND), text):
         if (event := read_message(attempt, timestamp, is_exact=is_exact)) is not None:
             return event

@@ -192,7 +192,18 @@ def answer(description: Any) -> GroupObserved:
         MalformedRecord: a member's assignment, which its leader wrote, has an impossible topic or partition.
     """
     is_consumer = description.type.name == "CONSUMER"
-    members = [_member(member, is_consumer=is_consumer) for member in description.members]
+    members = [
+        ObservedMember(
+            member_id=member.member_id,
+            topics=[],
+            assigned=_partitions(member.assignment),
+            target=_partitions(member.target_assignment) if is_consumer and member.target_assignment else None,
+            group_instance_id=member.group_instance_id or None,
+            client_id=member.client_id,
+            client_host=member.host,
+        )
+        for member in description.members
+    ]
     # The likelier of the two unnamed states: Reconciling if members still move partitions, Assigning if there is no new
     # target.
     between = "Reconciling" if any(member.assigned != member.target for member in members) else "Assigning"
@@ -204,19 +215,6 @@ def answer(description: Any) -> GroupObserved:
         group_protocol="consumer" if is_consumer else "classic",
         protocol=description.partition_assignor or None,
         state=DEAD if description.is_simple_consumer_group else state,
-    )
-
-
-def _member(member: Any, *, is_consumer: bool) -> ObservedMember:
-    target = member.target_assignment
-    return ObservedMember(
-        member_id=member.member_id,
-        topics=[],
-        assigned=_partitions(member.assignment),
-        target=_partitions(target) if is_consumer and target is not None else None,
-        group_instance_id=member.group_instance_id or None,
-        client_id=member.client_id,
-        client_host=member.host,
     )
 
 
