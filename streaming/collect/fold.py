@@ -55,6 +55,7 @@ class Fold:
         held_at_start: True if a snapshot still waited to be published when the earlier collector stopped.
         open_offset: offset of the first record whose outcome was not returned; None if all outcomes were returned.
         committed: the committed offsets of each group, by topic and partition.
+        held: the last record of each group with a snapshot that waits to be published.
     """
 
     def __init__(
@@ -78,8 +79,7 @@ class Fold:
         #: The last record of each group that changed in this run, and of each group whose commits in it are evidence.
         self._changed: dict[str, RawRecord] = {}
         self._resumed: dict[str, RawRecord] = {}
-        #: The last record of each group with a snapshot that waits to be published.
-        self._held: dict[str, RawRecord] = {}
+        self.held: dict[str, RawRecord] = {}
         self._outcomes: list[Outcome] = []
 
     def add(self, record: RawRecord) -> list[Outcome]:
@@ -109,22 +109,17 @@ class Fold:
         self._resumed = {}
         for group_id, record in self._changed.items():
             if self.groups[group_id].hold(record):
-                self._held[group_id] = record
+                self.held[group_id] = record
             else:
                 self._publish(self.groups[group_id], record)
         self._changed = {}
         self._timestamp = self.open_offset = None
         return self._take_outcomes(self.start)
 
-    @property
-    def holds(self) -> bool:
-        """True if a snapshot waits to be published."""
-        return bool(self._held)
-
     def flush(self) -> list[Outcome]:
         """Return the events for all snapshots that wait to be published."""
         self._begin()
-        return self._publish_held([*self._held])
+        return self._publish_held([*self.held])
 
     def snapshots(self) -> dict[str, GroupObserved]:
         """Return the last published snapshot of each group."""
@@ -133,19 +128,19 @@ class Fold:
     def _begin(self) -> None:
         """Start to return outcomes; drop waiting snapshots that the earlier collector has already published."""
         if not self._has_begun and not self.held_at_start:
-            self._publish_held([*self._held])
+            self._publish_held([*self.held])
         self._has_begun = True
 
     def _release_held(self, timestamp: int) -> list[Outcome]:
-        due = [group_id for group_id in self._held if not self.groups[group_id].is_early(timestamp)]
+        due = [group_id for group_id in self.held if not self.groups[group_id].is_early(timestamp)]
         outcomes = self._publish_held(due) if due else []
         for group_id in due:
             self.groups[group_id].published_at = timestamp
         return outcomes
 
     def _publish_held(self, group_ids: Iterable[str]) -> list[Outcome]:
-        for group_id in sorted(group_ids, key=lambda group_id: self._held[group_id].offset):
-            self._publish(self.groups[group_id], self._held[group_id])
+        for group_id in sorted(group_ids, key=lambda group_id: self.held[group_id].offset):
+            self._publish(self.groups[group_id], self.held[group_id])
         return self._take_outcomes(0 if self._has_begun else self.start)
 
     def _take_outcomes(self, start: int) -> list[Outcome]:
@@ -210,7 +205,7 @@ class Fold:
             self._outcomes.append(CollectedEvent(record, event))
 
     def _publish(self, group: FollowedGroup, record: RawRecord) -> None:
-        self._held.pop(group.group_id, None)
+        self.held.pop(group.group_id, None)
         previous = group.published
         data: EventData | None = group.release(record, self._leader_since)
         if group.is_gone:

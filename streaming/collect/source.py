@@ -179,7 +179,7 @@ class OffsetsTopic:
             self._unless_stuck(now)
         behind = sum(partition.behind for partition in self._partitions.values())
         read = [(number, entry) for number, entry in self._partitions.items() if entry.next_offset is not None]
-        held = frozenset(number for number, partition in read if partition.fold.holds)
+        held = frozenset(number for number, partition in read if partition.fold.held)
         place = ResumePoint({number: partition.place for number, partition in read}, self._group, held)
         return OffsetsBatch(outcomes, place, records, self._lag(now), behind, self._ends.are_current(now))
 

@@ -75,7 +75,7 @@ def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMembe
     with _naming("subscription", fields["member_id"]):
         fields |= connect.read_worker(subscription, protocol)
     with _naming("assignment", fields["member_id"]):
-        tasks = connect.read_assignment(assignment, protocol)
+        tasks = connect.read_assignment(assignment, protocol) if assignment else connect.WorkerAssignment()
     running = connect.running_tasks(fields["owned"], tasks, protocol)
     return ObservedMember(**fields, topics=[], assigned=running, pending_revocation=tasks.revoked), tasks.delay_ms
 

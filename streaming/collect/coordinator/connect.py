@@ -40,15 +40,11 @@ def read_worker(data: bytes, protocol: str | None) -> dict[str, Any]:
         return {"owned": {}}
     fields = read_fields(_open(data, protocol), "workerState", _STATE)
     allocation = fields.pop("allocation", None)
-    return fields | {"owned": {} if allocation is None else _assignment(allocation, protocol).assigned}
+    return fields | {"owned": {} if allocation is None else read_assignment(allocation, protocol).assigned}
 
 
 def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
-    """Decode a worker's assignment; empty bytes give an empty assignment."""
-    return _assignment(data, protocol) if data else WorkerAssignment()
-
-
-def _assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
+    """Decode a worker's assignment."""
     return WorkerAssignment(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT))
 
 

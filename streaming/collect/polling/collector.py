@@ -85,7 +85,7 @@ class PollingCollector(BaseCollector):
 
     def _request(self) -> None:
         now = time.monotonic()
-        if now >= self._list_due and not self._requests.listing:
+        if now >= self._list_due and not self._requests.is_pending(None):
             self._schedule.spend(self._brokers, now)
             self._list_due = now + self._pace.between_lists(self._brokers)
             self._newer_than_list.clear()
@@ -156,7 +156,7 @@ class PollingCollector(BaseCollector):
         self._held.pop(group_id, None)
         self._newer_than_list.add(group_id)
         self._rebalances.observed(event.data)
-        if self._requests.describes(group_id):
+        if self._requests.is_pending(group_id):
             self._newer_than_answer.add(group_id)
         self._groups[group_id] = resumed(event)
 

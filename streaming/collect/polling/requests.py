@@ -88,13 +88,8 @@ class GroupRequests:
         self._client = 0
         self._admin = kafka_admin.AdminClient(confluent_config(kafka))
 
-    @property
-    def listing(self) -> bool:
-        """True if a request for the list of groups is pending."""
-        return None in self._pending
-
-    def describes(self, group_id: str) -> bool:
-        """True if a request for the group's description is pending."""
+    def is_pending(self, group_id: str | None) -> bool:
+        """True if a request for the group's description, or (None) for the list of groups, is pending."""
         return group_id in self._pending
 
     def brokers(self, topic: str) -> int:

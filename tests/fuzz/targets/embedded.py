@@ -97,7 +97,11 @@ def _connect(subscription: bytes, worker_assignment: bytes) -> None:
     for protocol, version in connect.LAYOUTS.items():
         try:
             worker = connect.read_worker(subscription, protocol)
-            assignment = connect.read_assignment(worker_assignment, protocol)
+            assignment = (
+                connect.read_assignment(worker_assignment, protocol)
+                if worker_assignment
+                else connect.WorkerAssignment()
+            )
         except MalformedRecord:
             continue
         if version:

@@ -72,7 +72,6 @@ def test_work_of_a_worker_after_a_generation() -> None:
             "sessioned",
             WorkerAssignment({"snk": [-1, 1]}, {"src": [0]}, 8947),
         ),
-        (b"", "sessioned", WorkerAssignment()),
         # A newer version is read as the newest supported version; null gives an empty result; the end may be missing.
         (pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1), "sessioned", WorkerAssignment()),
         (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", WorkerAssignment()),

@@ -96,14 +96,14 @@ def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
     assert questions.brokers("m") == 1
     assert list(questions.replies(0)) == []
     questions.list()
-    assert questions.listing
+    assert questions.is_pending(None)
     questions.describe(["a", "b"])
     assert list(questions.replies(1)) == [
         GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
         stable("a"),
         Unanswered("b", AWAY),
     ]
-    assert not questions.listing
+    assert not questions.is_pending(None)
     assert list(questions.replies(0)) == []
 
 
@@ -176,7 +176,7 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
     replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), stable("b")]
     assert list(questions.replies(1)) == replies
-    assert not questions.listing
+    assert not questions.is_pending(None)
     questions.describe(["a"])
     assert list(questions.replies(1)) == [stable("a")]
     assert len(kafka.admins) == 2
@@ -210,10 +210,10 @@ def test_list_request_without_an_answer_times_out(kafka: MemoryKafka, clock: Clo
     kafka.silent = True
     questions.list()
     clock.now = 19.5
-    assert (list(questions.replies(0)), questions.listing) == ([], True)
+    assert (list(questions.replies(0)), questions.is_pending(None)) == ([], True)
     clock.now = 20.0
     assert list(questions.replies(0)) == [Unanswered(None, KafkaError(KafkaError._TIMED_OUT))]
-    assert not questions.listing
+    assert not questions.is_pending(None)
 
 
 def test_unreachable_brokers_are_listed_by_another_client(kafka: MemoryKafka) -> None:
