@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -72,8 +72,7 @@ class GroupLine(_Line, frozen=True):
     assignment: dict[str, _Share] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupQuery:
+class GroupQuery(NamedTuple):
     """A validated group, in the form that assignors take; for ``check`` with the observed assignment."""
 
     protocol: str

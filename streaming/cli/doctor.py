@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import typer
+from msgspec import Struct
 
 from assignors.errors import MonitorError
 from assignors.registry import NATIVE_FUNCTIONS
@@ -55,13 +55,11 @@ def assignment_code() -> AssignmentCode:
     if not lacking:
         return AssignmentCode("native", True)
     how = "in Python" if len(lacking) == len(NATIVE_FUNCTIONS) else "partly in Python"
-    return AssignmentCode(
-        f"{how}, as the native code is of another release and lacks {', '.join(lacking)}; run `make packages`", False
-    )
+    why = f"as the native code is of another release and lacks {', '.join(lacking)}; run `make packages`"
+    return AssignmentCode(f"{how}, {why}", False)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """The result of one check: ``ok`` is None if the check could not run; ``text`` is the result, or what to do."""
 
     check: str

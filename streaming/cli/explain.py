@@ -56,24 +56,21 @@ def explain(
     The exit status is 1 when no line was understood, 2 when a file can't be read.
     """
     sorter = EventSorter(tempfile.TemporaryFile)
-    counts, coordinated = _read_all(files, group, sorter)
-
-    def stories() -> Iterator[GroupStory]:
-        return group_stories(sorter.sorted(), coordinated, counts.newest, since, until)
-
+    counts = _read_all(files, group, sorter)
+    stories = group_stories(sorter.sorted(), counts.newest, since, until)
     if as_json:
         write = json_lines()
-        for episode in (episode for story in stories() for episode in story.episodes):
+        for episode in (episode for story in stories for episode in story.episodes):
             for part in episode.rounds:
                 write(round_document(part))
             write(episode_document(episode))
     elif html_file is not None:
-        report = report_html(stories(), counts)
+        report = report_html(stories, counts)
         with file_errors(f"--html {html_file}"):
             html_file.write_text(report, encoding="utf-8")
     else:
         screen = console(soft_wrap=True)
-        for line in report_lines(stories(), counts):
+        for line in report_lines(stories, counts):
             screen.print(line)
     if as_json or html_file is not None or not counts.understood:
         show_unknown(counts)
@@ -81,9 +78,9 @@ def explain(
         raise typer.Exit(1)
 
 
-def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple[Counts, frozenset[str]]:
-    """Read all files; return the counts of lines, and the groups for which the files have a coordinator's log."""
-    counts, coordinated = Counts(), set[str]()
+def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> Counts:
+    """Read all files into the sorter; return the counts of lines."""
+    counts = Counts()
 
     def events(reader: LogReader, chunks: Iterable[bytes]) -> Iterator[LogEvent]:
         for chunk in chunks:
@@ -94,11 +91,9 @@ def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple
     with Progress("MB read") as progress:
         for name in dict.fromkeys(files):
             for event in events(*_opened(name, counts)):
-                if group is None or event.group_id == group:
-                    if event.coordinator is not None:
-                        coordinated.add(event.group_id)
+                if group in (None, event.group_id):
                     sorter.add(event)
-    return counts, frozenset(coordinated)
+    return counts
 
 
 def _opened(name: str, counts: Counts) -> tuple[LogReader, Iterator[bytes]]:

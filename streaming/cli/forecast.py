@@ -118,8 +118,7 @@ def migrate(
 
 def forecast_lines(group_id: str, forecast: Forecast) -> Iterator[Table | SafeText]:
     """Yield the cost of a change under each protocol, as a table in which the group's own protocol is bold."""
-    plan = forecast.plan
-    partitions = sum(topic.partitions for topic in plan.topics.values())
+    plan, partitions = forecast.plan, sum(topic.partitions for topic in forecast.plan.topics.values())
     now = f"{len(plan.members)} members, {partitions} partitions, now {_WAY_NAMES[forecast.own]}"
     yield SafeText().append(group_id, "bold").append(f"  {now}")
     yield SafeText(forecast.sentence, "bold")

@@ -11,7 +11,7 @@ import sys
 import traceback
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from assignors import __version__
 from assignors.errors import MonitorError
@@ -21,55 +21,44 @@ if TYPE_CHECKING:
     import typer
 
 
-class CommandEntry(NamedTuple):
-    """A command in `--help`: its panel, its module in ``streaming.cli``, and its one-line description."""
-
-    panel: str
-    module: str
-    line: str
-
-
-#: Commands in the order of `--help`. In its module a command's function has the same name, with `_` for `-`.
-COMMANDS: dict[str, CommandEntry] = {
-    "demo": CommandEntry("Run", "demo", "Run real rebalances on this machine and show each diff."),
-    "run": CommandEntry("Run", "services", "Run collector, Spark job and web service on one machine."),
-    "collect": CommandEntry("Run", "services", "Publish the membership events of consumer groups."),
-    "stream": CommandEntry("Run", "stream", "Run the Spark job: membership events in, diffs and episodes out."),
-    "serve": CommandEntry("Run", "services", "Serve the page, the live feed, the JSON API and the metrics."),
-    "notify": CommandEntry("Run", "integrations", "Send incidents to Slack, Teams, PagerDuty, Opsgenie or webhooks."),
-    "otlp": CommandEntry("Run", "integrations", "Export episodes as OpenTelemetry spans."),
-    "mcp": CommandEntry("Run", "integrations", "Answer an assistant's questions over MCP."),
-    "groups": CommandEntry("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
-    "group": CommandEntry("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
-    "owner": CommandEntry("Ask", "groups", "Show who owns a partition, since when and why."),
-    "why": CommandEntry("Ask", "episodes", "Explain why a group rebalanced, with evidence and downtime."),
-    "incidents": CommandEntry("Ask", "incidents", "List open incidents: storms, stuck groups and more."),
-    "cost": CommandEntry("Ask", "episodes", "Show what rebalances cost: downtime, delayed messages, lag."),
-    "compare": CommandEntry("Ask", "episodes", "Compare two episodes, such as a deploy before and after a change."),
-    "report": CommandEntry("Ask", "report", "Write a report of an episode or the cluster into one file."),
-    "top": CommandEntry("Ask", "groups", "Follow the groups in the worst status first."),
-    "watch": CommandEntry("Ask", "watch", "Follow the diffs of all groups, or of one."),
-    "advise": CommandEntry("Plan", "advise", "Advise what to change in a group, by its own history."),
-    "what-if": CommandEntry("Plan", "what_if", "Compute which partitions would move if a group changed."),
-    "forecast": CommandEntry("Plan", "forecast", "Forecast the cost of a deploy of a live group."),
-    "migrate": CommandEntry("Plan", "forecast", "Check whether a group can change its rebalance protocol, and how."),
-    "simulate": CommandEntry("Plan", "simulate", "Simulate a scenario under each rebalance protocol."),
-    "doctor": CommandEntry("Operate", "doctor", "Check Java, jars, broker, permissions, topics and checkpoint."),
-    "config": CommandEntry(
-        "Operate", "administration", "Show the settings in force, or check them against the cluster."
-    ),
-    "topics": CommandEntry("Operate", "administration", "Show or create the monitor's topics."),
-    "dlt": CommandEntry("Operate", "administration", "List dead letters, or publish them again."),
-    "record": CommandEntry("Operate", "replay", "Record a group's events and outputs in one file."),
-    "replay": CommandEntry("Operate", "replay", "Compute the diffs from the membership log again and compare them."),
-    "broker": CommandEntry("Operate", "administration", "Run an embedded Kafka broker on this machine."),
-    "explain": CommandEntry("Offline", "explain", "Explain the rebalances in logs of brokers and clients."),
-    "assign": CommandEntry("Offline", "assignment", "Compute the assignments that Kafka would make."),
-    "check": CommandEntry("Offline", "checking", "Check assignments and replica placements against Kafka's rules."),
-    "partition": CommandEntry(
-        "Offline", "partitioning", "Compute the partition that a producer would choose for each key."
-    ),
-    "place": CommandEntry("Offline", "checking", "Compute the replica placement of new partitions."),
+#: Commands in the order of `--help`: panel, module in ``streaming.cli``, and one-line description. In its module a
+#: command's function has the same name, with `_` for `-`.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("Run", "demo", "Run real rebalances on this machine and show each diff."),
+    "run": ("Run", "services", "Run collector, Spark job and web service on one machine."),
+    "collect": ("Run", "services", "Publish the membership events of consumer groups."),
+    "stream": ("Run", "stream", "Run the Spark job: membership events in, diffs and episodes out."),
+    "serve": ("Run", "services", "Serve the page, the live feed, the JSON API and the metrics."),
+    "notify": ("Run", "integrations", "Send incidents to Slack, Teams, PagerDuty, Opsgenie or webhooks."),
+    "otlp": ("Run", "integrations", "Export episodes as OpenTelemetry spans."),
+    "mcp": ("Run", "integrations", "Answer an assistant's questions over MCP."),
+    "groups": ("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
+    "group": ("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
+    "owner": ("Ask", "groups", "Show who owns a partition, since when and why."),
+    "why": ("Ask", "episodes", "Explain why a group rebalanced, with evidence and downtime."),
+    "incidents": ("Ask", "incidents", "List open incidents: storms, stuck groups and more."),
+    "cost": ("Ask", "episodes", "Show what rebalances cost: downtime, delayed messages, lag."),
+    "compare": ("Ask", "episodes", "Compare two episodes, such as a deploy before and after a change."),
+    "report": ("Ask", "report", "Write a report of an episode or the cluster into one file."),
+    "top": ("Ask", "groups", "Follow the groups in the worst status first."),
+    "watch": ("Ask", "watch", "Follow the diffs of all groups, or of one."),
+    "advise": ("Plan", "advise", "Advise what to change in a group, by its own history."),
+    "what-if": ("Plan", "what_if", "Compute which partitions would move if a group changed."),
+    "forecast": ("Plan", "forecast", "Forecast the cost of a deploy of a live group."),
+    "migrate": ("Plan", "forecast", "Check whether a group can change its rebalance protocol, and how."),
+    "simulate": ("Plan", "simulate", "Simulate a scenario under each rebalance protocol."),
+    "doctor": ("Operate", "doctor", "Check Java, jars, broker, permissions, topics and checkpoint."),
+    "config": ("Operate", "administration", "Show the settings in force, or check them against the cluster."),
+    "topics": ("Operate", "administration", "Show or create the monitor's topics."),
+    "dlt": ("Operate", "administration", "List dead letters, or publish them again."),
+    "record": ("Operate", "replay", "Record a group's events and outputs in one file."),
+    "replay": ("Operate", "replay", "Compute the diffs from the membership log again and compare them."),
+    "broker": ("Operate", "administration", "Run an embedded Kafka broker on this machine."),
+    "explain": ("Offline", "explain", "Explain the rebalances in logs of brokers and clients."),
+    "assign": ("Offline", "assignment", "Compute the assignments that Kafka would make."),
+    "check": ("Offline", "checking", "Check assignments and replica placements against Kafka's rules."),
+    "partition": ("Offline", "partitioning", "Compute the partition that a producer would choose for each key."),
+    "place": ("Offline", "checking", "Compute the replica placement of new partitions."),
 }
 
 #: Commands that run until they are stopped: they log to standard error and do not print an answer.
@@ -108,11 +97,11 @@ def build(called: str | None) -> typer.Typer:
         epilog="Example: rebalance-monitor demo",
     )
     app.callback()(root)
-    for name, entry in COMMANDS.items():
+    for name, (panel, module_name, line) in COMMANDS.items():
         if name != called:
-            app.command(name, help=entry.line, rich_help_panel=entry.panel)(lambda: None)  # the command is only listed
+            app.command(name, help=line, rich_help_panel=panel)(lambda: None)  # the command is only listed
             continue
-        module = import_module(f"streaming.cli.{entry.module}")
+        module = import_module(f"streaming.cli.{module_name}")
         command = getattr(module, name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)

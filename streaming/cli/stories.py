@@ -76,8 +76,8 @@ class StoryFollower(Closing):
             if now >= self._hold:
                 self._hold = now + _STORY_WAIT_INTERVAL
                 deadline = now + _STORY_WAIT_SECONDS
-                while self._reader is not None and time.monotonic() < deadline:
-                    if self._print_within(max(0.0, deadline - time.monotonic())):
+                while self._reader is not None and (left := deadline - time.monotonic()) > 0:
+                    if self._print_within(left):
                         break
             yield record
 
@@ -125,15 +125,13 @@ class FreshnessWarnings:
             return
         self._next = now + _FRESHNESS_POLL_SECONDS
         freshness = self._freshness(now)
-        if freshness.late is None:
-            if freshness.is_known and self._reported is not None:
-                self._reported = None
-                warn("All components of the monitor send heartbeats again and are up to date")
-            return
-        if freshness.late.reason != self._reported:
-            self._reported = freshness.late.reason
-            since = freshness.late.since
-            warn(f"{self._reported} since {clock(since)} ({ago(wall - since / 1000)}): groups may have changed since")
+        late, reported = freshness.late, self._reported
+        if late is not None and late.reason != reported:
+            self._reported, age = late.reason, ago(wall - late.since / 1000)
+            warn(f"{late.reason} since {clock(late.since)} ({age}): groups may have changed since")
+        elif late is None and freshness.is_known and reported is not None:
+            self._reported = None
+            warn("All components of the monitor send heartbeats again and are up to date")
 
 
 def ago(seconds: float) -> str:

@@ -67,36 +67,28 @@ class GroupStory(NamedTuple):
 
 
 def group_stories(
-    events: Iterable[LogEvent],
-    coordinated: frozenset[str],
-    newest: int,
-    start_ms: int | None = None,
-    end_ms: int | None = None,
+    events: Iterable[LogEvent], newest: int, start_ms: int | None = None, end_ms: int | None = None
 ) -> Iterator[GroupStory]:
     """Yield the story of each group, built from sorted events, with rounds from ``start_ms`` to ``end_ms``.
 
-    ``coordinated``: groups in the logs of coordinators. ``newest``: last time in the logs, ms.
+    ``newest``: last time in the logs, ms.
     """
     for group_id, of_group in groupby(events, key=lambda event: event.group_id):
-        yield _story(group_id, of_group, group_id in coordinated, newest, start_ms, end_ms)
+        yield _story(group_id, of_group, newest, start_ms, end_ms)
 
 
-def _story(  # noqa: PLR0917 - one pass over the events
-    group_id: str,
-    events: Iterable[LogEvent],
-    has_coordinator: bool,
-    newest: int,
-    start_ms: int | None,
-    end_ms: int | None,
+def _story(
+    group_id: str, events: Iterable[LogEvent], newest: int, start_ms: int | None, end_ms: int | None
 ) -> GroupStory:
     coordinator, clients = CoordinatorRounds(group_id), ClientRounds(group_id)
     by_coordinator: list[LogRound | BounceNote] = []
     by_clients: list[LogRound] = []
     listed: dict[str, MemberNames] = {}
-    has_clients, is_undated, is_rough = False, False, False
+    has_coordinator, has_clients, is_undated, is_rough = False, False, False, False
     for event in events:
         is_rough = is_rough or event.precision_ms > 1
         if event.coordinator is not None:
+            has_coordinator = True
             by_coordinator += coordinator.add(event, event.coordinator)
         elif event.client is not None:
             has_clients = True

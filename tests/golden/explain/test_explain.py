@@ -21,17 +21,15 @@ NAMES = sorted(path.stem for path in LOGS.glob("*.log"))
 
 
 def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
-    sorter, coordinated, counts = EventSorter(tempfile.TemporaryFile), set(), Counts()
+    sorter, counts = EventSorter(tempfile.TemporaryFile), Counts()
     for path in paths:
         reader, data = LogReader(path.name, NEWEST_MS, counts), path.read_bytes()
         events = [event for at in range(0, len(data), chunk) for event in reader.read(data[at : at + chunk])]
         events += reader.finish()
         for event in events:
             sorter.add(event)
-            if event.coordinator is not None:
-                coordinated.add(event.group_id)
     documents = []
-    for story in group_stories(sorter.sorted(), frozenset(coordinated), counts.newest):
+    for story in group_stories(sorter.sorted(), counts.newest):
         for episode in story.episodes:
             documents += [round_document(entry) for entry in episode.rounds]
             documents.append(episode_document(episode))
