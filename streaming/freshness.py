@@ -186,28 +186,15 @@ def judge(newest: Iterable[TrackedHeartbeat], now: float, contact: float, limits
 
     ``now``: time of the reader's monotonic clock, seconds. ``contact``: since when it has read all heartbeats.
     """
-    is_known = True
-    aged: list[tuple[Part, float]] = []
-    doubtful: set[str] = set()
-    for tracked in newest:
-        state = _state(tracked, now, contact, limits)
-        if state is None:
-            is_known = False
-            continue
+    states = [(tracked, _state(tracked, now, contact, limits)) for tracked in newest]
+    is_known = all(state is not None for _, state in states)
+    alive = {tracked.heartbeat.part for tracked, state in states if state in _ALIVE}
+    parts: list[Part] = []
+    for tracked, state in states:
         heartbeat = tracked.heartbeat
-        if tracked.confirmations < CONFIRMED:
-            doubtful.add(heartbeat.key)
-        aged.append(
-            (Part(heartbeat.part, heartbeat.id, heartbeat.by, state, tracked.ms, heartbeat.up_to), now - tracked.at)
-        )
-    alive = {part.part for part, _ in aged if part.state in _ALIVE}
-    parts = [
-        part
-        for part, age in aged
-        if part.state in _ALIVE
-        or part.part not in alive
-        or (age <= limits.forget and f"{part.part}/{part.id}" not in doubtful)
-    ]
+        is_counted = now - tracked.at <= limits.forget and tracked.confirmations >= CONFIRMED
+        if state is not None and (state in _ALIVE or heartbeat.part not in alive or is_counted):
+            parts.append(Part(heartbeat.part, heartbeat.id, heartbeat.by, state, tracked.ms, heartbeat.up_to))
     parts.sort(key=lambda part: (part.part, part.id))
     lates = [_late(part) for part in parts if part.state != "alive"]
     return Freshness(is_known, tuple(parts), min(lates, key=lambda late: late.since, default=None))

@@ -30,30 +30,24 @@ class MalformedLatest(BadInput):
 
 
 class ReadOptions(TypedDict, total=False):
-    """The options of all functions that read compacted topics.
+    """The options of all functions that read compacted topics."""
 
-    Attributes:
-        group: read only this group's records; None: of all groups.
-        until: reading ends early when this function returns true; it is called 10 times per second.
-        on_malformed: called with the error of each malformed record, which is left out; without it the error is raised.
-        each: called with the number of records that each poll has read.
-    """
-
+    #: Read only this group's records; None: of all groups.
     group: str | None
+    #: Reading ends early when this function returns true; it is called 10 times per second.
     until: Callable[[], bool]
+    #: Called with the error of each malformed record, which is left out; without it the error is raised.
     on_malformed: Callable[[Any], None] | None
+    #: Called with the number of records that each poll has read.
     each: Callable[[int], None]
 
 
 class FollowOptions(ReadOptions, total=False):
-    """The options of the functions that follow a topic, as in :func:`streaming.kafka.diff_reader.read_diffs`.
+    """The options of the functions that follow a topic, as in :func:`streaming.kafka.diff_reader.read_diffs`."""
 
-    Attributes:
-        from_beginning: first yield the records in the topic; otherwise only records that are written from now on.
-        exit_at_end: end after the records that were in the topic at the start, instead of following it.
-    """
-
+    #: First yield the records in the topic; otherwise only records that are written from now on.
     from_beginning: bool
+    #: End after the records that were in the topic at the start, instead of following it.
     exit_at_end: bool
 
 

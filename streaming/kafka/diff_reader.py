@@ -45,12 +45,9 @@ class DiffRecord:
 class DiffReader(Closing):
     """Follows the diff topic without a consumer group.
 
-    Args:
-        from_beginning: start at the earliest diff; otherwise read only new diffs.
-        positions: ``{partition: next offset}`` of an earlier reader, from which to continue.
-        topic_id: the topic's id in that reader; a topic that was created again since is read from its beginning.
-        follow: wait for a deleted topic, and read it from its beginning once it is created again; otherwise
-            a deleted topic is an error.
+    ``from_beginning``: start at the earliest diff; otherwise read only new diffs. ``positions`` (``{partition: next
+    offset}``) and ``topic_id`` of an earlier reader: continue there; a topic that was created again since is read from
+    its beginning. ``follow``: wait for a deleted topic, and read the next one; otherwise a deleted topic is an error.
     """
 
     def __init__(

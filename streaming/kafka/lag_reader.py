@@ -34,10 +34,8 @@ _samples: Final = msgspec.json.Decoder(GroupProgress)
 class GroupLag(Struct, frozen=True, rename="camel"):
     """A group's lag in records, with its samples; ``lag`` is None if the group has committed no offset.
 
-    Attributes:
-        timestamp: the time of the newest sample (ms); 0 if there is no sample.
-        partitions: the lag of each partition in the newest sample.
-        samples: ``(timestamp, lag of all partitions)``, oldest first.
+    ``timestamp`` (ms) and ``partitions`` are those of the newest sample; ``timestamp`` is 0 without a sample.
+    ``samples``: ``(timestamp, lag of all partitions)``, oldest first.
     """
 
     timestamp: int = 0

@@ -65,9 +65,7 @@ class ReplaceableProducer:
 class EventProducer:
     """Sends membership events; as a context manager it flushes at the end.
 
-    Args:
-        extra: further librdkafka properties, such as ``transactional.id``.
-        component: the component's name in the message about a missing ACL.
+    ``extra``: further librdkafka properties. ``component``: its name in the message about a missing ACL.
     """
 
     def __init__(

@@ -22,6 +22,7 @@ from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 
 _POLL_SECONDS = 0.05
+_CREATE_SECONDS = 30.0
 _TICKS_MS = 3_600_000
 _DAY_MS = 86_400_000
 #: Every episode and incident has its own key, so compaction alone would keep all episodes and incidents.
@@ -74,12 +75,11 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
     ]
 
 
-def describe_topics(
-    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_TIMEOUT_SECONDS
-) -> list[MonitorTopic]:
+def describe_topics(settings: Settings, only: Iterable[str] | None = None) -> list[MonitorTopic]:
     """Return the topics named in ``only`` (None: the four topics that records are in), as the cluster has them."""
-    check_reachable(settings.kafka, timeout=timeout)
-    return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, timeout)
+    check_reachable(settings.kafka)
+    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
+    return _describe(admin, settings, only, REACH_TIMEOUT_SECONDS)
 
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
@@ -105,7 +105,7 @@ def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partiti
 
 
 def ensure_topics(
-    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = 30.0
+    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = _CREATE_SECONDS
 ) -> list[MonitorTopic]:
     """Create missing topics among ``only`` (None: the four topics that records are in); return all once they exist.
 
@@ -164,11 +164,11 @@ def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, ti
         raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to see its cleanup policy")) from error
 
 
-def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
+def ensure_ticks(settings: Settings) -> None:
     """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour."""
     name = settings.topics.ticks
     if identify(settings.kafka, [name]).get(name) is None:
-        create_topics(settings, [name], timeout)
+        create_topics(settings, [name], _CREATE_SECONDS)
 
 
 def _new(name: str, settings: TopicSettings) -> NewTopic:

@@ -24,11 +24,8 @@ NotificationAction = Literal["open", "close", "event"]
 class Notification(NamedTuple):
     """One message to a receiver.
 
-    Attributes:
-        id: id of the message, which stays the same if the message is sent again.
-        subject: id of the incident or episode, which is the same when an incident opens and closes.
-        action: ``open`` or ``close`` of an incident, or ``event`` for a finished episode.
-        link: address of the group's page; empty without ``page_url``.
+    ``id`` stays the same if the message is sent again. ``subject`` is the id of the incident or episode. ``action`` is
+    ``open`` or ``close`` of an incident, or ``event`` for a finished episode. ``link`` is empty without ``page_url``.
     """
 
     id: str

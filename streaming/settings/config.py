@@ -111,13 +111,6 @@ class CollectSettings(Section):
     #: Largest number of requests per second to all brokers; with too many groups, each group is described less often.
     poll_requests_per_second: float = Field(default=50, ge=1, le=100_000)
 
-    @field_validator("coordinator_logs")
-    @classmethod
-    def _are_paths(cls, paths: list[Path]) -> list[Path]:
-        if any("\0" in str(path) for path in paths):
-            raise ValueError("no file has such a name")
-        return paths
-
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.by == "polling" and self.coordinator_logs:

@@ -223,8 +223,6 @@ class KafkaSettings(Section):
                 path.read_bytes()
             except OSError as error:
                 raise ValueError(f"{name} {path}: {error.strerror}") from error
-            except ValueError as error:  # The path contains a null character.
-                raise ValueError(f"{name} {str(path)!r}: {error}") from error
         secrets = {"sasl_password_file": self.password, f"{_OAUTH}client_secret_file": self.client_secret}
         for name, secret in secrets.items():
             if name in self.files and not secret:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, ValidationError, field_validator
@@ -33,7 +34,7 @@ class Section(BaseModel):
     def _is_text(cls, value: object) -> object:
         for item in value if isinstance(value, list) else [value]:
             text = item.get_secret_value() if isinstance(item, SecretStr) else item
-            if isinstance(text, str) and not is_text(text):
+            if isinstance(text, str | Path) and not is_text(str(text)):
                 raise ValueError("is not UTF-8 text")
         return value
 

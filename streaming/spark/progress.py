@@ -43,12 +43,9 @@ class BucketReport(NamedTuple):
 class BatchReport(NamedTuple):
     """The report of one batch, or of a trigger without new records (``number`` None).
 
-    Attributes:
-        at: when the batch began, in seconds since the epoch.
-        seconds: the duration of the batch, including planning and commit.
-        bytes: the size of the values of its events.
-        lag: unread events in the partition that is furthest behind; None if Spark left the figure out.
-        state_bytes: the memory that the state store uses.
+    ``at``: when the batch began (seconds since the epoch). ``seconds``: its duration, planning and commit included.
+    ``bytes``: the size of its events' values. ``lag``: unread events in the partition that is furthest behind.
+    ``state_bytes``: the memory of the state store. Figures that Spark left out are None.
     """
 
     number: int | None = None

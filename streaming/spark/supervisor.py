@@ -80,11 +80,8 @@ class PartitionGrowth:
     two partitions. So the query reads only the old partitions until producers use the new ones
     (:data:`SETTLE_SECONDS`), and then reads the old partitions to their ends. With growth by a whole multiple (4 → 8)
     every group stays or moves to a new partition. Otherwise groups also move between old partitions, and no reader can
-    keep the order of their events.
-
-    Attributes:
-        partitions: the number of partitions that are read; ``target`` is the number that the topic has.
-        offsets: the next offset of each partition, as of the last batch.
+    keep the order of their events. ``target`` is the topic's partition count, and ``partitions`` how many are read.
+    ``offsets`` has the next offset of each partition, as of the last batch.
     """
 
     def __init__(self, topic: str, partitions: int) -> None:

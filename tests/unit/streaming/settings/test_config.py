@@ -43,7 +43,7 @@ def refusal(config: Path | None = None, **options: str) -> str:
         ("[topics]\npartitions = 2024-99-99", "monitor.toml: "),
         ("[topics]\npartitions = 1\npartitions = 1", "monitor.toml: Cannot overwrite a value"),
         ("#" * (2**20 + 1), "monitor.toml: longer than 1048576 characters, the limit"),
-        ('[collect]\ncoordinator_logs = ["a\\u0000"]', "no file has such a name"),
+        ('[collect]\ncoordinator_logs = ["a\\u0000"]', "coordinator_logs: is not UTF-8 text"),
     ],
 )
 def test_wrong_setting_in_the_file_is_reported(tmp_path: Path, text: str, message: str) -> None:
