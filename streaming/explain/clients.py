@@ -217,7 +217,7 @@ def _event(  # noqa: PLR0917 - all arguments belong to one message
     count, listed, size = part.get("count"), part.get("partitions"), part.get("size")
     if listed is not None:
         count = len(re.findall(r"partition=\d+", listed)) or len(_PARTITION.findall(listed))
-    shares = _shares(part.get("shares") or "")
+    shares = shares_in(part.get("shares") or "")
     return ClientEvent(
         kind=kind,
         actor=f"{source} {client or ''}",
@@ -235,10 +235,10 @@ def _event(  # noqa: PLR0917 - all arguments belong to one message
     )
 
 
-def _shares(text: str) -> dict[str, Holding]:
-    """Return the partitions of each member in a text such as ``{m=Assignment(partitions=[t-0, t-1]), …}``."""
+def shares_in(text: str) -> dict[str, Holding]:
+    """Return the partitions of each member: ``{m=Assignment(partitions=[t-0, t-1]), …}`` or ``{m=[t-0, t-1],…}``."""
     shares: dict[str, Holding] = {}
-    for member, listed in re.findall(r"(?:^\{|, )([^={}]+)=Assignment\(partitions=\[([^\]]*)\]", text):
+    for member, listed in re.findall(r"(?:^\{|, ?)([^={}]+)=(?:Assignment\(partitions=)?\[([^\]]*)\]", text):
         share = shares.setdefault(member, {})
         for topic, partition in _PARTITION.findall(listed):
             share.setdefault(topic, []).append(int(partition))

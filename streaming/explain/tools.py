@@ -7,13 +7,14 @@ from itertools import pairwise
 from typing import Any, Final
 
 from streaming.collect.broker_log.layouts import read_json
+from streaming.explain.clients import shares_in
 from streaming.explain.events import LogEvent, MemberListing
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 
 #: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, in Kafka 4.0 and later, and before 4.0.
 _RECORD: Final = re.compile(
-    r"CreateTime: (?P<ms>\d+) .*?key: (?:(?P<key>\{.*?\}\})|group_metadata::group=(?P<group>\S+)) "
+    r"CreateTime: (?P<ms>\d+) .*?key: (?:(?P<key>\{.*?\}\})|group_metadata::group=(?P<group>.+?)) "
     r"payload: (?P<payload>\{.*|<DELETE>)"
 )
 #: Types of records: a classic group, and the epoch and a member of a group of the consumer protocol (KIP-848).
@@ -117,15 +118,18 @@ class DumpReader:
 
 
 def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | None:
-    members = value.get("members")
+    members, shares = value.get("members"), shares_in(str(value.get("assignment", "")))
     number = value.get("generation", value.get("generationId"))
-    if not isinstance(group, str) or not isinstance(number, int) or not isinstance(members, list):
+    if not isinstance(group, str) or not isinstance(number, int):
         return None
+    if not isinstance(members, list):  # before 3.9
+        if value.get("protocolType") != "consumer":
+            return None  # The tool did not decode the assignments.
+        members = [{"memberId": member} for member in shares]
     listing = MemberListing(
         members={member["memberId"]: _names(member, "groupInstanceId") for member in members},
-        shares={
-            member["memberId"]: share for member in members if (share := _share(member.get("assignment"))) is not None
-        },
+        shares=shares
+        | {member["memberId"]: share for member in members if (share := _share(member.get("assignment"))) is not None},
         number=number,
         assignor=value.get("protocol"),
         group_kind="connect" if value.get("protocolType") == "connect" else "consumer",
