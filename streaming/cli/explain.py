@@ -180,10 +180,7 @@ def _round(log_round: LogRound) -> SafeText:
 
 def _strange(counts: Counts) -> Iterator[str]:
     if counts.nameless:
-        yield (
-            f"{counts.nameless:,} lines are left out, because their log does not name the group: "
-            "add its other lines (librdkafka: debug=cgrp)"
-        )
+        yield f"{counts.nameless:,} lines are left out: their log does not name the group (librdkafka: debug=cgrp)"
     if counts.strange:
         yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"
         yield from (f"  {example}" for example in counts.examples)

@@ -234,7 +234,7 @@ class ClientRounds(GroupRounds):
     def _whole(self, done: LogRound, members: dict[str, MemberNames], shares: dict[str, Holding]) -> None:
         """Set all members of a round; the difference to the previous round are the members that joined and departed."""
         if self.size is not None and not done.is_midway:
-            before = {*self.members} - {*done.joined} | {*done.gone}
+            before = dict.fromkeys([*(member for member in self.members if member not in done.joined), *done.gone])
             if not done.is_by_clients or len(before) == done.before:
                 done.joined = [member for member in members if member not in before]
                 done.gone = [member for member in before if member not in members]

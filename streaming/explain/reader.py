@@ -32,13 +32,6 @@ _INTERESTING: Final = re.compile(
 #: Longest line, in bytes; tools list a whole group in one line.
 _LONGEST: Final = 2**20
 _SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
-#: Matches messages that only the group coordinator logs.
-_COORDINATOR: Final = re.compile(
-    r"\[Group(?:Coordinator|MetadataManager) |\[Group(?:Id)?[ =]|reparing to rebalance group |Stabilized group |"
-    r"joins group | in group |Group .* is now empty|Assignment received from leader|group metadata|"
-    r"Loaded \w+ group|"
-    r"Group .* (?:is dead|removed? dynamic|transitioned to Dead)|could not complete rebalance"
-)
 #: Matches lines about rebalances, which this module should understand.
 _STRANGE: Final = re.compile(r"(?<!trigger r)(?<!trigger a r)ebalanc|LeaveGroup|[Jj]oin.* group")
 #: The largest number of events that wait for a line with the name of their group.
@@ -134,14 +127,13 @@ class LogReader:
         if self._is_named:
             return self._dump.read(line)
         for text in texts(line):
-            event = self._coordinator(text) if _COORDINATOR.search(text.text) else None
-            event = event or self._client(text)
+            event = self._coordinator(text) or self._client(text)
             if event is not None:
                 return event
         return None
 
     def _coordinator(self, text: Text) -> LogEvent | None:
-        if "clientId=" in text.text and "groupId=" in text.text:
+        if "[thrd:" in text.text or ("clientId=" in text.text and "groupId=" in text.text):
             return None  # a client's message
         event = read_text(text)
         if event is None:

@@ -28,31 +28,26 @@ class MemberTable:
     """Reads the table that ``--describe --members`` prints, row by row after the table's header."""
 
     def __init__(self) -> None:
-        self._columns: list[str] = []
-        self._starts: list[int] = []
+        #: Names of the columns, and where they begin.
+        self._columns: dict[str, int] = {}
 
     def header(self, line: str) -> bool:
         """Return True if a line is the header of a table of members, whose rows follow."""
-        columns = [*re.finditer(r"\S+", line)]
-        self._columns = [column[0] for column in columns]
-        self._starts = [column.start() for column in columns]
-        if not {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*self._columns}:
-            self._columns = []
+        columns = {column[0]: column.start() for column in re.finditer(r"\S+", line)}
+        self._columns = columns if {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*columns} else {}
         return bool(self._columns)
 
     def _cells(self, line: str) -> list[str]:
         """Return the cells of a row; ids may contain blanks, if the columns are where the header has them."""
-        if all(
-            line[start - 1 : start].isspace() and not line[start : start + 1].isspace() for start in self._starts[1:]
-        ):
-            return [line[slice(*bounds)].strip() for bounds in pairwise([*self._starts, None])]
-        return line.split()
+        begins = [*self._columns.values()]
+        is_aligned = all(re.match(r"\s\S|$", line[begin - 1 :]) for begin in begins[1:])
+        return [line[slice(*cell)].strip() for cell in pairwise([*begins, None])] if is_aligned else line.split()
 
     def row(self, line: str) -> LogEvent | None:
         """Return the member in a row; None if the table has ended, or if the row's partition is without a consumer."""
         cells = self._cells(line)
-        if len(cells) < self._columns.index("CLIENT-ID") + 1 or "CONSUMER-ID" in cells:
-            self._columns = []
+        if len(cells) < [*self._columns].index("CLIENT-ID") + 1 or "CONSUMER-ID" in cells:
+            self._columns = {}
             return None
         value = dict(zip(self._columns, cells, strict=False))
         member = value["CONSUMER-ID"]
