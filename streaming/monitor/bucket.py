@@ -17,7 +17,9 @@ from streaming.monitor.bucket_state import Bucket, CorruptState
 from streaming.monitor.group import apply
 from streaming.monitor.outputs import AssignmentOutput, EpisodeOutput, IncidentOutput, Sinks, Write
 from streaming.records.codec import Record, read
-from streaming.records.events import Annotation, AssignmentAcknowledged, MemberHeartbeat
+from streaming.records.events import RETIRED_TYPES, Annotation, AssignmentAcknowledged, MemberHeartbeat
+
+_RETIRED = {name.encode() for name in RETIRED_TYPES}
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -30,7 +32,8 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
-        groups.setdefault(record.key, []).append(record)
+        if record.type not in _RETIRED:
+            groups.setdefault(record.key, []).append(record)
     writes: list[Write] = []
     for run in groups.values():
         writes += _apply_run(bucket, run, now_ms, sinks)

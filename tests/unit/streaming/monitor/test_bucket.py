@@ -16,7 +16,7 @@ from streaming.monitor.outputs import Sinks, Write
 from streaming.monitor.state import MOST_BYTES, REMEMBERED
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
-from streaming.records.events import MAX_TIMESTAMP, Event, MemberFenced
+from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
 from tests.support.histories import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
@@ -343,3 +343,11 @@ def test_unclosed_conditions_take_no_more_memory(events: Callable[[Log, int], It
         run(bucket, half)
         sizes.append(len(bucket.pack()))
     assert sizes[1] <= sizes[0] + 100 < MOST_BYTES + 5000
+
+
+@pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
+def test_records_of_retired_types_are_skipped(kind: str) -> None:
+    bucket = Bucket()
+    records = [bad(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
+    assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
+    assert not bucket.changed
