@@ -4,16 +4,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, REPEAT_AFTER_MS, ClockReading, Membership, configured
 from streaming.monitor import reported
-from streaming.records.events import (
-    AssignmentAcknowledged,
-    Event,
-    MemberFenced,
-    MemberHeartbeat,
-    MemberJoined,
-    MemberLeft,
-    Partitions,
-    SubscriptionChanged,
-)
+from streaming.records import events
 
 EAGER = configured("g", client_id="app", client_host="host", assignors=["range"], session_timeout_ms=45_000)
 COOPERATIVE = structs.replace(EAGER, assignors=["cooperative-sticky"])
@@ -24,20 +15,20 @@ def at(tick: int) -> ClockReading:
     return ClockReading(1000 + tick, tick)
 
 
-def joined(about: MemberJoined = EAGER, timestamp: int = 1000) -> MemberJoined:
+def joined(about: events.MemberJoined = EAGER, timestamp: int = 1000) -> events.MemberJoined:
     return structs.replace(about, timestamp=timestamp, member_id="m", topics=["t"])
 
 
 def ack(
     tick: int,
     generation: int,
-    owned: Partitions,
+    owned: events.Partitions,
     held_ms: int = 0,
     *,
-    revoked: Partitions | UnsetType = UNSET,
-    assigned: Partitions | UnsetType = UNSET,
-) -> AssignmentAcknowledged:
-    return AssignmentAcknowledged(
+    revoked: events.Partitions | UnsetType = UNSET,
+    assigned: events.Partitions | UnsetType = UNSET,
+) -> events.AssignmentAcknowledged:
+    return events.AssignmentAcknowledged(
         group_id="g",
         timestamp=1000 + tick,
         member_id="m",
@@ -49,21 +40,21 @@ def ack(
     )
 
 
-def beat(tick: int, generation: int) -> MemberHeartbeat:
-    return MemberHeartbeat(group_id="g", timestamp=1000 + tick, member_id="m", generation=generation)
+def beat(tick: int, generation: int) -> events.MemberHeartbeat:
+    return events.MemberHeartbeat(group_id="g", timestamp=1000 + tick, member_id="m", generation=generation)
 
 
-def data(events: list[Event]) -> list[object]:
-    return [event.data for event in events]
+def data(sent: list[events.Event]) -> list[object]:
+    return [event.data for event in sent]
 
 
-def member(about: MemberJoined = EAGER) -> Membership:
+def member(about: events.MemberJoined = EAGER) -> Membership:
     membership = Membership(about)
     assert membership.subscribed(["t"], at(0)) == []
     return membership
 
 
-def holding(about: MemberJoined = EAGER) -> Membership:
+def holding(about: events.MemberJoined = EAGER) -> Membership:
     """Return a membership to which two partitions were assigned in generation 3, at 0 ms."""
     membership = member(about)
     membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
@@ -72,10 +63,10 @@ def holding(about: MemberJoined = EAGER) -> Membership:
 
 def test_first_assignment_of_a_member_is_its_join() -> None:
     membership = member()
-    events = membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
-    assert data(events) == [joined(), ack(0, 3, {"t": [0, 1]}, assigned={"t": [0, 1]})]
-    assert [event.id for event in events] == ["1", "2"]
-    assert {event.source for event in events} == {events[0].source}
+    sent = membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
+    assert data(sent) == [joined(), ack(0, 3, {"t": [0, 1]}, assigned={"t": [0, 1]})]
+    assert [event.id for event in sent] == ["1", "2"]
+    assert {event.source for event in sent} == {sent[0].source}
 
 
 def test_two_consumers_never_share_a_source() -> None:
@@ -100,7 +91,7 @@ def test_partitions_revoked_while_leaving_have_no_generation() -> None:
     membership = holding(COOPERATIVE)
     membership.leaves()
     assert data(membership.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
-    left = MemberLeft(group_id="g", timestamp=1006, member_id="m", reason="closed", acknowledges=True)
+    left = events.MemberLeft(group_id="g", timestamp=1006, member_id="m", reason="closed", acknowledges=True)
     assert data(membership.left("closed", at(6))) == [left]
     assert membership.due(at(60_000)) == membership.renewed(at(60_000)) == membership.left("closed", at(60_000)) == []
 
@@ -111,7 +102,7 @@ def test_a_static_member_does_not_leave() -> None:
 
 def test_lost_is_fenced_and_then_a_new_join() -> None:
     membership = holding()
-    fenced = MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST, acknowledges=True)
+    fenced = events.MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST, acknowledges=True)
     assert data(membership.lost(at(5))) == [fenced]
     assert membership.revoked([("t", 0)], 3, at(6)) == membership.lost(at(6)) == []
     assert data(membership.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {}, assigned={})]
@@ -164,7 +155,7 @@ def test_generation_without_a_change_for_the_member() -> None:
 def test_new_subscription_is_published() -> None:
     membership = holding()
     assert membership.subscribed(["t"], at(5)) == []
-    changed = SubscriptionChanged(group_id="g", timestamp=1005, member_id="m", topics=["t", "u"])
+    changed = events.SubscriptionChanged(group_id="g", timestamp=1005, member_id="m", topics=["t", "u"])
     assert data(membership.subscribed(["t", "u", "t"], at(5))) == [changed]
     (again, _) = data(membership.renewed(at(6)))
     assert again == structs.replace(joined(timestamp=1006), topics=["t", "u"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
@@ -72,8 +73,6 @@ def test_a_round_and_a_timeline(app: ASGIApp) -> None:
 def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
     stamp = ask(app, "/api/v1/groups/orders/rounds/10").json["summary"]["timestamp"]
     by_number = ask(app, f"/api/v1/groups/orders/rounds?from={stamp}&view=summary").json
-    from datetime import UTC, datetime
-
     text = datetime.fromtimestamp(stamp / 1000, UTC).isoformat().replace("+", "%2B")
     assert ask(app, f"/api/v1/groups/orders/rounds?from={text}&view=summary").json == by_number
     assert by_number["rounds"][-1]["seq"] == 10
@@ -190,10 +189,6 @@ def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -
     answer = ask(service(history), "/api/v1/rounds?view=summary")
     assert (answer.status, answer.headers["retry-after"]) == (503, "10")
     assert "no such table: rounds" in answer.json["detail"]
-
-
-def test_missing_history_gives_a_problem_document(history: History) -> None:
-    app = service(history)
     history.path.unlink()
     answer = ask(app, "/api/v1/rounds")
     assert (answer.status, answer.headers["content-type"]) == (503, "application/problem+json")

@@ -63,22 +63,6 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
 
 
-def test_tokens_change_while_it_serves(always: None, tmp_path: Path, history: History) -> None:
-    path = file_of(tmp_path, FIRST)
-    app = service(history, access=Access(TokenFile(path)))
-
-    def accepted() -> list[bool]:
-        return [ask(app, "/api/v1/groups", bearer(token)).status == 200 for token in (FIRST, SECOND)]
-
-    assert accepted() == [True, False]
-    file_of(tmp_path, f"{FIRST}\n{SECOND}\n")
-    assert accepted() == [True, True]
-    file_of(tmp_path, f"{SECOND}\n# a comment is no token, so this file is refused\n")
-    assert accepted() == [True, True]
-    file_of(tmp_path, f"{SECOND}\n")
-    assert accepted() == [False, True]
-
-
 def test_deleted_or_public_token_file_changes_nothing(
     always: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,14 +5,12 @@ import re
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from streaming.serve import connections
-from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import FeedTimes
 from streaming.serve.server import ServeOptions
 from tests.support.feed import records
@@ -137,33 +135,3 @@ def test_connections_are_as_many_as_the_system_has_files_for(
     monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: limits_set.append(limits))
     assert (connections.allow(wanted), limits_set) == (allowed, raised)
-
-
-class Timer:
-    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
-        self.seconds, self.call, self.cancelled = seconds, call, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-def test_client_that_resumes_reading_is_not_dropped() -> None:
-    timers: list[Timer] = []
-    aborted: list[bool] = []
-
-    def later(seconds: float, call: Callable[[], None]) -> Timer:
-        timers.append(Timer(seconds, call))
-        return timers[-1]
-
-    protocol = BoundedProtocol.__new__(BoundedProtocol)
-    protocol.loop = SimpleNamespace(call_later=later)  # type: ignore[assignment] # the attributes that the protocol uses
-    protocol.transport = SimpleNamespace(abort=lambda: aborted.append(True))  # type: ignore[assignment] # same
-    protocol.flow = SimpleNamespace(pause_writing=bool, resume_writing=bool)  # type: ignore[assignment] # same
-    protocol.pause_writing()
-    protocol.pause_writing()
-    protocol.resume_writing()
-    assert [(timer.seconds, timer.cancelled) for timer in timers] == [(connections.UNTAKEN_SECONDS, True)]
-    protocol.pause_writing()
-    assert [timer.cancelled for timer in timers] == [True, False]
-    timers[-1].call()
-    assert aborted == [True]

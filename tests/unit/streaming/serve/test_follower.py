@@ -218,15 +218,7 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
     source.put(*made(5))
 
     def parts(**fields: Any) -> list[dict[str, Any]]:
-        fields_of_part = {
-            "part": "collector",
-            "id": "c",
-            "by": "offsets",
-            "state": "alive",
-            "lastHeartbeat": 1000,
-            "upTo": 900,
-        }
-        return [{**fields_of_part, **fields}]
+        return [msgspec.to_builtins(part) | fields]
 
     with running(options, source, lambda: freshness[0]) as feed:
         eventually(lambda: ready(feed, 5))  # no status is reported for missing components

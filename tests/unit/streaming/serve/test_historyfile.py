@@ -45,40 +45,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def text(path: Path) -> None:
-    path.write_bytes(b"my notes\n" * 100)
-
-
-def short_text(path: Path) -> None:
-    path.write_bytes(b"x")
-
-
-def another_program(path: Path) -> None:
-    execute(path, "CREATE TABLE meta (key TEXT, value TEXT)", "INSERT INTO meta VALUES ('cluster_id', 'c')")
-
-
-def other_sqlite_file_with_an_application_id(path: Path) -> None:
-    execute(path, "PRAGMA application_id = 7", "CREATE TABLE t (x)")
-
-
-def other_sqlite_file_with_a_log(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE t (x)")
-
-
-def without_tables(path: Path) -> None:
-    execute(path, "PRAGMA journal_mode = WAL")
-
-
-def older(path: Path) -> None:
-    filled(path)
-    execute(path, f"PRAGMA user_version = {historyfile.SCHEMA_VERSION - 1}")
-
-
-def newer(path: Path) -> None:
-    filled(path)
-    execute(path, f"PRAGMA user_version = {historyfile.SCHEMA_VERSION + 1}")
+def put(path: Path, content: bytes | int | list[str]) -> None:
+    """Write a file with these bytes, a history of another version, or a database of another program."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif isinstance(content, int):
+        filled(path)
+        execute(path, f"PRAGMA user_version = {content}")
+    else:
+        execute(path, *content)
 
 
 def folder(path: Path) -> None:
@@ -95,29 +70,29 @@ def write_ahead_log_alone(path: Path) -> None:
 
 def link_to_a_text_file(path: Path) -> None:
     target = path.with_name("notes.txt")
-    text(target)
+    target.write_bytes(b"my notes\n" * 100)
     path.symlink_to(target)
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("content", "message"),
     [
-        (text, "it is not an SQLite file"),
-        (short_text, "it is not an SQLite file"),
+        (b"my notes\n" * 100, "it is not an SQLite file"),
+        (b"x", "it is not an SQLite file"),
+        (["CREATE TABLE meta (key, value)", "INSERT INTO meta VALUES ('cluster_id', 'c')"], "another program"),
+        (["PRAGMA application_id = 7", "CREATE TABLE t (x)"], "a database of another program"),
+        (["PRAGMA journal_mode = WAL", "CREATE TABLE t (x)"], "a database of another program"),
+        (["PRAGMA journal_mode = WAL"], "a database of another program"),
+        (historyfile.SCHEMA_VERSION - 1, "written by another release"),
+        (historyfile.SCHEMA_VERSION + 1, "written by another release"),
         (link_to_a_text_file, "it is not an SQLite file"),
-        (another_program, "a database of another program"),
-        (other_sqlite_file_with_an_application_id, "a database of another program"),
-        (other_sqlite_file_with_a_log, "a database of another program"),
-        (older, "written by another release"),
-        (newer, "written by another release"),
-        (without_tables, "a database of another program"),
         (folder, "is a folder"),
         (pipe, "is a device or pipe"),
         (write_ahead_log_alone, "h.sqlite-wal is there without the file it belongs to"),
     ],
 )
-def test_foreign_file_is_refused_and_unchanged(path: Path, make, message: str) -> None:
-    make(path)
+def test_foreign_file_is_refused_and_unchanged(path: Path, content, message: str) -> None:
+    content(path) if callable(content) else put(path, content)
     before = contents(path.parent)
     with pytest.raises(BadInput, match=message) as refused:
         opened(path)

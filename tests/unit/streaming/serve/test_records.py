@@ -3,27 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from streaming.records.codec import encode
-from streaming.serve import records as record_module
 from streaming.serve.records import TopicRecord, UnusableRecord, assignment_of, round_of
-from tests.support.feed import ASSIGNMENTS, diff_id, records
+from tests.support.feed import ASSIGNMENTS, records
 from tests.support.histories import Group
-
-
-def test_a_record_of_a_round_is_summarised() -> None:
-    diff = Group("g", {"t": 6}, 1).diffs(3)[2]
-    (record,) = records([diff])
-    assert round_of(record) == record_module.summarise(diff_id(diff), diff)
-
-
-def test_an_assignment_is_of_the_group_in_its_key() -> None:
-    group = Group("g", {"t": 6}, 1)
-    group.diffs(3)
-    latest = group.latest()
-    record = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest), None)
-    assert assignment_of(record) == ("g", latest)
-    gone = msgspec.structs.replace(record, value=None)
-    assert assignment_of(gone) == ("g", None)
 
 
 @pytest.mark.parametrize(
