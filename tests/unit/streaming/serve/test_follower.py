@@ -67,24 +67,24 @@ def test_an_error_outside_ends_the_process_with_its_line(options: ServeOptions) 
         assert str(end_of(feed)) == "topic t: not allowed"
 
 
-def test_a_history_that_cannot_be_written_ends_the_process(options: ServeOptions) -> None:
-    with running(options) as feed:
-        eventually(lambda: ready(feed, 0))
-        feed.server._history._connection.execute("DROP TABLE positions")
-        feed.source.put(*made(1))
-        ended = end_of(feed)
-    assert isinstance(ended, HistoryFailure)
-    assert "no such table: positions" in str(ended)
-
-
-def test_retention_that_fails_ends_the_process(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DROP TABLE positions", "no such table: positions"),
+        ("CREATE TEMP TRIGGER broken BEFORE DELETE ON rounds BEGIN SELECT RAISE(FAIL, 'no'); END", "no"),
+    ],
+)
+def test_failed_write_or_retention_ends_the_process(
+    options: ServeOptions, monkeypatch: pytest.MonkeyPatch, statement: str, message: str
+) -> None:
     monkeypatch.setattr(follower, "_TRIM_EVERY", 0.2)
     with running(replace(options, limits=Retention(1, 2**30))) as feed:
-        feed.server._history._connection.execute(
-            "CREATE TEMP TRIGGER broken BEFORE DELETE ON rounds BEGIN SELECT RAISE(FAIL, 'no'); END"
-        )
+        eventually(lambda: ready(feed, 0))
+        feed.server._history._connection.execute(statement)
         feed.source.put(*made(4))
-        assert isinstance(end_of(feed), HistoryFailure)
+        ended = end_of(feed)
+    assert isinstance(ended, HistoryFailure)
+    assert message in str(ended)
 
 
 def test_full_disk_is_reported_and_waited_out(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:

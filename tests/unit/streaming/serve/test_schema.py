@@ -29,7 +29,6 @@ def failure_of(path: Path, code: int) -> HistoryFailure:
     [
         (sqlite3.SQLITE_BUSY, HistoryBlocked, "another program holds a lock on it"),
         (sqlite3.SQLITE_BUSY_SNAPSHOT, HistoryBlocked, "another program holds a lock on it"),
-        (sqlite3.SQLITE_LOCKED, HistoryBlocked, "another program holds a lock on it"),
         (sqlite3.SQLITE_FULL, HistoryBlocked, "the disk is full"),
         (sqlite3.SQLITE_READONLY_DIRECTORY, HistoryFailure, "it can't be written: "),
         (sqlite3.SQLITE_PERM, HistoryFailure, "no permission to use it"),
@@ -46,16 +45,6 @@ def test_sqlite_errors_come_with_advice(tmp_path: Path, code: int, kind: type[Hi
     assert str(failure).endswith("(SQLite's message)")
 
 
-@pytest.mark.parametrize("error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("SQLite's message")])
-def test_unknown_error_is_shown_verbatim(tmp_path: Path, error: sqlite3.Error) -> None:
-    with pytest.raises(HistoryFailure) as failure, plainly(tmp_path / "h", "--database"):
-        raise error
-    assert (type(failure.value), str(failure.value)) == (
-        HistoryFailure,
-        f"--database {tmp_path / 'h'}: SQLite's message",
-    )
-
-
 @pytest.mark.parametrize(("free", "kind"), [(0, HistoryBlocked), (2**20, HistoryFailure)])
 def test_io_error_without_room_is_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, kind: type[HistoryFailure]
@@ -64,12 +53,14 @@ def test_io_error_without_room_is_a_full_disk(
     assert type(failure_of(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)) is kind
 
 
-def test_an_error_of_the_system_names_its_file_once(tmp_path: Path) -> None:
+def test_other_errors_are_verbatim_and_name_their_file_once(tmp_path: Path) -> None:
     path, file = tmp_path / "h", tmp_path / "other"
     for error, message in (
         (PermissionError(13, "Permission denied", str(path)), "Permission denied"),
         (PermissionError(13, "Permission denied", str(file)), f"{file}: Permission denied"),
         (OSError("odd"), "odd"),
+        (failed(sqlite3.SQLITE_ERROR), "SQLite's message"),
+        (sqlite3.ProgrammingError("SQLite's message"), "SQLite's message"),
     ):
         with pytest.raises(HistoryFailure) as failure, plainly(path):
             raise error

@@ -20,13 +20,6 @@ from tests.support.histories import Group
 from tests.support.wait import eventually
 
 
-def test_new_records_are_served(options: ServeOptions) -> None:
-    with running(options) as feed:
-        feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(7)))
-        eventually(lambda: feed.get("/ready") == {"ready": True, "lag": 0, "seq": 7})
-        assert len(feed.get("/api/v1/rounds")["rounds"]) == 7
-
-
 def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
     rounds = records(Group("g", {"t": 6}, 1).diffs(9))
     source = MemorySource()

@@ -103,15 +103,6 @@ def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:
         assert numbers(history, "incident", opened=False) == [1]
 
 
-def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
-    first, second = (record.episode for record in episode_records(checkout()))
-    with opened(tmp_path) as history:
-        history.append([story(second), story(first, offset=1)])
-        assert history.current_stories.newest[GROUP].episode == 2
-    with opened(tmp_path) as history:
-        assert history.current_stories.newest[GROUP].episode == 2
-
-
 def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
     newest = story(episode_records(checkout())[-1].episode)
     history.append([newest])
