@@ -10,7 +10,6 @@ from streaming.records.events import (
     GROUP_CREATED,
     MAX_TIMESTAMP,
     Event,
-    Evidence,
     GroupDeleted,
     GroupObserved,
     PartitionsStopped,
@@ -167,24 +166,6 @@ def test_time_outside_the_range_of_events_is_refused(timestamp: int) -> None:
 
     assert isinstance(unusable, RejectedRecord)
     assert str(unusable.error) == f"timestamp: {timestamp} is not a time in milliseconds"
-
-
-def test_commits_show_how_a_member_departed() -> None:
-    rows = [
-        generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
-        RawRecord(4, 2, 11_500, log.commit_key("g", "t", 1), log.commit_value(11_500)),
-        generation(3, 2, {"a": {"t": [0, 1]}}, at=12_000),
-    ]
-
-    assert observed(fold(rows)[1]).evidence == [
-        Evidence(
-            source="offset-commits",
-            reason="last offset commit 500 ms before it was gone, session timeout 10000 ms: "
-            "its session can't have run out within 6667 ms, it left",
-            member_ids=["b"],
-            kind="member.left",
-        )
-    ]
 
 
 def test_commits_show_resumed_consumption_in_log_order() -> None:

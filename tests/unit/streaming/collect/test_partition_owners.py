@@ -163,27 +163,20 @@ def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
     assert owners.resumed() == {3: [stop([0], 33_000, stopped_after=3000)]}
 
 
-class TestCoordinatorActivity:
-    @staticmethod
-    def after(*writes: int) -> int | None:
-        activity = CoordinatorActivity()
-        for at in writes:
-            activity.wrote(at)
-        return activity.sent_after(writes[-1])
-
-    def test_busy_writer_still_sends_its_commits(self) -> None:
-        assert self.after(*range(0, 5000, 200)) == 4600
-
-    def test_commit_after_a_pause_may_be_older_than_it(self) -> None:
-        assert self.after(0, 5000) == 0
-        assert self.after(*range(0, 5000, 200), 35_000) == 4800
-        assert self.after(*range(0, 5000, 200), 35_000, 35_010, 35_100) == 4800
-
-    def test_pause_ends_once_the_member_has_caught_up(self) -> None:
-        assert self.after(0, *range(30_000, 32_001, 200)) == 31_800
-
-    def test_first_writes_prove_nothing(self) -> None:
-        assert self.after(5000) is None
-
-    def test_writes_with_equal_time_count_once(self) -> None:
-        assert self.after(0, 5000, 5000) == 0
+@pytest.mark.parametrize(
+    ("writes", "sent_after"),
+    [
+        ([*range(0, 5000, 200)], 4600),  # a busy coordinator
+        ([0, 5000], 0),  # the commit may have waited during the pause
+        ([*range(0, 5000, 200), 35_000], 4800),
+        ([*range(0, 5000, 200), 35_000, 35_010, 35_100], 4800),
+        ([0, *range(30_000, 32_001, 200)], 31_800),  # the coordinator has caught up
+        ([5000], None),
+        ([0, 5000, 5000], 0),
+    ],
+)
+def test_writes_bound_the_time_at_which_a_commit_was_sent(writes: list[int], sent_after: int | None) -> None:
+    activity = CoordinatorActivity()
+    for at in writes:
+        activity.wrote(at)
+    assert activity.sent_after(writes[-1]) == sent_after
