@@ -39,9 +39,8 @@ def is_outdated(data: events.GroupObserved, published: Mapping[str, events.Topic
         for share in (member.assigned, member.target or {}, member.pending_revocation):
             for topic, partitions in share.items():
                 highest[topic] = max(highest.get(topic, -1), *partitions, -1)
-    if any(topic not in published or number >= published[topic].partitions for topic, number in highest.items()):
-        return True
-    return any(published[topic].partitions and topic not in highest for topic in topics)
+    is_new = any(topic not in published or number >= published[topic].partitions for topic, number in highest.items())
+    return is_new or any(published[topic].partitions and topic not in highest for topic in topics)
 
 
 def partitions_changed(

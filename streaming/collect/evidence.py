@@ -97,15 +97,11 @@ def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> lis
     return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
 
 
-#: ``AssignmentInfo``, which the leader sends to each member of a Streams group.
-_ASSIGNMENT_INFO = "assignment-info"
-
-
 def probing_rebalance(before: GroupObserved, now: GroupObserved) -> list[Evidence]:
-    """Return evidence that this generation is the probing rebalance that Kafka Streams scheduled."""
+    """Return evidence of a probing rebalance, which the leader of a Streams group scheduled (``AssignmentInfo``)."""
     return [
         Evidence(
-            source=_ASSIGNMENT_INFO,
+            source="assignment-info",
             reason=f"probing rebalance: scheduled for {at} ms, when warm-up tasks may have caught up",
             member_ids=[member.member_id],
             kind=PROBING,

@@ -71,13 +71,12 @@ class GroupStates(Closing):
         from kafka import KafkaAdminClient
 
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs each failed connection; see _report
-        properties = kafka_python(self._settings) | {
-            "client_id": CLIENT_ID,
+        timeouts = {
             "bootstrap_timeout_ms": _TIMEOUT_MS,
             "request_timeout_ms": _TIMEOUT_MS,
             "reconnect_backoff_max_ms": 1000,
         }
-        with KafkaAdminClient(**properties) as client:
+        with KafkaAdminClient(**kafka_python(self._settings) | timeouts, client_id=CLIENT_ID) as client:
             brokers: list[int] = []
             while not self._stopping.is_set():
                 if self.latest.number % _LISTS == 0 or not brokers:

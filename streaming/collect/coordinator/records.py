@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from struct import Struct
 from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -31,7 +30,6 @@ from streaming.records.events import ObservedMember
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-_TYPE = Struct(">h")
 _COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 #: The length in bytes of an offset commit's key with empty names.
 _SHORTEST_KEY = 10
@@ -261,16 +259,15 @@ def decode(
 
 def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord | None:
     """Decode one record by the general layout of its type; see :func:`decode`."""
-    if key is None or len(key) < _TYPE.size:
+    if key is None or len(key) < len(_COMMIT_TYPES[0]):
         raise MalformedRecord(f"key: {key!r} has no record type")
-    number: int = _TYPE.unpack_from(key)[0]
+    reader = Reader(key)
+    number = reader.int16("key.type")
     kind = _TYPES.get(number)
     if kind is None and number > max(_TYPES):
         raise NewerRecord(f"record type {number}")
     if kind is None:
         return None
-    reader = Reader(key)
-    reader.int16("key.type")
     group_id = reader.string("key.group")
     if not is_wanted(group_id):
         return None
