@@ -63,34 +63,3 @@ def test_closed_standard_input_is_one_line(command: list[str]) -> None:
     done = subprocess.run(["/bin/sh", "-c", f"{command_line} <&-"], capture_output=True, text=True, check=False)
     message = "error: Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null).\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
-
-
-PLACE = ["place", "--brokers", "0", "--partitions", "1", "--replication-factor", "1"]
-
-
-@pytest.mark.parametrize(
-    ("end", "message"),
-    [
-        (">&-", "error: Standard output is closed; give it a file or a pipe.\n"),
-        ("> /dev/full", "error: No space left on device\n"),
-    ],
-)
-@pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"], PLACE])
-def test_unwritable_output_is_reported_in_one_line(command: list[str], end: str, message: str) -> None:
-    command_line = shlex.join([sys.executable, "-m", "streaming", *command])
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"{command_line} {end}"], input="{}\n", capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (3, message)
-
-
-def test_closed_output_pipe_is_not_an_error() -> None:
-    command_line = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"yes key | head -n 3000000 | {command_line} | head -n 1"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert (done.stdout, done.stderr) == ("1\n", "")

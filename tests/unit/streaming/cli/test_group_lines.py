@@ -132,25 +132,17 @@ def test_contradictions_name_the_field(fields: dict[str, Any], message: str) -> 
 
 
 @pytest.mark.parametrize(
-    "data", [b"{", b"nonsense", b'{"topics": NaN}', b"\xff\xfe", b"{} {}", b"[" * 100_000, b'"\\ud800"']
-)
-def test_broken_json(data: bytes) -> None:
-    with pytest.raises((MalformedJson, BadInput)) as refused:
-        parse_group(data)
-    assert str(refused.value).startswith("line: ")
-
-
-@pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"[" * 5000, "line: brackets are nested too deep"),
-        (b'{"topics": {"\xff": 1}}', "line: not UTF-8 (invalid start byte)"),
+        *((data, "") for data in (b"{", b"nonsense", b'{"topics": NaN}', b"\xff\xfe", b"{} {}", b'"\\ud800"')),
+        (b"[" * 100_000, "brackets are nested too deep"),
+        (b'{"topics": {"\xff": 1}}', "not UTF-8 (invalid start byte)"),
     ],
 )
-def test_broken_json_is_described_plainly(data: bytes, message: str) -> None:
-    with pytest.raises(MalformedJson) as refused:
+def test_broken_json(data: bytes, message: str) -> None:
+    with pytest.raises((MalformedJson, BadInput)) as refused:
         parse_group(data)
-    assert str(refused.value).startswith(message)
+    assert str(refused.value).startswith(f"line: {message}")
 
 
 def test_groups_past_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,9 +156,3 @@ def test_groups_past_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         parse_group(line(protocol="zookeeper", members=[{"memberId": "a", "streams": {"t0": 4}}]))
     with pytest.raises(TooLarge, match="topics: 6 partitions in all, the limit is 5"):
         parse_group(line(topics={"a": {"partitions": 3}, "b": {"partitions": 3}}))
-
-
-def test_assignor_is_required_where_one_is_used() -> None:
-    question = parse_group(json.dumps({"topics": {}, "members": []}).encode())
-    with pytest.raises(InvalidGroup, match="assignor: missing"):
-        question.named_assignor()

@@ -43,6 +43,7 @@ def test_random_placements(placer: str, run: Run) -> None:
     for replicas in placed.values():
         assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # three racks, one per replica
     assert run(*arguments, "--seed", "4").stdout == run(*arguments, "--seed", "4").stdout
+    assert len({run(*arguments).stdout for _ in range(40)}) > 1
 
 
 @pytest.mark.parametrize(
@@ -89,14 +90,6 @@ def test_brokers() -> None:
 def test_brokers_that_can_not_be_read(text: str) -> None:
     with pytest.raises(InvalidPlacement, match="brokers: "):
         parse_brokers(text)
-
-
-def test_random_answers_repeat_with_a_seed() -> None:
-    for placer in ("admin-utils", "striped"):
-        arguments: Any = {"placer": placer, "seed": 5}
-        assert place_replicas("0:a,1:b,2:c", 30, 2, **arguments) == place_replicas("0:a,1:b,2:c", 30, 2, **arguments)
-        drawn = [place_replicas("0,1,2,3,4", 1, 1, placer=placer) for _ in range(60)]
-        assert len({leader for placement in drawn for (leader,) in placement.values()}) > 1
 
 
 def test_striped_places_on_unfenced_brokers_first() -> None:
