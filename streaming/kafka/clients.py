@@ -140,9 +140,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
                     f"broker {open_port}: takes connections but answers nothing within {timeout:g} s; it hangs, or "
                     f"its listener wants SSL or SASL_SSL (kafka.security_protocol is {settings.security_protocol})"
                 )
-            text = reason or last.str()
-            no_answer = security.silent(text, settings)
-            raise ClusterUnavailable(f"{no_answer} within {timeout:g} s ({security.plain(text)})")
+            raise ClusterUnavailable(security.silent(reason or last.str(), settings, timeout))
 
 
 def answer_of(future: Future[_T], timeout: float | None = None) -> _T:

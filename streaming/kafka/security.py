@@ -252,17 +252,12 @@ _TOKENLESS = "failed to acquire sasl oauthbearer"
 _PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
 
 
-def plain(text: str) -> str:
-    """Return librdkafka's error text without the state of its connection."""
-    return _AGE.sub("", text)
-
-
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """Return the error behind librdkafka's error text; None if the error is temporary."""
     if _TOKENLESS in text.lower():
         return _no_token(text, settings)
     match = _BROKER.search(text)
-    text = plain(text)
+    text = _AGE.sub("", text)
     for words, template in _REASONS:
         if all(word in text.lower() for word in words):
             tail = text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]  # the broker's own message
@@ -272,11 +267,12 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     return None
 
 
-def silent(text: str, settings: KafkaSettings) -> str:
+def silent(text: str, settings: KafkaSettings, seconds: float) -> str:
     """Return a text that names the address that does not answer: the token endpoint or the bootstrap servers."""
+    address = f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
     if _TOKENLESS in text.lower():
-        return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
-    return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
+        address = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
+    return f"{address} within {seconds:g} s ({_AGE.sub('', text)})"
 
 
 def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:

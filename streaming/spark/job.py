@@ -209,7 +209,8 @@ class _StreamJob:
         ends = self._ends.look(time.monotonic(), supervisor.growth.partitions)
         if ends is not None:
             supervisor.set_ends(ends, now)
-            self._metrics.set_lag(supervisor.lag)
+            if (lag := supervisor.lag) is not None:
+                self._metrics.lag.set(lag)
         action = supervisor.next_action(now)
         for warning in supervisor.take_warnings():
             log.warning("%s", warning)

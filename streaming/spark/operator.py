@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,8 +22,6 @@ from streaming.records.codec import Record
 from streaming.spark.progress import BucketReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd  # type: ignore[import-untyped] # pandas has its types elsewhere
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
@@ -107,11 +104,6 @@ def _send(accumulator: Accumulator[_Lines], bucket: int, report: BucketReport) -
         accumulator.add(deque([(int(batch), bucket, report)]))
 
 
-def operator(sinks: Sinks, reports: Accumulator[_Lines]) -> Callable[..., Iterator[pd.DataFrame]]:
-    """Return the stateful function for ``applyInPandasWithState``."""
-    return partial(_bucket_batch, sinks, reports)
-
-
 def step(
     blob: bytes | None, records: list[Record], now_ms: int, sinks: Sinks
 ) -> tuple[list[Write], bytes | None, BucketReport]:
@@ -126,9 +118,10 @@ def step(
     return writes, changed, report
 
 
-def _bucket_batch(
+def bucket_batch(
     sinks: Sinks, reports: Accumulator[_Lines], key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
 ) -> Iterator[pd.DataFrame]:
+    """Apply one batch to one bucket: the stateful function for ``applyInPandasWithState``."""
     blob = bytes(state.get[0]) if state.exists else None
     # The batch's time is not a column, because Spark would compile code with this literal for every batch.
     writes, changed, report = step(blob, read(frames), state.getCurrentProcessingTimeMs(), sinks)

@@ -59,10 +59,6 @@ class BatchReport(NamedTuple):
     state_bytes: int | None = None
 
 
-#: A batch's progress in Spark's JSON form; for a trigger without new records only its ``timestamp``.
-QueryProgress = dict[str, Any]
-
-
 class ProgressReader:
     """Reads a query's progress, which Spark keeps for the last hundred batches."""
 
@@ -70,8 +66,8 @@ class ProgressReader:
         self._query = query
         self._last: StreamingQueryProgress | None = None
 
-    def read(self) -> list[QueryProgress]:
-        """Return the query's progress since the last call, oldest first."""
+    def read(self) -> list[dict[str, Any]]:
+        """Return the query's progress since the last call, oldest first; without new records only a ``timestamp``."""
         last = self._query.lastProgress
         if last is None or last == self._last:
             return []
@@ -139,12 +135,7 @@ class BatchMetrics:
             field: Gauge(name(metric), text, registry=registry) for field, (metric, text) in _GAUGES.items()
         }
         lag = "Membership events up to the log's end, open transactions included, in the partition furthest behind."
-        self._lag = Gauge(name("lag_records"), lag, registry=registry)
-
-    def set_lag(self, records: int | None) -> None:
-        """Set the number of unread events; None leaves the metric unchanged."""
-        if records is not None:
-            self._lag.set(records)
+        self.lag = Gauge(name("lag_records"), lag, registry=registry)
 
     def add(self, report: BatchReport) -> None:
         """Add a batch to the metrics; a figure that Spark left out leaves its metric unchanged."""

@@ -9,6 +9,7 @@ headers become one string, for dead letters.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pyspark.sql import functions as f
 from streaming.kafka.clients import spark_options
 from streaming.records import codec
 from streaming.records.codec import LONGEST_RECORD_BYTES
-from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, bucket_batch
 from streaming.spark.state import bucket_numbers
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, r
         .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
         .groupBy("bucket")
         .applyInPandasWithState(
-            operator(sinks, reports),
+            partial(bucket_batch, sinks, reports),
             OUTPUT_SCHEMA,
             STATE_SCHEMA,
             "append",

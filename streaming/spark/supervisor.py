@@ -55,24 +55,6 @@ class BatchLimit:
         return previous != self.value
 
 
-class Timers:
-    """The next timer of every bucket; before the first tick no timer is known, so the first tick is due at once."""
-
-    def __init__(self) -> None:
-        #: When each bucket's next timer is due, in ms since the epoch; 0: no timer.
-        self.due: dict[int, int] = {}
-        self._last = float("-inf")
-
-    def is_due(self, now: float) -> bool:
-        """Return True if a tick is due at ``now`` (seconds since the epoch); the tick then counts as written."""
-        is_first = self._last == float("-inf")
-        is_due = is_first or any(0 < ms <= now * 1000 for ms in self.due.values())
-        if not is_due or now - self._last < _APART_SECONDS:
-            return False
-        self._last = now
-        return True
-
-
 class PartitionGrowth:
     """Decides when new partitions of the membership topic are read, so that each group's events stay in order.
 
@@ -147,7 +129,10 @@ class Supervisor:
         self.applied_up_to: float | None = None
         self.blocked: tuple[int, int] | None = None
         self._options, self._membership, self._topics = options, membership, dict(topics)
-        self._timers, self._contact = Timers(), Contact()
+        self._contact = Contact()
+        #: When each bucket's next timer is due, in ms since the epoch; 0: no timer.
+        self._due: dict[int, int] = {}
+        self._last_tick = float("-inf")
         self._missing: list[str] = []
         self._warnings: list[str] = []
         #: The end offset of each partition that is read, including open transactions.
@@ -162,7 +147,7 @@ class Supervisor:
 
     def add_batch(self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport) -> None:
         """Add a batch that ended, or a trigger without new records."""
-        self._timers.due |= {number: bucket.due for number, bucket in buckets.items()}
+        self._due |= {number: bucket.due for number, bucket in buckets.items()}
         self.growth.add_progress(progress, report.at or 0.0)
         self.limit.add_batch(report.events, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
@@ -239,9 +224,17 @@ class Supervisor:
             return Action.READ_ALL_PARTITIONS
         if self.limit.has_changed():
             return Action.CHANGE_LIMIT
-        if not self._options.available_now and self._timers.is_due(now):
+        if not self._options.available_now and self._tick_is_due(now):
             return Action.TICK
         return Action.CONTINUE
+
+    def _tick_is_due(self, now: float) -> bool:
+        """True if a timer is due, or at the start, when no timer is known; the tick then counts as written."""
+        is_due = self._last_tick == float("-inf") or any(0 < ms <= now * 1000 for ms in self._due.values())
+        if not is_due or now - self._last_tick < _APART_SECONDS:
+            return False
+        self._last_tick = now
+        return True
 
     def _set_partitions(self, partitions: int, now: float) -> None:
         was = self.growth.partitions

@@ -115,5 +115,6 @@ def test_refusals_of_an_identity_provider(text: str, message: str) -> None:
 @pytest.mark.parametrize("text", ["Could not connect to server", '{"error": "temporarily_unavailable"}'])
 def test_unavailable_identity_provider_is_awaited(text: str) -> None:
     assert explain(_TOKENLESS + text, OAUTH) is None
-    assert silent(_TOKENLESS + text, OAUTH) == "token endpoint https://id.example/token: gives no token"
-    assert silent(text, OAUTH) == "bootstrap_servers kafka:9093: no broker answers"
+    tokenless = f"token endpoint https://id.example/token: gives no token within 8 s ({_TOKENLESS}{text})"
+    assert silent(_TOKENLESS + text, OAUTH, 8.0) == tokenless
+    assert silent(text, OAUTH, 8.0) == f"bootstrap_servers kafka:9093: no broker answers within 8 s ({text})"

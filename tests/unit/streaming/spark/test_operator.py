@@ -13,7 +13,7 @@ from pyspark import TaskContext
 
 from streaming.monitor.outputs import Sinks, Write
 from streaming.records import codec
-from streaming.spark.operator import INPUT, OUTPUT, operator, read
+from streaming.spark.operator import INPUT, OUTPUT, bucket_batch, read
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import BucketReport
 from tests.support.histories import Log
@@ -73,7 +73,7 @@ def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def run(rows: list[tuple[Any, ...]], state: State, reports: Reports | None = None) -> list[SimpleNamespace]:
-    frames = list(operator(SINKS, reports or Reports())((7,), iter([framed(rows)]), state))
+    frames = list(bucket_batch(SINKS, reports or Reports(), (7,), iter([framed(rows)]), state))
     assert all(list(part.columns) == list(OUTPUT) for part in frames)
     return [
         SimpleNamespace(**dict(zip(OUTPUT, values, strict=True)))
@@ -129,7 +129,7 @@ def test_soonest_timer_of_several_groups_counts() -> None:
 def test_output_of_a_bucket_is_one_frame() -> None:
     log, state = Log(), State()
     rows = [row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])]
-    (frame,) = operator(SINKS, Reports())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
+    (frame,) = bucket_batch(SINKS, Reports(), (7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
     assert len(frame) == 3
     assert frame["partition"].map(type).tolist() == [int, int, int]
 

@@ -82,8 +82,7 @@ def test_batches_add_up_without_the_ticks() -> None:
     metrics = BatchMetrics(registry)
     metrics.add(batch_report(PROGRESS, BUCKETS))
     metrics.add(batch_report(PROGRESS, BUCKETS))
-    metrics.set_lag(3)
-    metrics.set_lag(None)  # the lag is unknown
+    metrics.lag.set(3)
     assert samples(registry) == {
         "batch_duration_seconds_count": 2,
         "batch_duration_seconds_sum": 0.5,

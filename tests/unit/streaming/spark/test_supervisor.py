@@ -45,6 +45,16 @@ def test_tick_is_written_when_a_timer_is_due() -> None:
     assert [supervisor.next_action(149.9), supervisor.next_action(150.0)] == [Action.CONTINUE, Action.TICK]
 
 
+def test_ticks_continue_until_a_batch_has_reported() -> None:
+    supervisor = new_supervisor()
+    supervisor.next_action(0.0)
+    ended(supervisor, {0: BucketReport(50_000), 1: BucketReport(1000)})
+    actions = [supervisor.next_action(at) for at in (1.0, 1.2, 1.4, 1.6, 2.2)]
+    assert [action is Action.TICK for action in actions] == [True, False, False, True, True]
+    ended(supervisor, {1: BucketReport(0)})
+    assert [supervisor.next_action(at) for at in (3.0, 50.0)] == [Action.CONTINUE, Action.TICK]
+
+
 def test_a_job_that_ends_by_itself_has_no_timers() -> None:
     assert new_supervisor(available_now=True).next_action(0.0) is Action.CONTINUE
 
