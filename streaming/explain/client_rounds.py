@@ -209,7 +209,7 @@ class ClientRounds(GroupRounds):
         done = self._done
         if done is None or self.number != number:
             return
-        if member in done.gone:
+        if member in done.gone and not any(member in item.member_ids for item in done.evidence):
             done.gone.remove(member)
             self.members[member] = self.names[member]
         done.ended = max(done.ended or 0, event.at)
@@ -226,8 +226,7 @@ class ClientRounds(GroupRounds):
         if message.kind is ClientKind.JOINED:
             client.is_new = False
         if message.shares:
-            members = {member: self.names.get(member, MemberNames()) for member in message.shares}
-            self._whole(done, members, message.shares)
+            self._whole(done, dict.fromkeys(message.shares, MemberNames()), message.shares)
         elif message.size is not None:
             done.after = self.size = message.size
 

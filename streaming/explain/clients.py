@@ -78,16 +78,13 @@ _OTHER_WORDINGS: Final = _table(
     (K.COMPUTED, r"(?:I am elected|Elected) leader for group \"(?P<group>[^\"]+)\" with (?P<size>\d+) member"),
     (K.NEW_ID, r"Group \"(?P<group>[^\"]+)\": updating member id \"(?:\(not-set\))?\" -> \"(?P<member>[^\"]+)\""),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" (?:initiating rebalance|is rebalancing)(?: \(\w+\))? in state .* (?:assigned partition\(s\)(?: \(lost\))?|with(?:out)? assignment): (?P<reason>.*)"),
+    (K.JOINING, r"(?:Joining g|G)roup \"(?P<group>[^\"]+)\" (?:with \d+ subscribed topic|changed join state \S+ -> wait-join |heartbeat error response in state .*: Broker: (?:Group rebalance in progress|Specified group generation id is not valid))"),
     (K.REVOKED, r"Group \"(?P<group>[^\"]+)\": delegating (?:incremental )?revoke of (?P<count>\d+) partition"),
     (K.ASSIGNED, r"Group \"(?P<group>[^\"]+)\": (?:delegating (?:incremental )?assign|new assignment) of (?P<count>\d+) partition"),
     (K.OVERRAN, r"Application maximum poll interval \(\d+ms\) exceeded by \d+ms"),
     (K.EXPIRED, r"(?P<reason>Consumer group session timed out .*? coordinator)"),
     (K.LEAVING, r"Group \"(?P<group>[^\"]+)\": leave \(in state \S+\)$"),
     (K.EXPIRED, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
-    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" changed join state \S+ -> wait-join "),
-    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: (?:Group rebalance in progress|Specified group generation id is not valid)"),
-    (K.JOINING, r"Joining group \"(?P<group>[^\"]+)\" with \d+ subscribed topic"),
-    # librdkafka's messages under KIP-848.
     (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
     (K.NEW_ID, rf"Received member id {_MEMBER} for group {_GROUP}; will retry join-group"),
@@ -96,13 +93,12 @@ _OTHER_WORDINGS: Final = _table(
     (K.JOINED, rf"Joined group '{_GROUP}' \(generation (?P<number>\d+)\) with member_id {_MEMBER}"),
     (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
     (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
-    (K.LEAVING, rf"Leaving consumer group (?:\((?P<plain_group>[^)]+)\)|{_GROUP} \(member (?P<member>[^)]+)\))"),
+    (K.LEAVING, rf"Leaving (?:consumer group \((?P<plain_group>[^)]+)\)|(?:consumer )?group {_GROUP}(?:, | \()member {_MEMBER})"),
     (K.OVERRAN, r"(?:Heartbeat|Consumer) poll (?:timeout has )?expired(?:, leaving group|\. This means)"),
     (K.EXPIRED, rf"Heartbeat(?: failed)?: local member_id was not recognized|heartbeat failed for group {_GROUP} since member id is not valid"),
     (K.JOINING, rf"[Hh]eartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
     # kafka-go.
     (K.JOINED, rf"[Jj]oined group {_GROUP} as member {_MEMBER} in generation (?P<number>\d+)"),
-    (K.LEAVING, rf"Leaving group {_GROUP}, member {_MEMBER}"),
     (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_LAST_GROUP}"),
     # sarama.
     (K.RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),

@@ -13,7 +13,7 @@ from msgspec import structs
 from streaming.collect.broker_log.layouts import Text, read_text, texts
 from streaming.collect.broker_log.log import LineScanner
 from streaming.explain.clients import read_client
-from streaming.explain.events import LogEvent
+from streaming.explain.events import ClientEvent, LogEvent
 from streaming.explain.timestamps import timestamp_in
 from streaming.explain.tools import DumpReader, MemberTable
 
@@ -71,7 +71,7 @@ class LogReader:
         self._table = MemberTable()
         self._dump = DumpReader()
         self._groups: dict[str, str] = {}
-        self._last_group: str | None = None
+        self._named: set[str] = set()
         self._is_named = False
         self._header = ""
         self._waiting: deque[LogEvent] = deque(maxlen=_WAITING)
@@ -117,9 +117,10 @@ class LogReader:
         elif not event.group_id:
             self._waiting.append(self._counted(event, number))
         else:
-            if self._last_group is not None:
-                yield from (structs.replace(waiting, group_id=self._last_group) for waiting in self._waiting)
-                self._waiting.clear()
+            for waiting in [*self._waiting]:
+                if waiting.client is not None and (group := self._group_of(waiting.client)):
+                    self._waiting.remove(waiting)
+                    yield structs.replace(waiting, group_id=group)
             yield self._counted(event, number)
 
     def _event(self, line: str) -> LogEvent | None:
@@ -155,14 +156,19 @@ class LogReader:
             return None
         event, group = message.event, message.group_id
         self._is_named = event is None  # a client's message about something else
-        self._last_group = group or self._last_group
+        if group is not None:
+            self._named.add(group)
         if event is None:
             return None
         if group is not None:
             self._groups[event.actor] = group
-        group = group or self._groups.get(event.actor) or self._last_group or ""
+        group = group or self._group_of(event)
         timestamp = timestamp_in(self._header + message.header, text.outside, self._newest_ms)
         return LogEvent(group_id=group, at=timestamp.ms, precision_ms=timestamp.precision_ms, client=event)
+
+    def _group_of(self, event: ClientEvent) -> str:
+        """Return the group that the client named, else the only group in the log; empty if there is none."""
+        return self._groups.get(event.actor) or (next(iter(self._named)) if len(self._named) == 1 else "")
 
     def _counted(self, event: LogEvent, number: int) -> LogEvent:
         self._counts.understood += 1

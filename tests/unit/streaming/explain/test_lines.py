@@ -52,6 +52,8 @@ def events(text: str) -> list[LogEvent]:
             ("g", "joining", None, None),
         ),
         (f"joined group my g as member app@h (x)-{UUID} in generation 7", ("my g", "joined", f"app@h (x)-{UUID}", 7)),
+        ("Leaving consumer group (my g).", ("my g", "leaving", None, None)),
+        (f"Leaving consumer group my g (member app-{UUID}) due to x", ("my g", "leaving", f"app-{UUID}", None)),
         (f"Leaving group my g, member app@h (x)-{UUID}", ("my g", "leaving", f"app@h (x)-{UUID}", None)),
         (f"time=x level=INFO msg=joined group=g member_id=m-{UUID} generation=3", ("g", "joined", f"m-{UUID}", 3)),
         ('level=info msg="synced; group: g, assigned: t[0 1]"', ("g", "assigned", None, None)),
@@ -68,6 +70,13 @@ def test_wordings_of_clients(line: str, expected: tuple[str, str, str | None, in
     client = event.client
     assert client is not None
     assert (event.group_id, client.kind, client.member_id, client.number) == expected
+
+
+def test_message_without_a_group_in_a_log_of_several() -> None:
+    lines = [RDKAFKA.replace("my app", name) + f'Group "{name}": leave (in state up)\n' for name in ("g", "h")]
+    poll = RDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
+    assert [event.group_id for event in events("".join([*lines, poll, *lines]))] == ["g", "h", "g", "h"]
+    assert [event.group_id for event in events(poll + lines[0])] == ["g", "g"]
 
 
 def test_answers_to_stale_heartbeats_are_ignored() -> None:
