@@ -235,8 +235,7 @@ def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) 
         if last < max(before.end, start):
             continue
         commits = (sample.at for sample in samples if sample.at >= resumed and (sample.committed or 0) > last)
-        consumed = next(commits, None)
-        if consumed is None:
+        if (consumed := next(commits, None)) is None:
             return None
         worst = max(worst, consumed - before.at + _AGE_MS)
     return worst

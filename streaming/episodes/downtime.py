@@ -154,8 +154,7 @@ def over(outages: Outages | None) -> Outages | None:
 
 def cut(outages: Outages | None) -> Outages | None:
     """Return the outages for an episode that follows without a quiet time: also partitions not yet consumed."""
-    next_outages = over(outages)
-    if outages is None or next_outages is None:
+    if outages is None or (next_outages := over(outages)) is None:
         return None
     for topic, partition, outage in outages.each():
         if outage.started_at is not None and outage.resumed_before is None:

@@ -251,19 +251,6 @@ def _waiting(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
     return (Waiting(since=since, reason=reason, partitions=diff.unassigned, until=until),)
 
 
-def copied(state: EpisodeState) -> EpisodeState:
-    """Return a copy of the episode that does not share containers with the original."""
-    return structs.replace(
-        state,
-        present=dict(state.present),
-        moved={topic: set(partitions) for topic, partitions in state.moved.items()},
-        again={topic: set(partitions) for topic, partitions in state.again.items()},
-        causes=dict(state.causes),
-        called=dict(state.called),
-        outages=downtime.copied(state.outages),
-    )
-
-
 def rests_at(state: EpisodeState, quiet_ms: int) -> int:
     """Return when the episode ends if no further note comes, ms: one quiet time after its last note.
 
@@ -299,7 +286,7 @@ def take_rebalancing(
 
     A report older than the last note is ignored, unless the note is a step of a rebalance in a group with epochs.
     """
-    closed, state, awaited = None, copied(last), data.awaited[:MOST_LISTED]
+    closed, state, awaited = None, structs.replace(last), data.awaited[:MOST_LISTED]
     now = None if data.ended else _rebalancing(data, awaited)
     is_between_steps = state.protocol != "classic" and bool(state.waiting or state.awaited)
     if state.rebalancing is not None:
@@ -337,8 +324,7 @@ def _rebalancing(data: events.GroupRebalancing, awaited: list[str]) -> Rebalanci
 
 def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
     """Return the state with samples of the group's offsets added; ``state`` itself if the samples are out of date."""
-    progress = cost.add_samples(state.progress, at, partitions)
-    if progress is None:
+    if (progress := cost.add_samples(state.progress, at, partitions)) is None:
         return state
     return structs.replace(state, progress=progress if state.open else cost.over(progress))
 

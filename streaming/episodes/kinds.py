@@ -295,10 +295,9 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
         return "members were matched by names that other members may share"
     # Under KIP-848 each process generates its member id; under the classic protocol each join gives a new one.
     new_id_proves = state.protocol != "classic"
-    for member in seen.back:
-        is_new = member.is_new_process or (new_id_proves and member.by != BY_MEMBER)
-        if member.how == "left" and not is_new:
-            return _UNEXPLAINED_LEAVE
+    left = [member for member in seen.back if member.how == "left"]
+    if not all(member.is_new_process or (new_id_proves and member.by != BY_MEMBER) for member in left):
+        return _UNEXPLAINED_LEAVE
     if any(member.how == "gone" for member in seen.back):
         return "no evidence shows whether members that came back were restarted or crashed"
     return ""
@@ -309,10 +308,9 @@ def _judge_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict
     other_process = any(member.closed or member.how == "overran" or not member.has_same_address for member in seen.back)
     if other_process or seen.went or seen.came or not _moved(state):
         return None
-    left = any(member.how == "left" for member in seen.back)
-    return Verdict(
-        "coordinator-move", _UNEXPLAINED_LEAVE if left else "" if _moved(state, logged=True) else _NEW_LEADER
-    )
+    if any(member.how == "left" for member in seen.back):
+        return Verdict("coordinator-move", _UNEXPLAINED_LEAVE)
+    return Verdict("coordinator-move", "" if _moved(state, logged=True) else _NEW_LEADER)
 
 
 def _judge_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:

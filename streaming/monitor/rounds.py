@@ -15,7 +15,17 @@ from msgspec import UNSET, UnsetType, structs
 from assignors import assignment, invariants
 from assignors.assignment import AssignmentDiff, LastOwners, unassigned
 from assignors.model import Member, Topic, TopicPartitions
-from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, Ownership, names_of, ownership, subscribed
+from streaming.monitor.state import (
+    NOTHING,
+    Former,
+    GroupState,
+    MemberState,
+    Ownership,
+    keep_owners,
+    names_of,
+    ownership,
+    subscribed,
+)
 from streaming.records.diffs import Cause, Diff, Expected, MemberDiff, MemberNames, Undelivered
 from streaming.records.events import EventData, GroupObserved, Holding, Kind, Partitions
 
@@ -160,11 +170,7 @@ def _without_owner(
 
 def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
     """Return the last owners, without partitions that have an owner again."""
-    left = {
-        name: {number: owner for number, owner in owners.items() if number not in owned.get(name, ())}
-        for name, owners in last_owners.items()
-    }
-    return {name: owners for name, owners in left.items() if owners}
+    return keep_owners(last_owners, lambda topic, partition: partition not in owned.get(topic, ()))
 
 
 def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]:

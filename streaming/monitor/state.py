@@ -6,7 +6,7 @@ added at the end, with a default. Any other change needs a new version of the bl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Self
 
@@ -217,10 +217,12 @@ def subscribed(members: Iterable[MemberState]) -> set[str]:
 
 def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
     """Return the last owners, without partitions that no longer exist."""
-    kept = {
-        topic: {p: owner for p, owner in owners.items() if topic not in topics or p < topics[topic].partitions}
-        for topic, owners in last_owners.items()
-    }
+    return keep_owners(last_owners, lambda topic, p: topic not in topics or p < topics[topic].partitions)
+
+
+def keep_owners(last_owners: LastOwners, keep: Callable[[str, int], bool]) -> LastOwners:
+    """Return the last owners of the partitions for which ``keep(topic, partition)`` is true."""
+    kept = {topic: {p: owner for p, owner in owners.items() if keep(topic, p)} for topic, owners in last_owners.items()}
     return {topic: owners for topic, owners in kept.items() if owners}
 
 

@@ -6,13 +6,14 @@ A diff does not list all earlier members, so reading begins with the group's fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
 from assignors.assignment import LastOwners, track_owners
 from streaming.episodes import waiting
-from streaming.episodes.fold import QUIET_MS, EpisodeStep, copied, quiet, take
+from streaming.episodes.fold import QUIET_MS, EpisodeStep, quiet, take
 from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
@@ -37,7 +38,7 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     """Return the group's episodes as they are after one more note; the arguments are not modified."""
     if isinstance(note, QuietNote):
         return quiet(state, note.after)
-    after = None if state is None else copied(state)
+    after = deepcopy(state)
     if isinstance(note, WaitNote):
         return after if after is not None and waiting.apply_note(after, note) else state, None
     return take(after, note, quiet_ms)
