@@ -122,11 +122,7 @@ def unassigned(topics: Iterable[str], counts: Mapping[str, int], owned: TopicPar
 
 def as_lists(owned: TopicPartitions) -> Lists:
     """Return the partitions in ``owned`` as lists, without empty topics; existing lists are reused, not copied."""
-    return {
-        topic: partitions if isinstance(partitions, list) else list(partitions)
-        for topic, partitions in owned.items()
-        if partitions
-    }
+    return {topic: p if isinstance(p, list) else list(p) for topic, p in owned.items() if p}
 
 
 def size(owned: TopicPartitions) -> int:

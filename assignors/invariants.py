@@ -98,9 +98,8 @@ class Group:
     @cached_property
     def racks_matter(self) -> bool:
         """True if a member and a partition have racks."""
-        return any(member.rack_id for member in self.members) and any(
-            any(topic.racks or ()) for topic in self.topics.values()
-        )
+        has_racks = any(any(topic.racks or ()) for topic in self.topics.values())
+        return has_racks and any(member.rack_id for member in self.members)
 
     def share(self, member: str) -> TopicPartitions:
         """Return a member's partitions after the round."""
@@ -167,9 +166,8 @@ def _second_owners(owners: Mapping[int, str], member: str, name: str, partitions
     once = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
     if len(once) != len(partitions):
         again = tuple(sorted({p for p in partitions if list(partitions).count(p) > 1}))
-        problems.append(
-            Violation(VALID, f"{member} is given {_partition_text(name, again)} twice", (member,), name, again)
-        )
+        message = f"{member} is given {_partition_text(name, again)} twice"
+        problems.append(Violation(VALID, message, (member,), name, again))
     shared: dict[str, list[int]] = {}
     for partition in once:
         if (owner := owners.get(partition, member)) != member:
@@ -211,9 +209,8 @@ def balanced(group: Group) -> list[Violation]:
         most = max(holders, key=loads.__getitem__)
         least = min(subscribers, key=loads.__getitem__)
         if loads[most] - loads[least] > 1:
-            message = (
-                f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}; a partition of {name} could move"
-            )
+            loaded = f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}"
+            message = f"{loaded}; a partition of {name} could move"
             problems.setdefault((most, least), Violation(BALANCED, message, (most, least), name))
     return list(problems.values())
 
@@ -228,11 +225,9 @@ def sticky(group: Group) -> list[Violation]:
             before, after = rivals[0], group.owners.get(name, {}).get(partition)
             if after is None or after == before or name not in group.subscriptions.get(before, ()):
                 continue
-            if group.sizes.get(after, 0) > group.sizes[before]:
-                message = (
-                    f"{name}-{partition} moved from {before}, which holds {group.sizes[before]}, "
-                    f"to {after}, which holds {group.sizes.get(after, 0)}"
-                )
+            old, new = group.sizes[before], group.sizes.get(after, 0)
+            if new > old:
+                message = f"{name}-{partition} moved from {before}, which holds {old}, to {after}, which holds {new}"
                 problems.append(Violation(STICKY, message, (before, after), name, (partition,)))
     return problems
 

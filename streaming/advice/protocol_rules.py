@@ -71,9 +71,8 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
 
 
 def _stopping(history: GroupHistory) -> list[Episode]:
-    return [
-        episode for episode in history.of_kinds(MEMBERSHIP) if episode.rebalances and episode.members.before >= PATTERN
-    ]
+    episodes = history.of_kinds(MEMBERSHIP)
+    return [episode for episode in episodes if episode.rebalances and episode.members.before >= PATTERN]
 
 
 def _stops(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
@@ -193,11 +192,8 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
 
 def rolling_batches(history: GroupHistory) -> Finding | None:
     """Rule: a rolling restart of one member at a time rebalances the whole group twice per member."""
-    episodes = [
-        episode
-        for episode in history.of_kinds(("rolling-restart",))
-        if episode.rebalances >= len(episode.members.replaced) >= _MIN_BATCHED
-    ]
+    restarts = history.of_kinds(("rolling-restart",))
+    episodes = [e for e in restarts if e.rebalances >= len(e.members.replaced) >= _MIN_BATCHED]
     if not history.is_classic or not episodes:
         return None
     size, rebalances = len(episodes[0].members.replaced), episodes[0].rebalances

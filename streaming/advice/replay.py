@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise, takewhile
@@ -101,8 +101,8 @@ def _saving_of(pairs: Sequence[_Comparison]) -> Saving:
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
     episodes = [episode for episode, _, _ in pairs]
-    measured = _total_bounds(episode.downtime.total_ms for episode in episodes if episode.downtime is not None)
-    delayed = _total_bounds(episode.cost.delayed_messages for episode in episodes if episode.cost is not None)
+    measured = _total_bounds([episode.downtime.total_ms for episode in episodes if episode.downtime is not None])
+    delayed = _total_bounds([episode.cost.delayed_messages for episode in episodes if episode.cost is not None])
     replayed = count(len(pairs), "replayed episode")
     text = f"{format_seconds(downtime[1])} instead of {format_seconds(downtime[0])} of downtime in {replayed}"
     text += f", all partitions together; {rounds[1]} instead of {count(rounds[0], 'round')}"
@@ -118,9 +118,8 @@ def _saving_of(pairs: Sequence[_Comparison]) -> Saving:
     )
 
 
-def _total_bounds(all_bounds: Iterable[Bounds]) -> Bounds | None:
-    bounds = list(all_bounds)
-    return reduce(add_bounds, bounds) if bounds else None
+def _total_bounds(all_bounds: Sequence[Bounds]) -> Bounds | None:
+    return reduce(add_bounds, all_bounds) if all_bounds else None
 
 
 def is_worth(saving: Saving) -> bool:
@@ -150,10 +149,6 @@ def _absent(document: Document, how: str) -> Document:
     return {**document, "events": sorted(events, key=lambda event: event["at"])}
 
 
-def _session(document: Document, session_ms: int) -> Document:
-    return {**document, "session_timeout_ms": session_ms}
-
-
 def _batches(document: Document, parallel: int) -> Document:
     """Return the scenario with ``parallel`` members restarted at once; downtimes and pauses stay the same."""
     bounces = [event for event in document["events"] if "bounce" in event]
@@ -170,8 +165,8 @@ def _batches(document: Document, parallel: int) -> Document:
 #: instead of crashing. ``pauses``: sessions are longer, so that members pause instead of losing their sessions.
 _EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
     "closing": lambda document, _: _absent(document, "bounce"),
-    "session": _session,
-    "pauses": lambda document, session_ms: _session(_absent(document, "pause"), session_ms),
+    "session": lambda document, session_ms: {**document, "session_timeout_ms": session_ms},
+    "pauses": lambda document, session_ms: {**_absent(document, "pause"), "session_timeout_ms": session_ms},
     "batches": _batches,
 }
 
@@ -184,11 +179,8 @@ _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-pr
 
 def applied(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     """Yield ``RULE/applied`` and its finding, if the latest deploys used another way to rebalance than earlier ones."""
-    deploys = [
-        episode
-        for episode in replayer.history.of_kinds(_COMPARED)
-        if episode.downtime is not None or not episode.rebalances
-    ]
+    episodes = replayer.history.of_kinds(_COMPARED)
+    deploys = [episode for episode in episodes if episode.downtime is not None or not episode.rebalances]
     ways = [_way(episode) for episode in deploys]
     number = sum(1 for _ in takewhile(lambda way: way == ways[0], ways))
     if 0 < number < len(deploys) and ways[0] in _RULES:

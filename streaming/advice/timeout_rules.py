@@ -39,9 +39,8 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
     session = history.session_timeout_ms
     episodes = _lost_and_back(history, (BY_INSTANCE,))
     numbers = {episode.episode for episode in episodes}
-    away = max(
-        (restart.away_ms for restart in history.restarts if restart.is_lost and restart.episode in numbers), default=0
-    )
+    lost = [restart.away_ms for restart in history.restarts if restart.is_lost and restart.episode in numbers]
+    away = max(lost, default=0)
     if away:
         wanted, edit = min(away * 3 // 2, _MAX_SESSION_MS), "session"
         text = f"Static members were away for up to {duration(away)} and lost their places in {listed(episodes)}"
@@ -74,9 +73,8 @@ def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
 
 def missing_leave(history: GroupHistory) -> Finding | None:
     """Rule: restarted members did not leave the group, as they were killed or did not close their consumer."""
-    episodes = [
-        episode for episode in history.of_kinds(("crash", "rolling-restart", "restart")) if _is_killed(history, episode)
-    ]
+    candidates = history.of_kinds(("crash", "rolling-restart", "restart"))
+    episodes = [episode for episode in candidates if _is_killed(history, episode)]
     restarts = sum(len(episode.members.replaced) for episode in episodes)
     if restarts < PATTERN or history.static_members:
         return None
@@ -206,9 +204,8 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
 
 def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]:
     for before, after in pairwise(history.rounds.get(episode.episode, ())):
-        has_joined = any(
-            member.present is not False and name not in before.members for name, member in after.members.items()
-        )
+        new = (member for name, member in after.members.items() if name not in before.members)
+        has_joined = any(member.present is not False for member in new)
         tasks = sum(map(len, before.unassigned.values()))
         if before.delay_ms is not UNSET and before.delay_ms and has_joined and tasks:
             yield _Departure(episode.episode, before.delay_ms, after.timestamp - before.timestamp, tasks)

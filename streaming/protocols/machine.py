@@ -327,20 +327,9 @@ class Machine(ABC, Generic[S, M]):
 
     def group_at_rest(self, members: Mapping[str, M], topics: Mapping[str, Topic], **fields: Any) -> S:
         """Return a stable group that consists of these members."""
-        count, subscribed = (
-            len(members),
-            frozenset(topic for member in members.values() for topic in member.subscription),
-        )
-        incarnations = dict.fromkeys(members, 1)
-        return self.group(
-            members=members,
-            topics=topics,
-            incarnations=incarnations,
-            places=count,
-            most=count,
-            subscribed=subscribed,
-            **fields,
-        )
+        fields |= {"subscribed": frozenset(topic for member in members.values() for topic in member.subscription)}
+        fields |= {"incarnations": dict.fromkeys(members, 1), "places": len(members), "most": len(members)}
+        return self.group(members=members, topics=topics, **fields)
 
     @abstractmethod
     def phase_of(self, group: S) -> StrEnum:
@@ -394,11 +383,8 @@ class Machine(ABC, Generic[S, M]):
 
     def owned(self, group: S) -> dict[str, TopicPartitions]:
         """Return the partitions that each process consumes now."""
-        return {
-            name: member.owned
-            for name, member in group.members.items()
-            if member.owned and member.stage is not Stage.FROZEN
-        }
+        live = {name: member for name, member in group.members.items() if member.stage is not Stage.FROZEN}
+        return {name: member.owned for name, member in live.items() if member.owned}
 
     def heartbeats(self, group: S, until: int) -> list[vocabulary.Sent]:
         """Return the number of heartbeats that members sent until ``until`` and that no step has counted yet."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from msgspec import Struct
 
 from assignors.errors import BadInput
-from assignors.model import Topic, TopicPartitions
+from assignors.model import Member, Topic, TopicPartitions
 
 NOTHING: TopicPartitions = {}
 Names = tuple[str, ...]
@@ -307,6 +307,11 @@ class MachineMember(Struct, frozen=True, gc=False):
     def counted(self) -> bool:
         """True if the group keeps the member's state after its process has ended."""
         return self.is_member
+
+    def as_input(self, owned: TopicPartitions, generation: int, *, is_static: bool = True) -> Member:
+        """Return the member as input of an assignor, with these owned partitions and their generation or epoch."""
+        client, instance_id = self.client, self.client.instance_id if is_static else None
+        return Member(self.member_id, self.subscription, instance_id, client.rack_id, owned, generation)
 
 
 class MachineState(Struct, frozen=True):

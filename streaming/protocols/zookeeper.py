@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from assignors import registry
 from assignors.assignment import collect_sets, normalize
-from assignors.model import Member as AssignorMember
-from assignors.model import Topic, TopicPartitions
+from assignors.model import Member, Topic, TopicPartitions
 from streaming.protocols import vocabulary
 from streaming.protocols.machine import Machine, Step
 from streaming.protocols.vocabulary import LIVE, MachineMember, MachineState, Stage, Table, rows
@@ -103,10 +102,8 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         views = self.group.views
         number = views[-1].number + 1 if views else 1
         ids = {name: member.subscription for name, member in self.group_members().items()}
-        self.set(
-            views=(*views, ZooKeeperView(number, self.at, ids, self.group.topics)),
-            reasons=(*self.group.reasons, reason),
-        )
+        view = ZooKeeperView(number, self.at, ids, self.group.topics)
+        self.set(views=(*views, view), reasons=(*self.group.reasons, reason))
         self.send("WatchNotification", len(ids))
         self.later_each(Watched, {name: self.network() + self.setup.view_lag(name, number) for name in ids}, number)
         if not ids:
@@ -118,9 +115,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
     def view_shares(self, view: ZooKeeperView) -> dict[str, TopicPartitions]:
         shares = self._shares.get(view.number)
         if shares is None:
-            members = [
-                AssignorMember(name, topics, streams=dict.fromkeys(topics, 1)) for name, topics in view.ids.items()
-            ]
+            members = [Member(name, topics, streams=dict.fromkeys(topics, 1)) for name, topics in view.ids.items()]
             assignment = registry.find("zookeeper", self.setup.assignor).assign(view.topics, members)
             shares = {thread.rpartition("-")[0]: normalize(share) for thread, share in assignment.items()}
             self._shares[view.number] = shares
@@ -162,10 +157,8 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
     def thawed(self, name: str) -> None:
         member = self.update(name, call=self.members[name].call + 1)
         if not member.is_member:
-            incarnation = self.incarnation(name)
-            self.update(
-                name, stage=Stage.STARTING, incarnation=incarnation, nodes=vocabulary.NOTHING, seen=0, notified=0
-            )
+            lost = {"incarnation": self.incarnation(name), "nodes": vocabulary.NOTHING, "seen": 0, "notified": 0}
+            self.update(name, stage=Stage.STARTING, **lost)
             self.send(self.hello)
             self.knock([name])
             return

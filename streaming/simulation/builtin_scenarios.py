@@ -61,11 +61,8 @@ def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
 
 def _two_bounces(n: int, _: int) -> list[Entry]:
     both, alone = ["cooperative-sticky", "range"], ["cooperative-sticky"]
-    return [
-        *_joins(n, assignors=["range"]),
-        *_rolling_restart(n, assignors=both),
-        *_rolling_restart(n, _BEGIN + 20_000 * n, assignors=alone),
-    ]
+    second = _rolling_restart(n, _BEGIN + 20_000 * n, assignors=alone)
+    return _joins(n, assignors=["range"]) + _rolling_restart(n, assignors=both) + second
 
 
 def _deploy(n: int, _: int) -> list[Entry]:

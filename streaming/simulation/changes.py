@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from assignors.errors import BadInput
 from streaming.protocols.families import FAMILIES
+from streaming.records.episodes import Bounds
 from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.scenario import InvalidScenario
 
@@ -69,12 +70,10 @@ def baseline_of(group: LiveGroup) -> Baseline:
     members = _members(group, topics, unsure)
     protocol = _protocol(group, unsure)
     times = _times(group, unsure)
-    static = sum(1 for member in group.members if member.names.group_instance_id is not None)
+    static = sum(member.names.group_instance_id is not None for member in group.members)
     if static:
-        share = f"{static} of {len(group.members)}"
-        unsure.append(
-            f"{share} members have an instance id (group.instance.id): they keep it under every protocol here"
-        )
+        has_ids = f"{static} of {len(group.members)} members have an instance id (group.instance.id)"
+        unsure.append(f"{has_ids}: they keep it under every protocol here")
     return Baseline(
         document={"topics": topics, "members": members, "generation": max(group.number, 1), **times},
         way="static" if static == len(group.members) and protocol != "consumer" else protocol,
@@ -219,12 +218,8 @@ class RollingRestart(NamedTuple):
 
     def events(self, names: Sequence[str], size: int) -> list[Entry]:
         """Return the events that restart these members of a group with ``size`` members."""
-        return rolling_restart(
-            sorted(names),
-            parallel=self.parallel or usual_parallel(size),
-            down_ms=self.down_ms,
-            between_ms=self.between_ms,
-        )
+        parallel = self.parallel or usual_parallel(size)
+        return rolling_restart(sorted(names), parallel=parallel, down_ms=self.down_ms, between_ms=self.between_ms)
 
 
 class Rollout(NamedTuple):
@@ -277,28 +272,18 @@ class PastEpisode(NamedTuple):
 Change = RollingRestart | Rollout | Scale | Deploy
 
 
-class MeasuredDowntime(NamedTuple):
-    """Bounds of a past episode's downtime, summed over all partitions, ms; ``upper_ms`` None: no upper bound."""
-
-    lower_ms: int
-    upper_ms: int | None
-
-    def includes(self, total_ms: int) -> bool:
-        """Return True if a forecast of ``total_ms`` is within the bounds."""
-        return self.lower_ms <= total_ms and (self.upper_ms is None or total_ms <= self.upper_ms)
-
-
 class RequestedChange(NamedTuple):
     """A change of a group as a complete scenario, ready to be simulated.
 
     ``what``: subject of a sentence about the change, such as ``This rolling restart``. ``document``: the group's
-    scenario with the change as events. ``measured``: the measured downtime, if the change is a past one.
+    scenario with the change as events. ``measured``: bounds of a past change's downtime, summed over all
+    partitions (ms).
     """
 
     start: Baseline
     what: str
     document: dict[str, Any]
-    measured: MeasuredDowntime | None = None
+    measured: Bounds | None = None
 
 
 def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode:
@@ -337,14 +322,12 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
     restarts happen at different moments of the heartbeat interval, which differ by eighths of the interval.
     """
     late = min(_INTERVAL_MS, between_ms)
-    return [
-        {
-            "at": BEGIN_MS + turn * (down_ms + between_ms) + turn * _STRIDE % _MOMENTS * late // _MOMENTS,
-            "bounce": name,
-            "down_ms": down_ms,
-        }
-        for turn, name in ((number // parallel, name) for number, name in enumerate(names))
-    ]
+    events: list[Entry] = []
+    for number, name in enumerate(names):
+        turn = number // parallel
+        at = BEGIN_MS + turn * (down_ms + between_ms) + turn * _STRIDE % _MOMENTS * late // _MOMENTS
+        events.append({"at": at, "bounce": name, "down_ms": down_ms})
+    return events
 
 
 def _new_names(names: Sequence[str]) -> Iterator[str]:

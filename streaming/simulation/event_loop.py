@@ -115,12 +115,8 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
     """
     timing = model.setup.timing
     # The longest time that is simulated after the last event: a day and the longest timeout.
-    patience_ms = _DAY_MS + max(
-        timing.session_timeout_ms,
-        timing.rebalance_timeout_ms,
-        timing.scheduled_rebalance_delay_ms,
-        timing.metadata_age_ms,
-    )
+    timeouts = (timing.session_timeout_ms, timing.rebalance_timeout_ms, timing.scheduled_rebalance_delay_ms)
+    patience_ms = _DAY_MS + max(*timeouts, timing.metadata_age_ms)
     queue: list[tuple[int, int, vocabulary.MachineEvent, PlannedEvent | None]] = [
         (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan_events(scenario))
     ]

@@ -48,14 +48,9 @@ class ChangeCost(NamedTuple):
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
     """Return the ways eager, cooperative, static and KIP-848, each with the group's own assignor if possible."""
     eager, server = _assignor("eager", own, assignor), _assignor("consumer", own, assignor)
-    cooperative = Way("cooperative", "cooperative", "cooperative-sticky")
-    like = cooperative if own == "cooperative" else Way("eager", "eager", eager)
-    return (
-        Way("eager", "eager", eager),
-        cooperative,
-        like._replace(name="static", static=True),
-        Way("consumer", "consumer", server),
-    )
+    eager_way, cooperative = Way("eager", "eager", eager), Way("cooperative", "cooperative", "cooperative-sticky")
+    like = cooperative if own == "cooperative" else eager_way
+    return eager_way, cooperative, like._replace(name="static", static=True), Way("consumer", "consumer", server)
 
 
 def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
@@ -134,9 +129,7 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
 def cost_figures(cost: ChangeCost) -> dict[str, Any]:
     """Return the cost figures of one way to rebalance as a JSON object; times are in ms."""
-    worst = None
-    if cost.worst is not None:
-        worst = {"topic": cost.worst[0], "partition": cost.worst[1], "ms": cost.worst_ms}
+    worst = cost.worst and {"topic": cost.worst[0], "partition": cost.worst[1], "ms": cost.worst_ms}
     result = cost.simulation.result
     return {
         "assignor": cost.way.assignor,
@@ -201,7 +194,8 @@ def forecast_change(
         lower, upper = (ms if ms is None else format_seconds(ms) for ms in change.measured)
         bounds = f"at least {lower}" if upper is None else f"{lower} to {upper}"
         sentence = f"{sentence} When it happened, {bounds} were measured."
-        if not change.measured.includes(own.total_ms):
+        least, most = change.measured
+        if own.total_ms < least or (most is not None and own.total_ms > most):
             unsure.append(
                 f"the forecast, {format_seconds(own.total_ms)}, is not what was measured, {bounds}: members' own "
                 "times differ from those assumed here; believe the measurement"
@@ -223,8 +217,6 @@ def forecast_change(
 
 
 _UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
-
-
 #: Assumption about rounds whose timing depends on chance in Kafka.
 _RACED: Final = (
     "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, structs
 
@@ -117,43 +117,25 @@ class MembershipLog:
         raise UnknownGroup(f"group {self._group_id}: {problem}")
 
     def _derived(self, latest: LatestAssignment) -> LiveGroup:
-        members, unknown = [], []
-        for member in (*self._joined, *(member for member in latest.members if member not in self._joined)):
-            if member not in latest.members:
+        members = []
+        for member_id in dict.fromkeys((*self._joined, *latest.members)):
+            if member_id not in latest.members:
                 continue
-            owned, joined = latest.members[member], self._joined.get(member)
+            owned, joined = latest.members[member_id], self._joined.get(member_id)
             if joined is None:
-                names = latest.names.get(member, MemberNames())
-                members.append(LiveMember(member_id=member, names=names, topics=tuple(owned), owned=owned))
-                unknown.append(member)
+                names = latest.names.get(member_id, MemberNames())
+                members.append(LiveMember(member_id=member_id, names=names, topics=tuple(owned), owned=owned))
                 continue
-            members.append(
-                LiveMember(
-                    member_id=joined.member_id,
-                    names=names_of(joined),
-                    rack_id=joined.rack_id,
-                    topics=tuple(joined.topics),
-                    assignors=tuple(joined.assignors),
-                    owned=owned,
-                    generation=latest.generation or 0,
-                    session_timeout_ms=joined.session_timeout_ms,
-                    rebalance_timeout_ms=joined.rebalance_timeout_ms,
-                    classic=joined.group_protocol == "classic",
-                )
-            )
-        missing = f"the membership topic does not have the join of {len(unknown)} of {len(members)} members"
-        assumptions = (f"{missing}: they are taken to subscribe to what they own",) if unknown else ()
-        return LiveGroup(
-            group_id=self._group_id,
-            kind="consumer" if latest.kind is UNSET else latest.kind,
-            protocol=latest.protocol,
-            assignor=latest.assignor,
-            number=(latest.generation if latest.group_epoch is None else latest.group_epoch) or 0,
-            timestamp=latest.timestamp,
-            members=tuple(members),
-            topics={},
-            unknown=assumptions,
-        )
+            own = {"assignors": tuple(joined.assignors), "classic": joined.group_protocol == "classic"}
+            members.append(_live_member(joined, owned, latest.generation or 0, **own))
+        unknown: tuple[str, ...] = ()
+        if missing := len(latest.members.keys() - self._joined.keys()):
+            joins = f"the membership topic does not have the join of {missing} of {len(members)} members"
+            unknown = (f"{joins}: they are taken to subscribe to what they own",)
+        kind = "consumer" if latest.kind is UNSET else latest.kind
+        number = (latest.generation if latest.group_epoch is None else latest.group_epoch) or 0
+        group = (self._group_id, kind, latest.protocol, latest.assignor, number, latest.timestamp, tuple(members))
+        return LiveGroup(*group, topics={}, unknown=unknown)
 
     def _with_topics(self, group: LiveGroup, also: Collection[str]) -> LiveGroup:
         if group.kind in ("connect", "streams"):
@@ -172,38 +154,34 @@ class MembershipLog:
 
 def names_of(member: events.MemberJoined | events.ObservedMember | MemberDiff) -> MemberNames:
     """Return the identity of a member from a record: its client id, host and instance id."""
-    return MemberNames(
-        client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
+    return MemberNames(member.client_id, member.client_host, member.group_instance_id)
+
+
+def _live_member(
+    member: events.MemberJoined | events.ObservedMember, owned: events.Holding, generation: int, **fields: Any
+) -> LiveMember:
+    return LiveMember(
+        member_id=member.member_id,
+        names=names_of(member),
+        rack_id=member.rack_id,
+        topics=tuple(member.topics),
+        owned=owned,
+        generation=generation,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        **fields,
     )
 
 
 def _observed_group(view: events.GroupObserved) -> LiveGroup:
-    number = view.number or 0
-    classic = view.group_protocol == "classic"
+    number, classic = view.number or 0, view.group_protocol == "classic"
     members = []
     for member in view.members:
-        owned = member.assigned if classic or member.target is None else member.target
-        members.append(
-            LiveMember(
-                member_id=member.member_id,
-                names=names_of(member),
-                rack_id=member.rack_id,
-                topics=tuple(member.topics),
-                owned={topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]},
-                generation=number if classic else member.member_epoch or 0,
-                session_timeout_ms=member.session_timeout_ms,
-                rebalance_timeout_ms=member.rebalance_timeout_ms,
-                # In the snapshot of a KIP-848 group, only classic members have their own session timeout.
-                classic=classic or member.session_timeout_ms is not None,
-            )
-        )
-    return LiveGroup(
-        group_id=view.group_id,
-        kind=view.kind or "consumer",
-        protocol=view.group_protocol,
-        assignor=view.protocol,
-        number=number,
-        timestamp=view.timestamp,
-        members=tuple(members),
-        topics={},
-    )
+        held = member.assigned if classic or member.target is None else member.target
+        owned = {topic: sorted(held[topic]) for topic in sorted(held) if held[topic]}
+        # In the snapshot of a KIP-848 group, only classic members have their own session timeout.
+        speaks_classic = classic or member.session_timeout_ms is not None
+        generation = number if classic else member.member_epoch or 0
+        members.append(_live_member(member, owned, generation, classic=speaks_classic))
+    group = (view.group_id, view.kind or "consumer", view.group_protocol, view.protocol, number, view.timestamp)
+    return LiveGroup(*group, tuple(members), topics={})

@@ -152,9 +152,8 @@ class _Plan:
         return [assignor for assignor in assignors if assignor in family.carries] or [family.default]
 
     def _restarted(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> ChangeCost:
-        events = [
-            {**event, **configs[event["bounce"]]} for event in self.restart.events(list(configs), len(self._members))
-        ]
+        restarts = self.restart.events(list(configs), len(self._members))
+        events = [{**event, **configs[event["bounce"]]} for event in restarts]
         scenario = parse_scenario({**self._document, "members": self._members, "events": events})
         cost = simulate_cost(scenario, way, as_configured=True, rounds=False, each=self._each)
         held = cost.simulation.result.held
@@ -200,10 +199,10 @@ class _Plan:
         steps = [(_INSTANCE_IDS, first), ("Every rolling restart after that", after)]
         unsure = []
         if after.simulation.result.rebalances:
+            away_ms, session_ms = self.restart.down_ms, self.start.document["session_timeout_ms"]
             unsure.append(
-                f"members that are away for {self.restart.down_ms} ms are taken for lost, with a session timeout "
-                f"of {self.start.document['session_timeout_ms']} ms since their last heartbeat: raise "
-                "session.timeout.ms (under KIP-848 group.consumer.session.timeout.ms)"
+                f"members that are away for {away_ms} ms are taken for lost, with a session timeout of {session_ms} ms "
+                "since their last heartbeat: raise session.timeout.ms (under KIP-848 group.consumer.session.timeout.ms)"
             )
         return _path("ready", obstacles, steps, unsure)
 
@@ -213,16 +212,13 @@ class _Plan:
         if self.group.protocol == "consumer" and not classic:
             return _path("done")
         reasons = {name: self._reason_against_kip_848(self.by_name[name]) for name in classic}
-        obstacles: list[Obstacle] = [
-            (self.by_name[name], name, reason, None) for name, reason in reasons.items() if reason
-        ]
+        obstacles = [(self.by_name[name], name, reason, None) for name, reason in reasons.items() if reason]
         cost = self._restarted(way_of("consumer"), {name: {"group_protocol": "consumer"} for name in classic})
         unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
         if (migrated := len(self.names) - len(classic)) > 0:
             unsure.append(f"{migrated} of {len(self.names)} members speak it: the group is half migrated")
-        return _path(
-            "blocked" if obstacles else "ready", obstacles, [(_BROKERS, None), (_GROUP_PROTOCOL, cost)], unsure
-        )
+        state = "blocked" if obstacles else "ready"
+        return _path(state, obstacles, [(_BROKERS, None), (_GROUP_PROTOCOL, cost)], unsure)
 
     def _reason_against_kip_848(self, member: LiveMember) -> str | None:
         assignors, group = member.assignors, self.group

@@ -12,14 +12,7 @@ from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.names import called
-from streaming.simulation.changes import (
-    BEGIN_MS,
-    MeasuredDowntime,
-    NoForecast,
-    RequestedChange,
-    baseline_of,
-    scenario_names,
-)
+from streaming.simulation import changes
 from streaming.simulation.forecast import ChangeCost, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
@@ -38,28 +31,28 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
             if members.joined or members.left or members.lost or members.gone or members.replaced
         ]
         if not candidates:
-            raise NoForecast(f"--from {which}: group {group_id} has no episode in which a member came or went")
+            raise changes.NoForecast(f"--from {which}: group {group_id} has no episode in which a member came or went")
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
     for episode in episodes:
         if str(episode.episode) == which:
             return episode
     numbers = sorted(episode.episode for episode in episodes)
     range_text = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "none of it is known"
-    raise NoForecast(f"--from {which}: group {group_id} has no such episode; {range_text}")
+    raise changes.NoForecast(f"--from {which}: group {group_id} has no such episode; {range_text}")
 
 
 def past_change(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
-) -> RequestedChange:
+) -> changes.RequestedChange:
     """Return the episode as a change; ``now``: the current group, which has the settings and topic ids."""
     group = f"group {episode.group_id}, episode {episode.episode}"
     if not diffs:
-        raise NoForecast(f"{group}: none of its rounds is in the diff topic any more")
-    start = baseline_of(_group_before(episode, diffs, now))
+        raise changes.NoForecast(f"{group}: none of its rounds is in the diff topic any more")
+    start = changes.baseline_of(_group_before(episode, diffs, now))
     names = dict(zip(_before(episode, diffs[0]), start.members, strict=True))
     events = _events(episode, diffs, names, start.document["session_timeout_ms"])
     if not events:
-        raise NoForecast(f"{group}: {episode.kind}: no member came or went, so there is nothing to replay")
+        raise changes.NoForecast(f"{group}: {episode.kind}: no member came or went, so there is nothing to replay")
     unsure = [*start.unsure, "members came and went a little before the rounds that show it, whose times are taken"]
     if now is None:
         unsure.append("the group is gone: settings and topic ids of its members are not known")
@@ -67,11 +60,11 @@ def past_change(
         unsure.append(f"{len(diffs)} of the episode's {episode.round_count} rounds are known, the last ones")
     if episode.members.omitted:
         unsure.append(f"the episode does not name {episode.members.omitted} of its members")
-    return RequestedChange(
+    return changes.RequestedChange(
         start._replace(unsure=tuple(unsure)),
         f"The {episode.kind} of {rfc3339(episode.opened_at)} (episode {episode.episode})",
         {**start.document, **times, "events": events},
-        None if (measured := episode.downtime) is None else MeasuredDowntime(measured.lower_ms, measured.upper_ms),
+        None if (measured := episode.downtime) is None else (measured.lower_ms, measured.upper_ms),
     )
 
 
@@ -87,7 +80,7 @@ def forecast_past_episode(
         return None
     try:
         change = past_change(episode, diffs, now, times)
-    except NoForecast:
+    except changes.NoForecast:
         return None
     start, document = change.start, change.document
     own = way_of(start.protocol, start.protocol, start.assignor)
@@ -95,10 +88,8 @@ def forecast_past_episode(
         return simulate_cost(parse_scenario(document), own, rounds=False)
     speaks = {"group_protocol": "classic", "assignors": [own.assignor]}
     members = {name: {**config, **speaks} for name, config in document["members"].items()}
-    events = [
-        {**event, "group_protocol": "consumer"} if event.keys() & {"bounce", "join"} else event
-        for event in document["events"]
-    ]
+    migrated = {"group_protocol": "consumer"}
+    events = [event | migrated if event.keys() & {"bounce", "join"} else event for event in document["events"]]
     scenario = parse_scenario({**document, "members": members, "events": events})
     return simulate_cost(scenario, way_of("consumer"), as_configured=True, rounds=False)
 
@@ -169,10 +160,8 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
         came += ((member_id, diff.timestamp) for member_id in sorted(there - here))
         here = there
     names_by_id = dict(names)
-    new = [member_id for member_id, _ in came if member_id not in names_by_id]
-    names_by_id |= scenario_names(
-        called({member: fullest[member] for member in new}), dict.fromkeys(new), taken=names.values()
-    )
+    new = {member_id: fullest[member_id] for member_id, _ in came if member_id not in names_by_id}
+    names_by_id |= changes.scenario_names(called(new), new, taken=names.values())
     successors = {member.left: member.joined for member in episode.members.replaced}
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
@@ -203,7 +192,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
     events += [{"at": at, "join": names_by_id[member_id]} | _instance(fullest[member_id]) for member_id, at in came]
     events.sort(key=lambda event: event["at"])
     first = events[0]["at"] if events else 0
-    return [{**event, "at": event["at"] - first + BEGIN_MS} for event in events]
+    return [{**event, "at": event["at"] - first + changes.BEGIN_MS} for event in events]
 
 
 def _instance(change: MemberDiff) -> dict[str, str]:

@@ -136,10 +136,8 @@ class _Draft:
 
     def come_back(self, name: str) -> None:
         at, because, kind = self.returns.pop(name)
-        self._plan(
-            vocabulary.Start(at, (self.clients[name],)) if kind is vocabulary.Start else vocabulary.Thaw(at, (name,)),
-            because,
-        )
+        is_start = kind is vocabulary.Start
+        self._plan(vocabulary.Start(at, (self.clients[name],)) if is_start else vocabulary.Thaw(at, (name,)), because)
 
     def _plan(self, event: vocabulary.MachineEvent, because: ScenarioEvent) -> None:
         self.planned.append(PlannedEvent(event, because))

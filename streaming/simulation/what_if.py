@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from assignors import registry
-from assignors.assignment import count_moved, diff, size
+from assignors.assignment import collect_lists, count_moved, diff, minus, size
 from assignors.errors import BadInput, MonitorError
 from assignors.model import Assignment, Member, Topic, TopicPartitions
 from streaming.protocols.families import FAMILIES
@@ -48,6 +48,7 @@ PAIRS: Final = (
     ProtocolAssignor("consumer", "uniform"),
     ProtocolAssignor("consumer", "range"),
 )
+_STICKY: Final = ("sticky", "cooperative-sticky")
 #: The largest number of successive rebalances after which a cooperative group must be stable.
 _MOST_ROUNDS: Final = 8
 
@@ -127,10 +128,8 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
     new, notes = _new_members(group, stay or group.members, changes)
     if not stay and not new:
         raise ImpossibleChange("--remove: nobody is left; keep a member, or --add one")
-    after = group._replace(members=(*stay, *new), topics=topics)
-    return ChangedGroup(
-        before=group, after=after, new=frozenset(member.member_id for member in new), notes=tuple(notes)
-    )
+    after, ids = group._replace(members=(*stay, *new), topics=topics), frozenset(member.member_id for member in new)
+    return ChangedGroup(before=group, after=after, new=ids, notes=tuple(notes))
 
 
 def _find_member(group: LiveGroup, name: str) -> LiveMember:
@@ -184,11 +183,8 @@ def _new_members(
         notes.append("new members are taken to be in the racks with the fewest members")
     new = []
     for name in changes.add:
-        if any(
-            name in (member.member_id, member.names.client_id, member.names.group_instance_id)
-            for member in group.members
-            if static or member.member_id == name
-        ):
+        rivals = [member for member in group.members if static or member.member_id == name]
+        if any(name in (rival.member_id, rival.names.client_id, rival.names.group_instance_id) for rival in rivals):
             raise ImpossibleChange(f"--add {name}: there is a member of this name; give another")
         rack = min(racks, key=lambda rack_id: (racks[rack_id], rack_id or ""))
         racks[rack] += 1
@@ -196,11 +192,9 @@ def _new_members(
         new.append(
             LiveMember(
                 member_id=str(uuid) if group.protocol == "consumer" else f"{name}-{uuid}",
-                names=MemberNames(
-                    client_id=model.names.client_id if static else name, group_instance_id=name if static else None
-                ),
+                names=MemberNames(model.names.client_id, None, name) if static else MemberNames(name),
                 rack_id=rack,
-                topics=tuple(changes.subscribe) if changes.subscribe is not None else model.topics,
+                topics=model.topics if changes.subscribe is None else changes.subscribe,
                 assignors=model.assignors,
                 classic=model.classic,
             )
@@ -221,7 +215,6 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
     except MonitorError as problem:
         return Outlook(way, own, {}, problem=str(problem))
     sizes = [size(share) for share in assignment.values()]
-    held = {(topic, p) for share in change.owned.values() for topic, ps in share.items() for p in ps}
     subscribed = {topic for member in change.after.members for topic in member.topics}
     there = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
     return Outlook(
@@ -231,9 +224,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
         rounds=rounds,
         exact_rounds=exact,
         moved=count_moved(change.owned, assignment),
-        newly_assigned=sum(
-            (topic, p) not in held for share in assignment.values() for topic, ps in share.items() for p in ps
-        ),
+        newly_assigned=size(minus(collect_lists(assignment.values()), collect_lists(change.owned.values()))),
         unowned=there - sum(sizes),
         most=max(sizes, default=0),
         least=min(sizes, default=0),
@@ -272,18 +263,16 @@ def _member(member: LiveMember, owned: TopicPartitions, generation: int) -> Memb
 
 
 def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, int]:
-    racks = {member.member_id: member.rack_id for member in group.members}
-    local = with_racks = 0
-    for member, share in assignment.items():
-        rack = racks[member]
-        for topic, partitions in share.items():
-            replicas = group.topics[topic].racks
-            if rack is None or replicas is None:
-                continue
-            for p in partitions:
-                with_racks += bool(replicas[p])
-                local += rack in replicas[p]
-    return local, with_racks
+    racks = {member.member_id: member.rack_id for member in group.members if member.rack_id is not None}
+    at = [
+        (racks[member], replicas[partition])
+        for member in assignment.keys() & racks.keys()
+        for topic, partitions in assignment[member].items()
+        for replicas in (group.topics[topic].racks,)
+        for partition in partitions
+        if replicas is not None
+    ]
+    return sum(rack in replicas for rack, replicas in at), sum(bool(replicas) for _, replicas in at)
 
 
 def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
@@ -295,12 +284,8 @@ def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
         yield "ids of new members are random: interchangeable members may swap partitions"
     if not classic and any(topic.topic_id is None for topic in change.after.topics.values()):
         yield "topic ids are unknown: their order, and so tie-breaks, may differ"
-    if (
-        way.assignor in ("sticky", "cooperative-sticky")
-        and change.own != way
-        and was_classic
-        and before.assignor not in ("sticky", "cooperative-sticky")
-    ):
+    is_newly_sticky = way.assignor in _STICKY and before.assignor not in _STICKY
+    if is_newly_sticky and change.own != way and was_classic:
         yield "assumes that it ran before: the first round after a switch may know fewer owned partitions"
 
 

@@ -44,9 +44,8 @@ class WhatIfQuery(NamedTuple):
             for outlook in outlooks:
                 assignors.setdefault(outlook.way.protocol, []).append(outlook.way.assignor)
             pairs = "; ".join(f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items())
-            raise InvalidChange(
-                f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {pairs}"
-            )
+            requested = f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}"
+            raise InvalidChange(f"{requested}: none of {pairs}")
         return min(fitting, key=lambda outlook: own is None or outlook.way.protocol != own.way.protocol)
 
 
@@ -74,11 +73,9 @@ def parse_query(
 
 
 def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
-    taken = {
-        name
-        for member in group.members
-        for name in (member.member_id, member.names.client_id, member.names.group_instance_id)
-    }
+    taken: set[str | None] = set()
+    for member in group.members:
+        taken.update((member.member_id, member.names.client_id, member.names.group_instance_id))
     names: dict[str, None] = {}
     for word in add:
         if not word.isdecimal():

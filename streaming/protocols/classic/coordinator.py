@@ -12,29 +12,16 @@ from collections.abc import Container, Mapping, Sequence
 from msgspec import structs
 
 from assignors.assignment import normalize
-from streaming.protocols import vote
+from streaming.protocols import vocabulary, vote
 from streaming.protocols.classic import step as classic
-from streaming.protocols.vocabulary import (
-    GONE,
-    LIVE,
-    NOTHING,
-    Announced,
-    Ended,
-    Handover,
-    Stage,
-    joint_reason,
-    next_beat,
-    process_name,
-)
+from streaming.protocols.vocabulary import GONE, LIVE, NOTHING, Stage
 
 
 def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
     """Handle JoinGroup requests: new dynamic members first get their ids; other members wait or start a rebalance."""
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
-    pending: list[str] = []
-    accepted: list[str] = []
-    taken: set[str] = set()
+    pending, accepted, taken = list[str](), list[str](), set[str]()
     for name in names:
         member = step.members[name]
         if member.member_id:
@@ -53,9 +40,7 @@ def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
 
 
 def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
-    new: list[str] = []
-    replaced: list[str] = []
-    subscribed: list[str] = []
+    new, replaced, subscribed = list[str](), list[str](), list[str]()
     members, rules = step.members, step.rules
     for name in names:
         member = members[name]
@@ -97,16 +82,16 @@ def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMembe
         if not record.is_member or record.client.instance_id != instance or holder == name:
             continue
         step.update(name, assigned=record.assigned, part=record.part)
-        step.out.append(Handover(holder, name))
+        step.out.append(vocabulary.Handover(holder, name))
         step.renamed(holder, name)
-        if record.stage in (Stage.CRASHED, Stage.AWAY) and process_name(holder) == name:
+        if record.stage in (Stage.CRASHED, Stage.AWAY) and vocabulary.process_name(holder) == name:
             del step.members[holder]
             return holder
         step.quiet([holder])
         step.consume({holder: NOTHING})
         del step.members[holder]
         if record.stage in (*LIVE, Stage.FROZEN):
-            step.out.append(Ended((holder,)))  # FENCED_INSTANCE_ID
+            step.out.append(vocabulary.Ended((holder,)))  # FENCED_INSTANCE_ID
         step.subscriptions()
         return holder
     return None
@@ -125,10 +110,7 @@ def _arrived(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str]
     elif (
         step.group.phase is classic.ClassicPhase.STABLE
         and len(replaced) == len(names)
-        and (
-            vote.select({name: member.assignors for name, member in step.group_members().items()})
-            == step.group.assignor
-        )
+        and _vote(step.group_members()) == step.group.assignor
     ):
         # "Static member which joins during Stable stage … will not trigger a rebalance."
         for name in names:
@@ -162,7 +144,7 @@ def prepare(step: classic.ClassicStep) -> None:
         if member.stage is Stage.SYNCING:
             notified[name] = step.network()
         elif member.stage is Stage.STABLE and member.beat_from is not None:
-            beat = next_beat(member.beat_from, step.at - network, every)
+            beat = vocabulary.next_beat(member.beat_from, step.at - network, every)
             notified[name] = beat + 2 * network + step.timing.busy_ms(name)
     step.later_each(classic.RebalanceInProgress, notified)
     if not _maybe_complete(step):
@@ -177,9 +159,8 @@ def _maybe_complete(step: classic.ClassicStep) -> bool:
     """End the join phase if every member has joined (``maybeCompleteJoinPhase``)."""
     if step.group.phase is not classic.ClassicPhase.PREPARING or step.group.initial:
         return False
-    for member in step.members.values():
-        if (member.is_member and not member.joined) or member.pending:
-            return False
+    if any((member.is_member and not member.joined) or member.pending for member in step.members.values()):
+        return False
     complete(step)
     return True
 
@@ -192,12 +173,8 @@ def join_timeout(step: classic.ClassicStep, event: classic.JoinTimeout) -> None:
 
 def complete(step: classic.ClassicStep) -> None:
     """Begin the next generation with the members that have joined (``completeClassicGroupJoin``)."""
-    late = [
-        name
-        for name, member in step.members.items()
-        if member.is_member and not member.joined and not step.static(member)
-    ]
-    if late:
+    waited_for = {name: member for name, member in step.group_members().items() if not member.joined}
+    if late := [name for name, member in waited_for.items() if not step.static(member)]:
         _drop(step, late, "member.fenced")
     members = step.group_members()
     if members and not any(member.joined for member in members.values()):
@@ -211,23 +188,25 @@ def complete(step: classic.ClassicStep) -> None:
     leader = step.group.leader
     if leader not in members or not members[leader].joined:
         leader = next(name for name in step.order(members) if members[name].joined)
-    assignor = vote.select({name: member.assignors for name, member in members.items()})
-    step.set(phase=classic.ClassicPhase.COMPLETING, generation=generation, leader=leader, assignor=assignor)
+    phase = classic.ClassicPhase.COMPLETING
+    step.set(phase=phase, generation=generation, leader=leader, assignor=_vote(members))
     _answer(step, members)
+
+
+def _vote(members: Mapping[str, classic.ClassicMember]) -> str:
+    return vote.select({name: member.assignors for name, member in members.items()})
 
 
 def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
     """Answer JoinGroup requests: members send SyncGroup next or, in the first version, receive their partitions."""
-    ready: list[str] = []
-    silent: list[str] = []
+    ready, silent = list[str](), list[str]()
     for name, member in members.items():
         if not member.joined:
             continue
         alive = member.stage is Stage.JOINING
         (ready if alive else silent).append(name)
-        step.members[name] = structs.replace(
-            member, joined=False, stage=Stage.SYNCING if alive else member.stage, contact_at=step.at
-        )
+        stage = Stage.SYNCING if alive else member.stage
+        step.members[name] = structs.replace(member, joined=False, stage=stage, contact_at=step.at)
     step.watch(silent)
     if step.rules.coordinator_assigns:
         assign(step)
@@ -256,19 +235,11 @@ def sync_group(step: classic.ClassicStep, event: classic.SyncGroup) -> None:
 
 def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
     """Remove members that did not send SyncGroup in time, and start a rebalance (``expirePendingSync``)."""
-    if event.attempt != step.group.attempt or step.group.phase not in (
-        classic.ClassicPhase.COMPLETING,
-        classic.ClassicPhase.STABLE,
-    ):
+    is_completing = step.group.phase is classic.ClassicPhase.COMPLETING
+    if event.attempt != step.group.attempt or not (is_completing or step.group.phase is classic.ClassicPhase.STABLE):
         return
-    late = [
-        name
-        for name, member in step.members.items()
-        if member.is_member
-        and not member.synced
-        and member.stage is not Stage.STABLE
-        and (step.group.phase is classic.ClassicPhase.COMPLETING or member.stage is Stage.SYNCING)
-    ]
+    silent = {name: member.stage for name, member in step.group_members().items() if not member.synced}
+    late = [name for name, at in silent.items() if at is Stage.SYNCING or (is_completing and at is not Stage.STABLE)]
     if late:
         _drop(step, late, "member.fenced")
         prepare(step)
@@ -336,10 +307,8 @@ def announce(step: classic.ClassicStep) -> None:
     if generation == step.group.announced:
         return
     # Members that have joined since the generation began belong to the next one.
-    after = {
-        name: member.assigned for name, member in step.members.items() if member.is_member and member.part == generation
-    }
+    after = {name: member.assigned for name, member in step.group_members().items() if member.part == generation}
     reasons = step.group.reasons
-    reason = joint_reason(reasons, step.group.reason)
+    reason = vocabulary.joint_reason(reasons, step.group.reason)
     step.set(announced=generation, reasons=(), reason=reason)
-    step.out.append(Announced(generation, bool(reasons), reason, after))
+    step.out.append(vocabulary.Announced(generation, bool(reasons), reason, after))

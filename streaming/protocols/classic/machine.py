@@ -10,21 +10,11 @@ from msgspec import structs
 from assignors.assignment import minus, select_topics
 from assignors.connect import incremental
 from assignors.model import Topic, TopicPartitions
-from streaming.protocols import vote
+from streaming.protocols import vocabulary, vote
 from streaming.protocols.classic import coordinator
 from streaming.protocols.classic import step as classic
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import (
-    LIVE,
-    NOTHING,
-    CoordinatorFails,
-    Held,
-    Setup,
-    Stage,
-    Table,
-    TopicsChanged,
-    rows,
-)
+from streaming.protocols.vocabulary import LIVE, NOTHING, Stage, Table, TopicsChanged, rows
 
 
 def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
@@ -109,7 +99,7 @@ def _delay_over(step: classic.ClassicStep, event: classic.DelayOver) -> None:
         step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
 
 
-def coordinator_fails(step: classic.ClassicStep, event: CoordinatorFails) -> None:
+def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFails) -> None:
     """Let the next coordinator restore the group; in the first version the group is lost and all members rejoin."""
     del event
     live = [name for name, member in step.members.items() if member.stage in LIVE]
@@ -132,33 +122,23 @@ def coordinator_fails(step: classic.ClassicStep, event: CoordinatorFails) -> Non
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = classic.ClassicPhase
 _ALL = tuple(classic.ClassicPhase)
 
+_JOIN = (classic.JoinGroup, coordinator.join_group)
+_SYNC_TIMEOUT = (classic.SyncTimeout, coordinator.sync_timeout)
+
 #: The coordinator: ``ClassicGroup`` and ``GroupMetadataManager``.
 COORDINATOR: Table = {
-    **rows((_EMPTY,), classic.JoinGroup, coordinator.join_group, (_EMPTY, _PREPARING)),
-    **rows((_PREPARING,), classic.JoinGroup, coordinator.join_group, (_PREPARING, _COMPLETING)),
-    **rows(
-        (_COMPLETING,), classic.JoinGroup, coordinator.join_group, (_COMPLETING, _PREPARING), "new or changed member"
-    ),
-    **rows(
-        (_STABLE,),
-        classic.JoinGroup,
-        coordinator.join_group,
-        (_STABLE, _PREPARING, _COMPLETING),
-        "new member, leader, changed",
-    ),
+    **rows((_EMPTY,), *_JOIN, (_EMPTY, _PREPARING)),
+    **rows((_PREPARING,), *_JOIN, (_PREPARING, _COMPLETING)),
+    **rows((_COMPLETING,), *_JOIN, (_COMPLETING, _PREPARING), "new or changed member"),
+    **rows((_STABLE,), *_JOIN, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"),
     **rows((_PREPARING,), classic.InitialDelayOver, coordinator.initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)),
     **rows((_EMPTY, _COMPLETING, _STABLE), classic.InitialDelayOver, coordinator.initial_delay_over),
     **rows((_PREPARING,), classic.JoinTimeout, coordinator.join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
     **rows((_EMPTY, _COMPLETING, _STABLE), classic.JoinTimeout, coordinator.join_timeout),
     **rows((_COMPLETING,), classic.SyncGroup, coordinator.sync_group, (_COMPLETING, _STABLE), "of the leader"),
     **rows((_EMPTY, _PREPARING, _STABLE), classic.SyncGroup, coordinator.sync_group),
-    **rows(
-        (_COMPLETING, _STABLE),
-        classic.SyncTimeout,
-        coordinator.sync_timeout,
-        (_COMPLETING, _STABLE, _PREPARING, _EMPTY),
-    ),
-    **rows((_EMPTY, _PREPARING), classic.SyncTimeout, coordinator.sync_timeout),
+    **rows((_COMPLETING, _STABLE), *_SYNC_TIMEOUT, (_COMPLETING, _STABLE, _PREPARING, _EMPTY)),
+    **rows((_EMPTY, _PREPARING), *_SYNC_TIMEOUT),
     **rows((_EMPTY,), classic.LeaveGroup, coordinator.leave_group),
     **rows((_PREPARING,), classic.LeaveGroup, coordinator.leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
     **rows((_COMPLETING, _STABLE), classic.LeaveGroup, coordinator.leave_group, _ALL),
@@ -170,7 +150,7 @@ COORDINATOR: Table = {
     **rows(_ALL, TopicsChanged, topics_changed),
     **rows(_ALL, classic.MetadataSeen, _metadata_seen),
     **rows(_ALL, classic.DelayOver, _delay_over),
-    **rows(_ALL, CoordinatorFails, coordinator_fails),
+    **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
 
 #: The first version has no sync phase: the coordinator computes the assignment as soon as all members have joined.
@@ -181,7 +161,7 @@ COORDINATOR_V1: Table = (
         if pair[0] is not _COMPLETING and pair[1] not in (classic.SyncGroup, classic.SyncTimeout, classic.DelayOver)
     }
     | rows((_STABLE,), classic.MetadataSeen, _metadata_seen, (_STABLE, _PREPARING))
-    | rows((_PREPARING, _STABLE), CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
+    | rows((_PREPARING, _STABLE), vocabulary.CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
 )
 
 
@@ -287,11 +267,7 @@ class Incremental(EagerWorkers):
             ids[member_id]: incremental.work_after(running[member_id], change)
             for member_id, change in answer.changes.items()
         }
-        revoked = frozenset(
-            ids[worker]
-            for worker, change in answer.changes.items()
-            if change.revoked.connectors or change.revoked.tasks
-        )
+        revoked = frozenset(ids[worker] for worker, change in answer.changes.items() if change.revoked)
         step.set(memory=Remembered(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:
             step.later(classic.DelayOver(step.at + answer.delay_ms, generation))
@@ -323,27 +299,20 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
 
     group = classic.ClassicState
 
-    def __init__(self, name: str, setup: Setup, rules: classic.Rules) -> None:
+    def __init__(self, name: str, setup: vocabulary.Setup, rules: classic.Rules) -> None:
         super().__init__(name, setup, COORDINATOR_V1 if rules.coordinator_assigns else COORDINATOR)
         self.rules = rules
 
-    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> classic.ClassicState:
+    def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> classic.ClassicState:
         """Return a stable group of generation ``number`` in which the members own the partitions in ``held``."""
         if not self.rules.subscribes:
             return super().resume(topics, held, number)
         members = {}
         for name, fields in self.at_rest(held).items():
-            share, assignors = fields["owned"], self.rules.assignors(classic.ClassicMember(fields["client"]))
-            members[name] = classic.ClassicMember(
-                **fields,
-                generation=number,
-                claim_generation=number,
-                part=number,
-                assignors=assignors,
-                last=share,
-                claim=share,
-                assigned=share,
-            )
+            fields.update(dict.fromkeys(("last", "claim", "assigned"), fields["owned"]))
+            fields.update(dict.fromkeys(("generation", "claim_generation", "part"), number))
+            assignors = self.rules.assignors(classic.ClassicMember(fields["client"]))
+            members[name] = classic.ClassicMember(**fields, assignors=assignors)
         chosen = vote.select({name: member.assignors for name, member in members.items()})
         generation = {"phase": _STABLE, "generation": number, "announced": number, "assigned_with": topics}
         group = self.group_at_rest(members, topics, assignor=chosen, **generation)

@@ -14,19 +14,10 @@ from msgspec import structs
 
 from assignors.java import in_hash_order
 from assignors.java_hash_table import DEFAULT_CAPACITY
-from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
+from streaming.protocols import vocabulary
 from streaming.protocols.machine import Step
-from streaming.protocols.vocabulary import (
-    NOTHING,
-    MachineEvent,
-    MachineMember,
-    MachineState,
-    MemberCalls,
-    Reason,
-    Setup,
-    Stage,
-)
+from streaming.protocols.vocabulary import NOTHING, MemberCalls, Reason, Setup, Stage
 
 
 class ClassicPhase(StrEnum):
@@ -38,7 +29,7 @@ class ClassicPhase(StrEnum):
     STABLE = "Stable"
 
 
-class ClassicMember(MachineMember, frozen=True, gc=False):
+class ClassicMember(vocabulary.MachineMember, frozen=True, gc=False):
     """Member of a classic group: the state of its process, and its state at the coordinator."""
 
     #: The generation in which the member got its partitions.
@@ -68,7 +59,7 @@ class ClassicMember(MachineMember, frozen=True, gc=False):
         return self.is_member or self.pending
 
 
-class ClassicState(MachineState, frozen=True):
+class ClassicState(vocabulary.MachineState, frozen=True):
     """State of a classic group, which combines the states of its coordinator, its leader and its members."""
 
     members: Mapping[str, ClassicMember] = {}
@@ -124,7 +115,7 @@ class SessionExpired(MemberCalls, frozen=True):
     """Members sent no request during the session timeout."""
 
 
-class RebalanceTimer(MachineEvent, frozen=True):
+class RebalanceTimer(vocabulary.MachineEvent, frozen=True):
     """A timer of one rebalance, ignored once the next rebalance has begun."""
 
     attempt: int
@@ -142,11 +133,11 @@ class SyncTimeout(RebalanceTimer, frozen=True):
     """The rebalance timeout has passed since the join phase ended."""
 
 
-class MetadataSeen(MachineEvent, frozen=True):
+class MetadataSeen(vocabulary.MachineEvent, frozen=True):
     """The leader has refreshed its metadata, which now have the current topics."""
 
 
-class DelayOver(MachineEvent, frozen=True):
+class DelayOver(vocabulary.MachineEvent, frozen=True):
     """The scheduled rebalance of a Connect group is due."""
 
     generation: int
@@ -266,18 +257,11 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         """Return the assignment by member name that the assignor computes from the contents of JoinGroup requests."""
         # Every Subscription (v1+) contains owned partitions; ``sticky`` reads its own user data instead.
         assignor = self.group.assignor
-        members = {
-            name: AssignorMember(
-                member.member_id,
-                member.subscription,
-                member.client.instance_id if self.rules.static else None,
-                member.client.rack_id,
-                member.last if assignor == "sticky" else member.claim,
-                member.claim_generation,
-            )
-            for name in order
-            for member in (self.members[name],)
-        }
+        members = {}
+        for name in order:
+            member = self.members[name]
+            owned = member.last if assignor == "sticky" else member.claim
+            members[name] = member.as_input(owned, member.claim_generation, is_static=self.rules.static)
         return self.shares("classic", assignor, members)
 
     def update_snapshot(self) -> None:
@@ -347,12 +331,8 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
     def resubscribed(self, names: Collection[str]) -> None:
         """Let members rejoin with their new topics, at once or after the current rebalance."""
         if self.rules.subscribes:
-            self.join(
-                name
-                for name in names
-                if self.members[name].stage is Stage.STABLE
-                and self.members[name].subscription != self.members[name].client.topics
-            )
+            stable = {name: self.members[name] for name in names if self.members[name].stage is Stage.STABLE}
+            self.join(name for name, member in stable.items() if member.subscription != member.client.topics)
 
 
 def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from assignors.assignment import common, minus, select_topics
-from assignors.model import Member as AssignorMember
 from streaming.protocols import vote
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.consumer.migration import downgrade, upgrade
@@ -53,11 +52,8 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
 
 def _rejoins(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bool:
     current = member.current
-    if (
-        current.epoch < step.group.group_epoch
-        or current.state is consumer.Reconciliation.UNREVOKED
-        or step.group.outdated
-    ):
+    is_unrevoked = current.state is consumer.Reconciliation.UNREVOKED
+    if current.epoch < step.group.group_epoch or is_unrevoked or step.group.outdated:
         return True
     if current.state is not consumer.Reconciliation.UNRELEASED:
         return False
@@ -79,12 +75,9 @@ def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> No
 
 
 def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> None:
-    arrives = step.network(ways)
     # A member without partitions has no records to process, so it acts at once.
-    step.later_each(
-        consumer.HeartbeatAnswered,
-        {name: arrives + (step.timing.busy_ms(name) if step.members[name].owned else 0) for name in names},
-    )
+    busy = {name: step.timing.busy_ms(name) if step.members[name].owned else 0 for name in names}
+    step.later_each(consumer.HeartbeatAnswered, {name: step.network(ways) + ms for name, ms in busy.items()})
 
 
 def _join(step: consumer.ConsumerStep, name: str) -> bool:
@@ -146,13 +139,9 @@ def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool =
         return full and now.assigned != member.owned
     if after.assigned is not now.assigned or now.revoking:
         step.held(name, now, after)
-    step.update(
-        name,
-        current=after,
-        unrevoked_at=step.at
-        if after.state is consumer.Reconciliation.UNREVOKED and now.state is not consumer.Reconciliation.UNREVOKED
-        else member.unrevoked_at,
-    )
+    unrevoked = consumer.Reconciliation.UNREVOKED
+    begins_to_revoke = after.state is unrevoked and now.state is not unrevoked
+    step.update(name, current=after, unrevoked_at=step.at if begins_to_revoke else member.unrevoked_at)
     return after.assigned != now.assigned or after.revoking != now.revoking or full or member.is_classic
 
 
@@ -165,17 +154,10 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
     if last is not None and step.at < last + step.timing.assignment_interval_ms:
         return
     targets = step.group.targets
-    members = {}
-    for name in step.order(last=joins):
-        member = step.members[name]
-        members[name] = AssignorMember(
-            member.member_id,
-            member.subscription,
-            member.client.instance_id,
-            member.client.rack_id,
-            targets.get(name, NOTHING),
-            step.group.target_epoch,
-        )
+    members = {
+        name: step.members[name].as_input(targets.get(name, NOTHING), step.group.target_epoch)
+        for name in step.order(last=joins)
+    }
     after = {}
     for name, share in step.shares("consumer", step.setup.assignor, members).items():
         before = targets.get(name)

@@ -10,24 +10,13 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from assignors.assignment import collect_sets, common, minus, normalize, union
+from assignors.assignment import collect_lists, common, minus, normalize, union
 from assignors.java import in_timeline_order
 from assignors.model import TopicPartitions
+from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import ClassicState
 from streaming.protocols.machine import Step
-from streaming.protocols.vocabulary import (
-    LIVE,
-    NOTHING,
-    Announced,
-    MachineEvent,
-    MachineMember,
-    MachineState,
-    MemberCalls,
-    Reason,
-    Setup,
-    Stage,
-    joint_reason,
-)
+from streaming.protocols.vocabulary import LIVE, NOTHING, MemberCalls, Reason, Stage
 
 
 class Reconciliation(StrEnum):
@@ -81,7 +70,7 @@ def first_round(
 ) -> dict[str, TopicPartitions]:
     """Return each member's partitions at the time when all moving partitions are given up and not yet assigned."""
     everyone = {name: held.get(name, NOTHING) for name in members}
-    blocked = collect_sets(everyone)
+    blocked = collect_lists(everyone.values())
     after: dict[str, TopicPartitions] = {}
     for name, share in everyone.items():
         target_share = target.get(name, NOTHING)
@@ -89,11 +78,7 @@ def first_round(
             after[name] = target_share
             continue
         keep = common(share, target_share)
-        free = {
-            topic: [p for p in partitions if p not in blocked.get(topic, ())]
-            for topic, partitions in minus(target_share, keep).items()
-        }
-        after[name] = normalize(union(keep, {topic: p for topic, p in free.items() if p}))
+        after[name] = normalize(union(keep, minus(minus(target_share, keep), blocked)))
     return after
 
 
@@ -114,7 +99,7 @@ class ConsumerPhase(StrEnum):
     STABLE = "Stable"
 
 
-class ConsumerMember(MachineMember, frozen=True, gc=False):
+class ConsumerMember(vocabulary.MachineMember, frozen=True, gc=False):
     """Member of a consumer group: the state of its process, and its state at the coordinator."""
 
     current: CurrentAssignment = NO_ASSIGNMENT
@@ -129,7 +114,7 @@ class ConsumerMember(MachineMember, frozen=True, gc=False):
         return self.client.group_protocol == "classic"
 
 
-class ConsumerState(MachineState, frozen=True):
+class ConsumerState(vocabulary.MachineState, frozen=True):
     """State of a consumer group: epochs, the target assignment of each member, and the members."""
 
     members: Mapping[str, ConsumerMember] = {}
@@ -170,7 +155,7 @@ class Expired(MemberCalls, frozen=True):
     """Sessions of members, or their times to give up partitions, expired."""
 
 
-class MetadataChanged(MachineEvent, frozen=True):
+class MetadataChanged(vocabulary.MachineEvent, frozen=True):
     """The coordinator's metadata image now has the current state of these topics."""
 
     topics: tuple[str, ...]
@@ -188,7 +173,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     parts = Goodbye
     says_back_soon = True
 
-    def __init__(self, group: ConsumerState, at: int, setup: Setup) -> None:
+    def __init__(self, group: ConsumerState, at: int, setup: vocabulary.Setup) -> None:
         super().__init__(group, at, setup)
         self._holders: dict[str, dict[int, str]] | None = None
 
@@ -292,11 +277,11 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         number = self.group.target_epoch if after else self.group.group_epoch
         pending = self.group.reasons
         reasons = [reason for epoch, reason in pending if epoch <= number]
-        reason = joint_reason(reasons, self.group.reason)
+        reason = vocabulary.joint_reason(reasons, self.group.reason)
         members = self.group_members()
         after = {name: share for name, share in after.items() if name in members}
         self.set(reasons=tuple(bump for bump in pending if bump[0] > number), reason=reason, held=after)
-        self.out.append(Announced(number, bool(reasons), reason, after))
+        self.out.append(vocabulary.Announced(number, bool(reasons), reason, after))
 
     # Process lifecycle.
 
