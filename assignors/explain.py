@@ -95,9 +95,8 @@ class _Reasons:
             return "no-such-partition", f"{topic} has {count} partitions; this assignor keeps what was owned"
         holders = ", ".join(holder for holder in self._holders[topic, partition] if holder != member.member_id)
         if holders:
-            return "given-twice", (
-                f"{holders} has it as well: this assignor loses count behind an owned partition that does not exist"
-            )
+            reason = "this assignor loses count behind an owned partition that does not exist"
+            return "given-twice", f"{holders} has it as well: {reason}"
         if self._assignor == "range":
             return self._range(member, topic, partition)
         if self._assignor == "roundrobin":

@@ -59,9 +59,8 @@ class Group:
         """Subscribers of each topic with metadata, by topic, in the order of members."""
         subscribers: dict[str, list[str]] = {}
         for member, names in {member.member_id: member.topics for member in self.members}.items():
-            for name in dict.fromkeys(names):
-                if self.count(name):
-                    subscribers.setdefault(name, []).append(member)
+            for name in filter(self.count, dict.fromkeys(names)):
+                subscribers.setdefault(name, []).append(member)
         return subscribers
 
     @cached_property

@@ -44,9 +44,7 @@ def string_key(text: str) -> bytes:
 def in_string_order(texts: Iterable[str]) -> list[str]:
     """Return the strings in Java's order."""
     texts = list(texts)
-    if all(map(str.isascii, texts)):
-        return sorted(texts)
-    return sorted(texts, key=string_key)
+    return sorted(texts) if all(map(str.isascii, texts)) else sorted(texts, key=string_key)
 
 
 def topic_partition_hash(topic: str, partition: int) -> int:

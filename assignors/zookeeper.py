@@ -42,22 +42,17 @@ def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> 
     streams_by_topic: dict[str, list[tuple[str, int]]] = {}
     for position, member in enumerate(members):
         if member.streams is None:
-            raise InvalidGroup(
-                f"members[{position}].streams: missing; an old consumer subscribes with a number of threads for "
-                "each topic"
-            )
+            problem = "missing; an old consumer subscribes with a number of threads for each topic"
+            raise InvalidGroup(f"members[{position}].streams: {problem}")
         for name, streams in member.streams.items():
             if not isinstance(streams, int) or isinstance(streams, bool) or streams < 1:
-                raise InvalidGroup(
-                    f"members[{position}].streams.{name}: {streams!r} is not a number of threads, 1 or more"
-                )
+                where = f"members[{position}].streams.{name}"
+                raise InvalidGroup(f"{where}: {streams!r} is not a number of threads, 1 or more")
             streams_by_topic.setdefault(name, []).append((member.member_id, streams))
-    sorted_threads: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for subscribers in map(tuple, streams_by_topic.values()):
-        if subscribers not in sorted_threads:
-            sorted_threads[subscribers] = in_string_order(
-                f"{member_id}-{thread}" for member_id, streams in subscribers for thread in range(streams)
-            )
+    sorted_threads = {
+        subscribers: in_string_order(f"{member_id}-{n}" for member_id, streams in subscribers for n in range(streams))
+        for subscribers in set(map(tuple, streams_by_topic.values()))
+    }
     return {name: sorted_threads[tuple(subscribers)] for name, subscribers in streams_by_topic.items()}
 
 

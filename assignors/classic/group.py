@@ -162,9 +162,8 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
         if not claims:
             continue
         if min(claims) < 0:
-            member_id, partition = next(
-                (member.member_id, p) for member in group.members for p in member.owned.get(name, ()) if p < 0
-            )
+            every_claim = ((member.member_id, p) for member in group.members for p in member.owned.get(name, ()))
+            member_id, partition = next(claim for claim in every_claim if claim[1] < 0)
             raise InvalidGroup(f"members.{member_id}.owned.{name}: partition {partition} is negative")
         if max(claims) >= group.counts[name]:
             owned.beyond.add(name)

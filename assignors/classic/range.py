@@ -26,9 +26,8 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     for name, count in group.counts.items():
         alike.setdefault((id(subscribers[name]), count), []).append(name)
     audiences = [(names, [ordered[place] for place in subscribers[names[0]]]) for names in alike.values()]
-    is_rack_aware = group.rack_aware and any(
-        _needs_racks(group, name, audience) for names, audience in audiences for name in names
-    )
+    by_topic = ((name, audience) for names, audience in audiences for name in names)
+    is_rack_aware = group.rack_aware and any(_needs_racks(group, name, audience) for name, audience in by_topic)
     for names, audience in audiences:
         count = group.counts[names[0]]
         parts = _divide_by_racks(group, names, audience) if is_rack_aware else even_ranges(count, len(audience))

@@ -43,24 +43,16 @@ class StickyState:
 
     def free(self) -> dict[str, list[int]]:
         """Return the partitions without an owner as ``{topic: partitions}``."""
-        return {
-            name: [partition for partition, owner in enumerate(owners) if owner == NO_ONE]
-            for name, owners in self.owners.items()
-            if NO_ONE in owners
-        }
+        unowned = {name: owners for name, owners in self.owners.items() if NO_ONE in owners}
+        return {name: [p for p, owner in enumerate(owners) if owner == NO_ONE] for name, owners in unowned.items()}
 
     def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
         """Return the assignment by position; ``withhold``: without partitions that only other members claim."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
-        changed = {
-            name: owners
-            for name, owners in self.owners.items()
-            if owners != self.claims.get(name) or name in owned.beyond
-        }
+        claims, beyond = self.claims, owned.beyond
+        changed = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in beyond}
         for share, before in zip(shares, owned.shares, strict=True):
-            for name, partitions in before.items():
-                if name not in changed:
-                    share[name] = partitions
+            share.update((name, partitions) for name, partitions in before.items() if name not in changed)
         by_rank = [shares[place] for place in self.places]
         for name, owners in changed.items():
             skip = self._to_revoke(name, owned) if withhold else ()
@@ -75,19 +67,14 @@ class StickyState:
         return shares
 
     def _to_revoke(self, name: str, owned: Owned) -> set[int]:
-        claims = self.claims.get(name)
-        if claims is None:
-            skip = set()
-        else:
-            pairs = enumerate(zip(self.owners[name], claims, strict=True))
-            skip = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
-            skip -= self.stuck.get(name, {}).keys()  # No member has to give these partitions up.
+        owners = self.owners[name]
+        pairs = enumerate(zip(owners, self.claims.get(name) or owners, strict=True))
+        skip = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
+        skip -= self.stuck.get(name, {}).keys()  # No member has to give these partitions up.
         for partition, places in owned.contested.get(name, {}).items():
-            if partition >= len(self.owners[name]):
-                continue
-            if self.places[self.owners[name][partition]] in places:
+            if partition < len(owners) and self.places[owners[partition]] in places:
                 skip.discard(partition)
-            else:
+            elif partition < len(owners):
                 skip.add(partition)
         return skip
 

@@ -188,9 +188,8 @@ class _Kind(Generic[_Item]):
         self.created = self.ascending(configured - remembered - runs.keys())
         out = {item for item, times in runs.items() if times > 1 or item in deleted}
         self.revoked = {worker: [item for item in items if item in out] for worker, items in held.items()}
-        self.shelf = {
-            worker: _Shelf(worker, [item for item in items if item not in out]) for worker, items in held.items()
-        }
+        stays = {worker: [item for item in items if item not in out] for worker, items in held.items()}
+        self.shelf = {worker: _Shelf(worker, items) for worker, items in stays.items()}
 
     def ascending(self, items: Iterable[_Item]) -> tuple[_Item, ...]:
         return tuple(sorted(items, key=self._order))

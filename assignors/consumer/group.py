@@ -51,10 +51,8 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
                 raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id} is also that of {holder[bits]}")
             ids[name] = bits
         elif topic.partitions:
-            raise InvalidGroup(
-                f"topics.{name}.topicId: missing; the consumer protocol knows topics by their id "
-                "(kafka-topics --describe prints it)"
-            )
+            problem = "missing; the consumer protocol knows topics by their id (kafka-topics --describe prints it)"
+            raise InvalidGroup(f"topics.{name}.topicId: {problem}")
     by_id = {member.member_id: member for member in members}
     with_metadata = {name: topic for name, topic in topics.items() if topic.partitions}
     return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], with_metadata, ids)
@@ -99,17 +97,13 @@ def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dic
             for partition in claimed:
                 if name not in member_topics and partition >= size:
                     continue  # Kafka ignores it.
-                if not 0 <= partition < size:
-                    raise InvalidGroup(
-                        f"members.{member.member_id}.owned.{name}: partition {partition} does not exist; "
-                        f"{name} has {size}; Kafka's assignor fails with it"
-                    )
+                if 0 <= partition < size and partition not in holders:
+                    holders[partition] = member.member_id
+                    continue
+                problem = f"does not exist; {name} has {size}; Kafka's assignor fails with it"
                 if partition in holders:
-                    raise InvalidGroup(
-                        f"members.{member.member_id}.owned.{name}: partition {partition} is owned by "
-                        f"{holders[partition]}, too; a target assignment gives it to one member"
-                    )
-                holders[partition] = member.member_id
+                    problem = f"is owned by {holders[partition]}, too; a target assignment gives it to one member"
+                raise InvalidGroup(f"members.{member.member_id}.owned.{name}: partition {partition} {problem}")
             if name in member_topics:
                 subscribers.setdefault(name, set()).update(claimed)
     gaps: dict[str, list[range]] = {}

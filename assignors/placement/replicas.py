@@ -87,9 +87,8 @@ def _check(brokers: Sequence[Broker], partitions: int, replication_factor: int, 
     if start_partition < 0:
         raise InvalidPlacement(f"start_partition: {start_partition} is negative")
     if start_partition + partitions - 1 > _MAX_INT:
-        raise InvalidPlacement(
-            f"start_partition: {start_partition} and {partitions} partitions pass the last there can be, {_MAX_INT}"
-        )
+        last = f"{partitions} partitions pass the last there can be, {_MAX_INT}"
+        raise InvalidPlacement(f"start_partition: {start_partition} and {last}")
     if replication_factor < 1:
         raise InvalidReplicationFactor(f"replication_factor: {replication_factor}; must be larger than 0")
     if replication_factor > len(brokers):
@@ -190,9 +189,8 @@ def place_striped(
     if all(broker.fenced for broker in brokers):
         raise InvalidReplicationFactor("brokers: all of them are fenced; a leader must be in service")
     racks = _RackList(brokers, random)
-    return {
-        partition: racks.place(replication_factor) for partition in range(start_partition, start_partition + partitions)
-    }
+    numbers = range(start_partition, start_partition + partitions)
+    return {partition: racks.place(replication_factor) for partition in numbers}
 
 
 class _BrokerList:

@@ -120,7 +120,7 @@ class GroupHistory:
     @cached_property
     def static_members(self) -> int:
         """The number of current members with an instance id."""
-        return sum(1 for member in self.names.values() if member.group_instance_id)
+        return sum(bool(member.group_instance_id) for member in self.names.values())
 
     @cached_property
     def client(self) -> ClientLibrary:

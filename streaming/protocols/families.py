@@ -56,9 +56,8 @@ def carried(protocol: str, assignor: str | None) -> str:
     if assignor is None:
         return family.default
     if assignor not in family.carries:
-        raise ImpossiblePair(
-            f"--assignor: {protocol} can't run {assignor!r}: {family.reason}; it runs {', '.join(family.carries)}"
-        )
+        problem = f"{family.reason}; it runs {', '.join(family.carries)}"
+        raise ImpossiblePair(f"--assignor: {protocol} can't run {assignor!r}: {problem}")
     return assignor
 
 

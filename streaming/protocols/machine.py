@@ -370,9 +370,8 @@ class Machine(ABC, Generic[S, M]):
             if member is not None:
                 allowed[name] = look_up(LIFE, f"{self.name}: {name}", member.stage, event).to
             elif not isinstance(event, vocabulary.Start):
-                raise vocabulary.UndefinedTransition(
-                    f"{self.name}: {type(event).__name__} at {event.at} ms: no member {name!r}"
-                )
+                where = f"{self.name}: {type(event).__name__} at {event.at} ms"
+                raise vocabulary.UndefinedTransition(f"{where}: no member {name!r}")
         step = self.step(group, event.at)
         HANDLERS[type(event)](step, event)
         for name, stages in allowed.items():

@@ -63,10 +63,8 @@ def baseline_of(group: LiveGroup) -> Baseline:
     unsure = list(group.unknown)
     topics = _topics(group, unsure)
     if not topics:
-        raise NoForecast(
-            f"group {group.group_id}: of no topic that it subscribes to the partitions are known; "
-            "`rebalance-monitor collect` tells them"
-        )
+        problem = "of no topic that it subscribes to the partitions are known; `rebalance-monitor collect` tells them"
+        raise NoForecast(f"group {group.group_id}: {problem}")
     members = _members(group, topics, unsure)
     protocol = _protocol(group, unsure)
     times = _times(group, unsure)
@@ -156,17 +154,15 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
         if any(set(assignors) != {"cooperative-sticky"} for assignors in lists):
             return "eager"
         if len(lists) < len(group.members):
-            unsure.append(
-                "members' assignor lists are not known: the group is taken to be cooperative, as its assignor is"
-            )
+            assumption = "the group is taken to be cooperative, as its assignor is"
+            unsure.append(f"members' assignor lists are not known: {assumption}")
         return "cooperative"
     family = FAMILIES[protocol]
     if group.assignor is None:
         unsure.append(f"the group's assignor is not known: {family.default} is taken")
     elif group.assignor not in family.carries:
-        unsure.append(
-            f"custom assignor {group.assignor}: what it assigns can't be computed; {family.default} stands in its place"
-        )
+        assumption = f"what it assigns can't be computed; {family.default} stands in its place"
+        unsure.append(f"custom assignor {group.assignor}: {assumption}")
     return protocol
 
 
@@ -180,24 +176,20 @@ def _times(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
         if not timeouts:
             unsure.append(f"no record tells the {name} timeout: {whose} default is taken, {default // 1000} s")
         elif name == "session" and len(timeouts) > 1:
-            unsure.append(
-                f"members' session timeouts differ ({timeouts[0]} to {timeouts[-1]} ms): the longest is taken for all"
-            )
+            spread = f"{timeouts[0]} to {timeouts[-1]} ms"
+            unsure.append(f"members' session timeouts differ ({spread}): the longest is taken for all")
         times[field] = max(timeouts, default=default)
     return times
 
 
 #: An event in the format of a scenario file.
 Entry = dict[str, Any]
-
 #: Start of the change, ms: in the middle of a heartbeat interval, as the group's actual position in it is unknown.
 BEGIN_MS = 1500
 #: KIP-848's heartbeat interval, and the number of moments in it over which successive restarts are spread.
 _INTERVAL_MS = 5000
 _MOMENTS = 8
 _STRIDE = 5
-
-
 #: Names of the rollout strategies.
 ROLLOUTS = ("surge", "blue-green", "recreate")
 

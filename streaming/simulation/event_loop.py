@@ -177,15 +177,12 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
             continue
         carried(protocol, assignor)
         if protocol not in chosen:
-            raise vocabulary.ImpossiblePair(
-                f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}"
-            )
+            problem = f"the protocol {protocol} is not among {', '.join(chosen)}"
+            raise vocabulary.ImpossiblePair(f"--assignor: {word}: {problem}")
         named[protocol] = assignor
     carriers = [protocol for protocol, family in FAMILIES.items() if plain in family.carries]
     if everyone and plain is not None and not carriers:
-        assignors_of_all = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
-        raise vocabulary.ImpossiblePair(
-            f"--assignor: no protocol can run {plain!r}; there are {', '.join(assignors_of_all)}"
-        )
+        every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.carries))
+        raise vocabulary.ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {every}")
     usual = {protocol: plain for protocol in chosen if not everyone or protocol in carriers}
     return [(protocol, carried(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

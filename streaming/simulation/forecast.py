@@ -16,12 +16,10 @@ from streaming.simulation.changes import RequestedChange
 from streaming.simulation.event_loop import run_scenario, timing_of
 from streaming.simulation.parse import parse_scenario, uuid_of
 from streaming.simulation.results import Simulation
-from streaming.simulation.scenario import Scenario
+from streaming.simulation.scenario import Scenario, ScenarioEvent
 
 #: The UUID at the end of a member id in a classic group, which follows the instance id or the client id.
 _UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-
-
 #: Default of ``group.consumer.session.timeout.ms``, as the records of a group do not contain the setting.
 _BROKERS_SESSION_MS = 45_000
 
@@ -95,15 +93,13 @@ def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
         instance_id = of.instance_id or (of.name if way.static else None)
         return replace(of, instance_id=instance_id, assignors=(), group_protocol=None)
 
+    def joined(event: ScenarioEvent) -> ScenarioEvent:
+        return replace(event, instance_id=event.instance_id or event.member) if event.kind == "join" else event
+
     return replace(
         scenario,
         members=tuple(held._replace(client=client(held.client)) for held in scenario.members),
-        events=tuple(
-            replace(event, instance_id=event.instance_id or event.member)
-            if event.kind == "join" and way.static
-            else event
-            for event in scenario.events
-        ),
+        events=tuple(map(joined, scenario.events) if way.static else scenario.events),
     )
 
 
@@ -162,8 +158,6 @@ WAY_PHRASES = {
     "static": "with static members",
     "consumer": "with the consumer protocol (KIP-848)",
 }
-
-
 #: The largest number of rows (one per member and round) that a forecast lists; more rounds are only counted.
 MAX_ROWS: Final = 100_000
 #: Estimate for that limit: the largest number of rounds that an event causes, summed over all ways to rebalance.
@@ -206,10 +200,8 @@ def forecast_change(
         f"{brokers.consumer_heartbeat_ms} ms) and how long they process what one poll gave ({model.processing_ms} ms), "
         "which no record tells: say it with --heartbeat, --processing"
     )
-    if any(
-        cost.way.protocol == "cooperative" and cost.simulation.result.round_count > cost.simulation.result.rebalances
-        for cost in costs
-    ):
+    cooperative = [cost.simulation.result for cost in costs if cost.way.protocol == "cooperative"]
+    if any(result.round_count > result.rebalances for result in cooperative):
         unsure.append(_RACED)
     if rounds and not few:
         unsure.append(_UNLISTED)

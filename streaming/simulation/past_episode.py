@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from assignors.assignment import collect_lists
 from assignors.model import Topic
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff, MemberDiff
@@ -109,12 +110,9 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
     before = _before(episode, first)
     current = {} if now is None else {member.member_id: member for member in now.members}
     usual = next(iter(current.values()), LiveMember(member_id=""))
-    counts: dict[str, int] = {}
-    for diff in diffs:
-        for holding in (*(after for _, after in diff.holdings()), *(change.owned for change in diff.members.values())):
-            for topic, partitions in holding.items():
-                counts[topic] = max(counts.get(topic, 0), *(number + 1 for number in partitions))
-    counts = dict(sorted(counts.items()))
+    holdings = [after for diff in diffs for _, after in diff.holdings()]
+    seen = collect_lists(holdings + [change.owned for diff in diffs for change in diff.members.values()])
+    counts = {topic: max(seen[topic]) + 1 for topic in sorted(seen)}
     live = {} if now is None else now.topics
     members = tuple(
         LiveMember(
@@ -166,14 +164,9 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
     # If a dynamic member's successor joined early, the rebalance waited for the end of the old member's session.
-    expired = {
-        member_id
-        for diff in diffs
-        for item in diff.cause.evidence
-        if item.kind == "member.fenced"
-        for member_id in item.member_ids
-        if member_id in fullest and fullest[member_id].group_instance_id is None
-    }
+    evidence = [item for diff in diffs for item in diff.cause.evidence if item.kind == "member.fenced"]
+    reported = {member_id for item in evidence for member_id in item.member_ids if member_id in fullest}
+    expired = {member_id for member_id in reported if fullest[member_id].group_instance_id is None}
     events: list[dict[str, Any]] = []
     for member_id, at in went:
         back = next((arrival for arrival in came if arrival[0] == successors.get(member_id) and arrival[1] >= at), None)

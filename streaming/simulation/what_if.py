@@ -117,9 +117,8 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
     """Return the group before and after the changes; partitions are not assigned yet."""
     if group.kind != "consumer":
-        raise ImpossibleChange(
-            f"group {group.group_id}: its kind is {group.kind}; what-if knows the assignors of consumers alone"
-        )
+        problem = f"its kind is {group.kind}; what-if knows the assignors of consumers alone"
+        raise ImpossibleChange(f"group {group.group_id}: {problem}")
     gone = {_find_member(group, name).member_id for name in changes.remove}
     topics = _topics(group, changes)
     stay = [member for member in group.members if member.member_id not in gone]

@@ -21,7 +21,9 @@ def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
     """Handle JoinGroup requests: new dynamic members first get their ids; other members wait or start a rebalance."""
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
-    pending, accepted, taken = list[str](), list[str](), set[str]()
+    pending: list[str] = []
+    accepted: list[str] = []
+    taken: set[str] = set()
     for name in names:
         member = step.members[name]
         if member.member_id:
@@ -40,7 +42,9 @@ def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
 
 
 def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
-    new, replaced, subscribed = list[str](), list[str](), list[str]()
+    new: list[str] = []
+    replaced: list[str] = []
+    subscribed: list[str] = []
     members, rules = step.members, step.rules
     for name in names:
         member = members[name]
@@ -199,7 +203,8 @@ def _vote(members: Mapping[str, classic.ClassicMember]) -> str:
 
 def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
     """Answer JoinGroup requests: members send SyncGroup next or, in the first version, receive their partitions."""
-    ready, silent = list[str](), list[str]()
+    ready: list[str] = []
+    silent: list[str] = []
     for name, member in members.items():
         if not member.joined:
             continue

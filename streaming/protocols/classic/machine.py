@@ -289,9 +289,8 @@ def _running(work: incremental.Work, member: classic.ClassicMember) -> increment
     if member.claim_generation < 0:
         return incremental.Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
-    return incremental.work_on_wire(
-        incremental.Work(work.connectors, tuple(task for task in work.tasks if task in held))
-    )
+    tasks = tuple(task for task in work.tasks if task in held)
+    return incremental.work_on_wire(incremental.Work(work.connectors, tasks))
 
 
 class Classic(Machine[classic.ClassicState, classic.ClassicMember]):

@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.assignment import (
-    collect_lists,
-    collect_sets,
-    common,
-    minus,
-    minus_others,
-    normalize,
-    select_topics,
-    track_owners,
-    unassigned,
-    union,
-)
+from assignors import assignment
+from assignors.assignment import common, minus, union
 from assignors.model import TopicPartitions
 from tests.support.histories import change
 
@@ -56,23 +46,23 @@ def test_operations_equal_those_of_sets(
     left: TopicPartitions,
     right: TopicPartitions,
 ) -> None:
-    before = normalize(left), normalize(right)
+    before = assignment.normalize(left), assignment.normalize(right)
     result = operation(left, right)
     assert _flat(result) == expected(_flat(left), _flat(right))
     assert all(list(partitions) == sorted(set(partitions)) and partitions for partitions in result.values())
-    assert (normalize(left), normalize(right)) == before
+    assert (assignment.normalize(left), assignment.normalize(right)) == before
 
 
 @settings(max_examples=40)
 @given(share=SHARES, topics=st.lists(st.sampled_from(TOPICS), unique=True))
 def test_only_some_topics(share: TopicPartitions, topics: list[str]) -> None:
-    assert select_topics(share, tuple(topics)) == {topic: share[topic] for topic in share if topic in topics}
+    assert assignment.select_topics(share, tuple(topics)) == {topic: share[topic] for topic in share if topic in topics}
 
 
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_taken_contains_all_owned_partitions(shares: dict[str, TopicPartitions]) -> None:
-    sets = collect_sets(shares)
+    sets = assignment.collect_sets(shares)
     assert {(topic, p) for topic, partitions in sets.items() for p in partitions} == set().union(
         *map(_flat, shares.values())
     )
@@ -89,7 +79,7 @@ def test_taken_contains_all_owned_partitions(shares: dict[str, TopicPartitions])
     ],
 )
 def test_normalized_share_has_sorted_lists(share: TopicPartitions, expected: dict[str, list[int]]) -> None:
-    normalized = normalize(share)
+    normalized = assignment.normalize(share)
     assert (normalized, list(normalized)) == (expected, list(expected))
     assert all(isinstance(partitions, list) for partitions in normalized.values())
 
@@ -100,9 +90,9 @@ def test_claim_counts_where_no_other_member_owns_partitions(
     claim: TopicPartitions, shares: dict[str, TopicPartitions]
 ) -> None:
     others = {name: share for name, share in shares.items() if name != "a"}
-    expected = {(topic, p) for topic, p in _flat(claim) if p not in collect_sets(others).get(topic, set())}
+    expected = {(topic, p) for topic, p in _flat(claim) if p not in assignment.collect_sets(others).get(topic, set())}
     backwards = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
-    remaining = minus_others(backwards, "a", shares)
+    remaining = assignment.minus_others(backwards, "a", shares)
     assert _flat(remaining) == expected
     assert all(partitions == sorted(set(partitions)) for partitions in remaining.values())
 
@@ -110,25 +100,25 @@ def test_claim_counts_where_no_other_member_owns_partitions(
 @settings(max_examples=40)
 @given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
 def test_owned_and_unowned_partitions(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
-    owned = collect_lists(shares.values())
+    owned = assignment.collect_lists(shares.values())
     assert sum(map(len, owned.values())) == sum(len(_flat(share)) for share in shares.values())
     counts = dict.fromkeys(TOPICS[:2], 6)
-    free = unassigned(wanted, counts, owned)
+    free = assignment.unassigned(wanted, counts, owned)
     assert _flat(free) == {(t, p) for t in wanted & counts.keys() for p in range(6)} - _flat(owned)
     assert list(free) == sorted(free)
 
 
 def test_partition_given_up_and_reassigned_has_moved() -> None:
     members = {"a": change({"t": [0, 1]}, revoked={"t": [1]}), "b": change(assigned={"t": [1, 2]})}
-    assert track_owners({}, members) == ({}, {"t": [1]})
+    assert assignment.track_owners({}, members) == ({}, {"t": [1]})
 
 
 def test_unassigned_partition_keeps_its_last_owner() -> None:
     members = {"a": change({"t": [0, 1]}, revoked={"t": [1]})}
-    assert track_owners({"u": {0: "b"}}, members) == ({"t": {1: "a"}, "u": {0: "b"}}, {})
+    assert assignment.track_owners({"u": {0: "b"}}, members) == ({"t": {1: "a"}, "u": {0: "b"}}, {})
 
 
 def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
     free = {"t": {0: "a", 1: "gone"}}
-    assert track_owners(free, {"a": change(assigned={"t": [0, 1]})}) == ({}, {"t": [1]})
+    assert assignment.track_owners(free, {"a": change(assigned={"t": [0, 1]})}) == ({}, {"t": [1]})
     assert free == {"t": {0: "a", 1: "gone"}}

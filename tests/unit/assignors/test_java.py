@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from assignors import java
 from assignors.errors import BadInput
-from assignors.java import (
-    JavaRandom,
-    hash_order,
-    hash_set_copy_capacity,
-    in_string_order,
-    shuffle,
-    string_hash,
-    topic_partition_hash,
-    uuid_bits,
-    uuid_hash,
-)
+from assignors.java import hash_order, in_string_order, string_hash
 
 
 def iterated(*keys: str) -> list[str]:
@@ -64,34 +55,34 @@ def test_string_order_is_by_utf16_units() -> None:
 
 
 def test_partitions_and_uuids() -> None:
-    assert topic_partition_hash("t", 0) == 31 * 31 + 116
-    assert uuid_bits("AAAAAAAAAAAAAAAAAAAAAQ") == (0, 1)
-    assert uuid_hash(uuid_bits("__________8AAAAAAAAAAA")) == 0
-    assert uuid_hash(uuid_bits("AAAAAAAAAAAAAAAAAAAAAQ")) == 1
+    assert java.topic_partition_hash("t", 0) == 31 * 31 + 116
+    assert java.uuid_bits("AAAAAAAAAAAAAAAAAAAAAQ") == (0, 1)
+    assert java.uuid_hash(java.uuid_bits("__________8AAAAAAAAAAA")) == 0
+    assert java.uuid_hash(java.uuid_bits("AAAAAAAAAAAAAAAAAAAAAQ")) == 1
 
 
 @pytest.mark.parametrize("text", ["AAAA", "not base64!", "AAAAAAAAAAAAAAAAAAAAA"])
 def test_invalid_uuid_is_rejected(text: str) -> None:
     with pytest.raises(BadInput, match="topicId"):
-        uuid_bits(text)
+        java.uuid_bits(text)
 
 
 def test_capacities() -> None:
-    assert [hash_set_copy_capacity(size) for size in (0, 12, 13, 24)] == [16, 32, 32, 64]
+    assert [java.hash_set_copy_capacity(size) for size in (0, 12, 13, 24)] == [16, 32, 32, 64]
 
 
 def test_the_documented_generator() -> None:
     # The first numbers of new Random(42) in a JVM.
-    assert [JavaRandom(42).next_signed()] == [-1170105035]
-    random = JavaRandom(42)
+    assert [java.JavaRandom(42).next_signed()] == [-1170105035]
+    random = java.JavaRandom(42)
     assert [random.next_int(10) for _ in range(5)] == [0, 3, 8, 4, 0]
-    random = JavaRandom(42)
+    random = java.JavaRandom(42)
     assert [random.next_int(16) for _ in range(5)] == [11, 0, 10, 0, 4]
 
 
 def test_shuffle_is_a_permutation_and_a_function_of_the_seed() -> None:
     first, second = list(range(20)), list(range(20))
-    shuffle(first, JavaRandom(7))
-    shuffle(second, JavaRandom(7))
+    java.shuffle(first, java.JavaRandom(7))
+    java.shuffle(second, java.JavaRandom(7))
     assert first == second
     assert sorted(first) == list(range(20))

@@ -4,15 +4,9 @@ from itertools import islice
 
 import pytest
 
+from assignors import partitioner
 from assignors.errors import BadInput
-from assignors.partitioner import (
-    BuiltInPartitioner,
-    InvalidPartition,
-    murmur2,
-    partition_for_key,
-    round_robin,
-    to_positive,
-)
+from assignors.partitioner import BuiltInPartitioner, murmur2, partition_for_key
 
 # The vectors of Kafka's own UtilsTest.testMurmur2, and the empty key.
 VECTORS = {
@@ -27,13 +21,13 @@ VECTORS = {
 
 
 def test_round_robin_wraps_around() -> None:
-    assert [*islice(round_robin(3), 4)] == [0, 1, 2, 0]
-    assert [*islice(round_robin(3, 2), 2)] == [2, 0]
+    assert [*islice(partitioner.round_robin(3), 4)] == [0, 1, 2, 0]
+    assert [*islice(partitioner.round_robin(3, 2), 2)] == [2, 0]
 
 
 def test_the_counter_wraps_as_an_atomic_integer() -> None:
-    assert [*islice(round_robin(10, 2**31 - 1), 3)] == [(2**31 - 1) % 10, 0, 1]
-    assert [*islice(round_robin(10, -1), 2)] == [(2**31 - 1) % 10, 0]
+    assert [*islice(partitioner.round_robin(10, 2**31 - 1), 3)] == [(2**31 - 1) % 10, 0, 1]
+    assert [*islice(partitioner.round_robin(10, -1), 2)] == [(2**31 - 1) % 10, 0]
 
 
 def test_built_in_switches_after_the_batch_size() -> None:
@@ -60,7 +54,7 @@ def test_an_empty_key_is_a_key() -> None:
 
 
 def test_to_positive() -> None:
-    assert [to_positive(n) for n in (0, 1, -1, -(2**31), 2**31 - 1)] == [0, 1, 2**31 - 1, 0, 2**31 - 1]
+    assert [partitioner.to_positive(n) for n in (0, 1, -1, -(2**31), 2**31 - 1)] == [0, 1, 2**31 - 1, 0, 2**31 - 1]
 
 
 def test_bytearray_and_memoryview_hash_as_bytes() -> None:
@@ -70,5 +64,5 @@ def test_bytearray_and_memoryview_hash_as_bytes() -> None:
 
 @pytest.mark.parametrize("partitions", [0, -1])
 def test_no_partitions(partitions: int) -> None:
-    with pytest.raises(InvalidPartition, match=f"partitions: {partitions}; a topic has at least 1"):
+    with pytest.raises(partitioner.InvalidPartition, match=f"partitions: {partitions}; a topic has at least 1"):
         partition_for_key(b"a", partitions)

@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from assignors.java import JavaRandom
-from assignors.placement.replicas import (
-    Broker,
-    InvalidPlacement,
-    InvalidReplicationFactor,
-    assign_replicas,
-    rack_alternated,
-)
+from assignors.placement import replicas
+from assignors.placement.replicas import Broker, assign_replicas
 
 PLAIN = [Broker(number) for number in range(5)]
 SIX = [Broker(i, rack) for i, rack in enumerate(["rack1", "rack3", "rack3", "rack2", "rack2", "rack1"])]
@@ -24,10 +19,10 @@ def _listed(*args: Any, **kwargs: Any) -> list[list[int]]:
 
 
 def test_rack_alternated() -> None:
-    assert [b.id for b in rack_alternated(SIX)] == [0, 3, 1, 5, 4, 2]
-    assert [b.id for b in rack_alternated(SIX[:5])] == [0, 3, 1, 4, 2]
+    assert [b.id for b in replicas.rack_alternated(SIX)] == [0, 3, 1, 5, 4, 2]
+    assert [b.id for b in replicas.rack_alternated(SIX[:5])] == [0, 3, 1, 4, 2]
     nine = [Broker(i, f"rack{i // 3}") for i in range(9)]
-    assert [b.id for b in rack_alternated(nine)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
+    assert [b.id for b in replicas.rack_alternated(nine)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
 
 
 def test_racks() -> None:
@@ -84,14 +79,18 @@ def test_single_broker_gets_every_replica() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (([], 1, 1), InvalidPlacement, "brokers: none"),
-        (([Broker(1), Broker(1)], 1, 1), InvalidPlacement, "brokers: id 1 is listed twice"),
-        (([Broker(-1)], 1, 1), InvalidPlacement, "brokers: id -1 is negative"),
-        ((PLAIN, 0, 1), InvalidPlacement, "partitions: 0"),
-        ((PLAIN, 1, 0), InvalidReplicationFactor, "replication_factor: 0"),
-        ((PLAIN, 1, 6), InvalidReplicationFactor, "replication_factor: 6 is larger than the number of brokers, 5"),
-        ((PLAIN, 10**9, 3), InvalidPlacement, "over the limit"),
-        (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), InvalidPlacement, "brokers: 1, 2 without a rack"),
+        (([], 1, 1), replicas.InvalidPlacement, "brokers: none"),
+        (([Broker(1), Broker(1)], 1, 1), replicas.InvalidPlacement, "brokers: id 1 is listed twice"),
+        (([Broker(-1)], 1, 1), replicas.InvalidPlacement, "brokers: id -1 is negative"),
+        ((PLAIN, 0, 1), replicas.InvalidPlacement, "partitions: 0"),
+        ((PLAIN, 1, 0), replicas.InvalidReplicationFactor, "replication_factor: 0"),
+        (
+            (PLAIN, 1, 6),
+            replicas.InvalidReplicationFactor,
+            "replication_factor: 6 is larger than the number of brokers, 5",
+        ),
+        ((PLAIN, 10**9, 3), replicas.InvalidPlacement, "over the limit"),
+        (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), replicas.InvalidPlacement, "brokers: 1, 2 without a rack"),
     ],
 )
 def test_refused_questions(arguments: Any, error: type[Exception], message: str) -> None:
@@ -103,10 +102,10 @@ def test_refused_questions(arguments: Any, error: type[Exception], message: str)
     "options", [{"start_index": -1}, {"start_index": 2**31}, {"start_index": 0, "shift": -1}, {}, {"shift": 1}]
 )
 def test_refused_options(options: dict[str, int]) -> None:
-    with pytest.raises(InvalidPlacement, match=r"start_index|shift"):
+    with pytest.raises(replicas.InvalidPlacement, match=r"start_index|shift"):
         assign_replicas(PLAIN, 1, 1, **options)
 
 
 def test_a_negative_start_partition_is_refused() -> None:
-    with pytest.raises(InvalidPlacement, match="start_partition: -1"):
+    with pytest.raises(replicas.InvalidPlacement, match="start_partition: -1"):
         assign_replicas(PLAIN, 1, 1, start_index=0, start_partition=-1)

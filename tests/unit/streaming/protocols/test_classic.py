@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SessionExpired
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import (
-    After,
-    Announced,
-    Client,
-    CoordinatorFails,
-    Crash,
-    Ended,
-    Freeze,
-    ShutDown,
-    Start,
-    Subscribe,
-    SubscribedTopics,
-    Thaw,
-    TopicsChanged,
-)
+from streaming.protocols.vocabulary import Client, Crash, ShutDown, Start, TopicsChanged
 from tests.support.machines import Driver, after, played, round_summary, scenario, topics
 
 
@@ -79,10 +66,10 @@ def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
     driver.apply(Start(0, (client,)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"t0": [0, 1]}}
-    driver.apply(Subscribe(driver.now, ("a",), ("t0", "t1")))
-    driver.apply(Freeze(driver.now, ("a",)))
+    driver.apply(vocabulary.Subscribe(driver.now, ("a",), ("t0", "t1")))
+    driver.apply(vocabulary.Freeze(driver.now, ("a",)))
     driver.until(driver.now + 5000)
-    driver.apply(Thaw(driver.now, ("a",)))
+    driver.apply(vocabulary.Thaw(driver.now, ("a",)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"t0": [0, 1], "t1": [0, 1]}}
 
@@ -93,11 +80,11 @@ def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
     driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
     leader = driver.state.leader
-    driver.apply(Freeze(30_000, (leader,)))
+    driver.apply(vocabulary.Freeze(30_000, (leader,)))
     driver.apply(TopicsChanged(30_010, topics(p=4)))
     driver.until(35_000)
     assert driver.state.generation == 1
-    driver.apply(Thaw(35_000, (leader,)))
+    driver.apply(vocabulary.Thaw(35_000, (leader,)))
     driver.until(60_000)
     assert driver.state.generation == 2
     shares = driver.machine.owned(driver.state).values()
@@ -108,14 +95,14 @@ def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
     driver = Driver("eager-v1", topics(p=2), session_timeout_ms=20_000)
     driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
-    driver.apply(Freeze(30_000, ("b",)))
+    driver.apply(vocabulary.Freeze(30_000, ("b",)))
     call = driver.state.members["b"].call
-    driver.apply(CoordinatorFails(30_010))
+    driver.apply(vocabulary.CoordinatorFails(30_010))
     frozen = driver.state.members["b"]
     assert (frozen.is_member, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
     driver.until(45_000)
     assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # the group waits for no member's session to end
-    driver.apply(Thaw(45_000, ("b",)))
+    driver.apply(vocabulary.Thaw(45_000, ("b",)))
     driver.settle()
     assert driver.machine.owned(driver.state) == {"a": {"p": [0]}, "b": {"p": [1]}}
 
@@ -124,11 +111,11 @@ def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
     driver = Driver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
     driver.apply(Start(0, (Client("a", ("t0",)), Client("b", ("t0",)))))
     driver.until(33_000)
-    driver.apply(Subscribe(33_000, ("b",), ("t0", "t1")))
+    driver.apply(vocabulary.Subscribe(33_000, ("b",), ("t0", "t1")))
     (ended,) = (
         output.event
         for output in driver.apply(Crash(33_000, ("b",)))
-        if isinstance(output, After) and isinstance(output.event, SessionExpired)
+        if isinstance(output, vocabulary.After) and isinstance(output.event, SessionExpired)
     )
     assert 33_000 - driver.machine.setup.timing.heartbeat_ms < ended.at - 10_000 <= 33_000
 
@@ -258,9 +245,9 @@ def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
     driver.outputs.clear()
     driver.apply(Start(driver.now, (Client("c", ("q",), "i"),)))
     driver.settle()
-    ended = [output for output in driver.outputs if isinstance(output, Ended)]
-    wanted = [output for output in driver.outputs if isinstance(output, SubscribedTopics)]
-    assert (ended, wanted) == ([Ended(("a",))], [SubscribedTopics(frozenset({"q"}))])
+    ended = [output for output in driver.outputs if isinstance(output, vocabulary.Ended)]
+    wanted = [output for output in driver.outputs if isinstance(output, vocabulary.SubscribedTopics)]
+    assert (ended, wanted) == ([vocabulary.Ended(("a",))], [vocabulary.SubscribedTopics(frozenset({"q"}))])
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
@@ -270,9 +257,9 @@ def test_present_member_leads_while_static_members_are_away(protocol: str, stays
     driver.apply(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
     driver.until(60_000)
     driver.apply(ShutDown(60_000, tuple(name for name in "abc" if name != stays)))
-    driver.apply(Subscribe(60_001, (stays,), ("p", "q")))
+    driver.apply(vocabulary.Subscribe(60_001, (stays,), ("p", "q")))
     driver.until(95_000)
-    rounds = [output for output in driver.outputs if isinstance(output, Announced)]
+    rounds = [output for output in driver.outputs if isinstance(output, vocabulary.Announced)]
     assert [entry.number for entry in rounds] == [1, 2]
     assert rounds[1].after[stays]["q"] == [0]
     assert driver.machine.owned(driver.state) == {stays: rounds[1].after[stays]}

@@ -5,34 +5,22 @@ from typing import Any
 import pytest
 
 from assignors.errors import UnknownAssignor
+from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SyncGroup
 from streaming.protocols.families import FAMILIES, carried, machine
-from streaming.protocols.vocabulary import (
-    Client,
-    Crash,
-    Freeze,
-    ImpossiblePair,
-    Leave,
-    MemberEvent,
-    Setup,
-    ShutDown,
-    Start,
-    Subscribe,
-    Thaw,
-    UndefinedTransition,
-)
+from streaming.protocols.vocabulary import Client, Crash, Freeze, Leave, ShutDown, Start, Thaw
 from tests.support.machines import Driver, topics
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 @pytest.mark.parametrize("kind", [Leave, ShutDown, Crash, Freeze, Thaw])
-def test_absent_member_has_no_transitions(protocol: str, kind: type[MemberEvent]) -> None:
+def test_absent_member_has_no_transitions(protocol: str, kind: type[vocabulary.MemberEvent]) -> None:
     driver = Driver(protocol, topics(t=2))
     before = driver.state
-    with pytest.raises(UndefinedTransition, match=f"{kind.__name__} at 7 ms: no member 'x'"):
+    with pytest.raises(vocabulary.UndefinedTransition, match=f"{kind.__name__} at 7 ms: no member 'x'"):
         driver.machine.apply(driver.state, kind(7, ("x",)))
-    with pytest.raises(UndefinedTransition):
-        driver.machine.apply(driver.state, Subscribe(7, ("x",), ("t",)))
+    with pytest.raises(vocabulary.UndefinedTransition):
+        driver.machine.apply(driver.state, vocabulary.Subscribe(7, ("x",), ("t",)))
     assert driver.state is before
 
 
@@ -43,16 +31,16 @@ def test_undefined_transition_raises(protocol: str) -> None:
     driver.apply(Start(0, (client,)))
     driver.settle()
     for event in (Start(driver.now, (client,)), Thaw(driver.now, ("a",))):
-        with pytest.raises(UndefinedTransition, match="is not defined in state"):
+        with pytest.raises(vocabulary.UndefinedTransition, match="is not defined in state"):
             driver.machine.apply(driver.state, event)
     driver.apply(Crash(driver.now, ("a",)))
-    with pytest.raises(UndefinedTransition, match="Crashed"):
+    with pytest.raises(vocabulary.UndefinedTransition, match="Crashed"):
         driver.machine.apply(driver.state, Leave(driver.now, ("a",)))
 
 
 def test_first_version_has_no_sync_phase() -> None:
     driver: Any = Driver("eager-v1", topics(t=2))
-    with pytest.raises(UndefinedTransition, match="SyncGroup"):
+    with pytest.raises(vocabulary.UndefinedTransition, match="SyncGroup"):
         driver.machine.apply(driver.state, SyncGroup(0, ()))
 
 
@@ -68,8 +56,8 @@ def test_first_version_has_no_sync_phase() -> None:
     ],
 )
 def test_an_impossible_pair_is_refused_with_the_reason(protocol: str, assignor: str, reason: str) -> None:
-    with pytest.raises(ImpossiblePair, match=reason):
-        machine(protocol, Setup(assignor=assignor))
+    with pytest.raises(vocabulary.ImpossiblePair, match=reason):
+        machine(protocol, vocabulary.Setup(assignor=assignor))
 
 
 def test_every_family_carries_its_default() -> None:

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from streaming.protocols.vocabulary import (
-    Reason,
-    Timing,
-    beats,
-    ghost_name,
-    joint_reason,
-    last_beat,
-    next_beat,
-    process_name,
-)
+from streaming.protocols import vocabulary
+from streaming.protocols.vocabulary import Reason, Timing
 from streaming.simulation.scenario import Scenario
 
 
@@ -41,21 +33,21 @@ def test_heartbeats_are_counted_as_if_each_were_sent() -> None:
         for since in (0, 7):
             sent = [since + number * every for number in range(1, 40)]
             for now in range(30):
-                assert beats(since, now, every) == sum(at <= now for at in sent)
-                assert next_beat(since, now, every) == min(at for at in sent if at >= now)
-                assert last_beat(since, now, every) == max([since, *(at for at in sent if at <= now)])
-    assert beats(None, 30, 3) == 0
+                assert vocabulary.beats(since, now, every) == sum(at <= now for at in sent)
+                assert vocabulary.next_beat(since, now, every) == min(at for at in sent if at >= now)
+                assert vocabulary.last_beat(since, now, every) == max([since, *(at for at in sent if at <= now)])
+    assert vocabulary.beats(None, 30, 3) == 0
 
 
 def test_round_names_all_members_of_its_first_reason() -> None:
     joined, left = Reason("member.joined", ("a", "b~2")), Reason("member.left", ("c",))
-    assert joint_reason([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
+    assert vocabulary.joint_reason([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
         "member.joined", ("a", "b", "d")
     )
-    assert joint_reason([], left) == left
+    assert vocabulary.joint_reason([], left) == left
 
 
 def test_ghost_member_has_the_name_of_its_process() -> None:
-    assert ghost_name("a", 2) == "a~2"
-    assert process_name("a~2") == process_name("a") == "a"
-    assert process_name("a~2~3") == "a"
+    assert vocabulary.ghost_name("a", 2) == "a~2"
+    assert vocabulary.process_name("a~2") == vocabulary.process_name("a") == "a"
+    assert vocabulary.process_name("a~2~3") == "a"

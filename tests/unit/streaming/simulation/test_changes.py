@@ -4,45 +4,33 @@ from typing import Any
 
 import pytest
 
-from streaming.simulation.changes import (
-    BEGIN_MS,
-    Baseline,
-    Deploy,
-    NoChange,
-    RollingRestart,
-    Rollout,
-    Scale,
-    request_change,
-    rolling_restart,
-    scale_events,
-    single_change,
-    usual_parallel,
-)
+from streaming.simulation import changes
+from streaming.simulation.changes import RollingRestart, request_change
 from streaming.simulation.scenario import InvalidScenario
 
 
 def test_rolling_restart_takes_batches_of_members_in_turn() -> None:
-    events = rolling_restart(["a", "b", "c"], parallel=2, down_ms=20_000, between_ms=30_000)
+    events = changes.rolling_restart(["a", "b", "c"], parallel=2, down_ms=20_000, between_ms=30_000)
 
     assert events == [
-        {"at": BEGIN_MS, "bounce": "a", "down_ms": 20_000},
-        {"at": BEGIN_MS, "bounce": "b", "down_ms": 20_000},
-        {"at": BEGIN_MS + 50_000 + 5 * 625, "bounce": "c", "down_ms": 20_000},
+        {"at": changes.BEGIN_MS, "bounce": "a", "down_ms": 20_000},
+        {"at": changes.BEGIN_MS, "bounce": "b", "down_ms": 20_000},
+        {"at": changes.BEGIN_MS + 50_000 + 5 * 625, "bounce": "c", "down_ms": 20_000},
     ]
 
 
 def test_new_members_have_names_of_their_own() -> None:
-    assert [event["join"] for event in scale_events(["a", "new-2"], 4)] == ["new-1", "new-3"]
+    assert [event["join"] for event in changes.scale_events(["a", "new-2"], 4)] == ["new-1", "new-3"]
 
 
 def test_the_last_members_leave() -> None:
-    assert [event["leave"] for event in scale_events(["a", "b", "c"], 1)] == ["b", "c"]
+    assert [event["leave"] for event in changes.scale_events(["a", "b", "c"], 1)] == ["b", "c"]
 
 
 @pytest.mark.parametrize("to", [0, 2])
 def test_no_change(to: int) -> None:
     with pytest.raises(InvalidScenario, match=f"--scale {to}: the group has 2 members"):
-        scale_events(["a", "b"], to)
+        changes.scale_events(["a", "b"], to)
 
 
 CONFIGS = {"a": {"topics": ["t"], "rack_id": "r1", "instance_id": "i"}, "b": {}, "c": {}}
@@ -50,38 +38,38 @@ CONFIGS = {"a": {"topics": ["t"], "rack_id": "r1", "instance_id": "i"}, "b": {},
 
 def rollout(strategy: str, parallel: int | None = None) -> list[dict[str, Any]]:
     restart = RollingRestart(parallel, down_ms=20_000, between_ms=10_000)
-    return Rollout(strategy, restart).events(["c", "a", "b"], CONFIGS)
+    return changes.Rollout(strategy, restart).events(["c", "a", "b"], CONFIGS)
 
 
 def test_surge_successors_join_before_members_leave() -> None:
     assert rollout("surge", 2) == [
-        {"at": BEGIN_MS, "join": "new-1", "topics": ["t"], "rack_id": "r1"},
-        {"at": BEGIN_MS, "join": "new-2"},
-        {"at": BEGIN_MS + 10_000, "leave": "a"},
-        {"at": BEGIN_MS + 10_000, "leave": "b"},
-        {"at": BEGIN_MS + 30_000, "join": "new-3"},
-        {"at": BEGIN_MS + 40_000, "leave": "c"},
+        {"at": changes.BEGIN_MS, "join": "new-1", "topics": ["t"], "rack_id": "r1"},
+        {"at": changes.BEGIN_MS, "join": "new-2"},
+        {"at": changes.BEGIN_MS + 10_000, "leave": "a"},
+        {"at": changes.BEGIN_MS + 10_000, "leave": "b"},
+        {"at": changes.BEGIN_MS + 30_000, "join": "new-3"},
+        {"at": changes.BEGIN_MS + 40_000, "leave": "c"},
     ]
 
 
 def test_blue_green_doubles_the_group_for_a_while() -> None:
     events = rollout("blue-green")
     assert [event["join"] for event in events[:3]] == ["new-1", "new-2", "new-3"]
-    assert events[3:] == [{"at": BEGIN_MS + 10_000, "leave": name} for name in "abc"]
+    assert events[3:] == [{"at": changes.BEGIN_MS + 10_000, "leave": name} for name in "abc"]
 
 
 def test_recreate_stops_all_members_at_once() -> None:
-    assert rollout("recreate") == [{"at": BEGIN_MS, "bounce": name, "down_ms": 20_000} for name in "abc"]
+    assert rollout("recreate") == [{"at": changes.BEGIN_MS, "bounce": name, "down_ms": 20_000} for name in "abc"]
 
 
 def test_rollouts_are_requested_by_name() -> None:
-    requested = request_change(START, {}, Rollout("blue-green"))
+    requested = request_change(START, {}, changes.Rollout("blue-green"))
     assert requested.what == "This blue-green rollout"
     assert [event.get("leave") for event in requested.document["events"]] == [None, None, "a", "b"]
 
 
 GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
-START = Baseline(GROUP, "eager", "eager", "range")
+START = changes.Baseline(GROUP, "eager", "eager", "range")
 
 
 def test_members_restart_in_the_order_of_their_names() -> None:
@@ -95,7 +83,7 @@ def test_members_restart_in_the_order_of_their_names() -> None:
 def test_deploy_file_sets_events_times_and_new_topics() -> None:
     document = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
 
-    assert request_change(START, {}, Deploy(document)).document == {
+    assert request_change(START, {}, changes.Deploy(document)).document == {
         **GROUP,
         **document,
         "topics": {"t": {"partitions": 2}, "u": 1},
@@ -105,14 +93,14 @@ def test_deploy_file_sets_events_times_and_new_topics() -> None:
 @pytest.mark.parametrize("document", [None, [], {"members": {}}, {"topics": [], "events": []}])
 def test_invalid_deploy_file_is_rejected(document: object) -> None:
     with pytest.raises(InvalidScenario, match=r"^--deploy: "):
-        request_change(START, {}, Deploy(document))
+        request_change(START, {}, changes.Deploy(document))
 
 
 def test_exactly_one_change_is_required() -> None:
-    assert single_change(None, Scale(3)) == Scale(3)
-    for changes in ((), (None,), (Scale(3), Scale(4))):
-        with pytest.raises(NoChange, match="say one of --rolling-restart"):
-            single_change(*changes)
+    assert changes.single_change(None, changes.Scale(3)) == changes.Scale(3)
+    for options in ((), (None,), (changes.Scale(3), changes.Scale(4))):
+        with pytest.raises(changes.NoChange, match="say one of --rolling-restart"):
+            changes.single_change(*options)
 
 
 def test_twentieth_of_a_large_group_restarts_at_once() -> None:
@@ -121,4 +109,4 @@ def test_twentieth_of_a_large_group_restarts_at_once() -> None:
 
     assert [event["bounce"] for event in events] == names
     assert len({event["at"] for event in events}) == 20
-    assert [usual_parallel(size) for size in (1, 39, 40, 1000)] == [1, 1, 2, 50]
+    assert [changes.usual_parallel(size) for size in (1, 39, 40, 1000)] == [1, 1, 2, 50]

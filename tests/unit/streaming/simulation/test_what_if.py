@@ -12,25 +12,17 @@ from assignors.model import Member, Topic
 from streaming.protocols.vocabulary import Client, Held
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Holding
+from streaming.simulation import what_if
 from streaming.simulation.forecast import Way as CostWay
 from streaming.simulation.forecast import simulate_cost
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.scenario import Scenario, ScenarioEvent
-from streaming.simulation.what_if import (
-    PAIRS,
-    GroupChange,
-    ImpossibleChange,
-    Outlook,
-    ProtocolAssignor,
-    apply_change,
-    outlook,
-    outlooks,
-)
+from streaming.simulation.what_if import GroupChange, ProtocolAssignor, apply_change, outlooks
 
 EAGER, COOPERATIVE, UNIFORM = (
     ProtocolAssignor("eager", "range"),
     ProtocolAssignor("cooperative", "cooperative-sticky"),
-    PAIRS[4],
+    what_if.PAIRS[4],
 )
 
 
@@ -56,7 +48,7 @@ def two(assignor: str = "range") -> LiveGroup:
     return group(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}), assignor=assignor)
 
 
-def by_name(group: LiveGroup, outlook_of_way: Outlook) -> dict[str, dict[str, list[int]]]:
+def by_name(group: LiveGroup, outlook_of_way: what_if.Outlook) -> dict[str, dict[str, list[int]]]:
     return {
         group.names[member_id]: {topic: list(ps) for topic, ps in share.items()}
         for member_id, share in outlook_of_way.assignment.items()
@@ -65,7 +57,7 @@ def by_name(group: LiveGroup, outlook_of_way: Outlook) -> dict[str, dict[str, li
 
 def test_balanced_group_without_changes_is_unchanged() -> None:
     by_way = {item.way: item for item in outlooks(apply_change(two(), GroupChange()))}
-    assert list(by_way) == list(PAIRS)
+    assert list(by_way) == list(what_if.PAIRS)
     assert [item.way for item in by_way.values() if item.own] == [EAGER]
     own = by_way[EAGER]
     assert (own.moved, own.newly_assigned, own.unowned) == (0, 0, 0)
@@ -75,34 +67,34 @@ def test_balanced_group_without_changes_is_unchanged() -> None:
 
 def test_one_member_joins_and_one_leaves() -> None:
     change = apply_change(two(), GroupChange(add=("c",), remove=("a",)))
-    result = outlook(change, EAGER)
+    result = what_if.outlook(change, EAGER)
     assert by_name(change.after, result) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
     assert (result.moved, result.rounds, result.exact_rounds) == (4, 1, True)
-    sticky = outlook(change, ProtocolAssignor("eager", "sticky"))
+    sticky = what_if.outlook(change, ProtocolAssignor("eager", "sticky"))
     assert by_name(change.after, sticky)["b"] == {"t": [2, 3]}
     assert sticky.moved == 2
 
 
 def test_cooperative_group_assigns_in_a_second_round() -> None:
     change = apply_change(two("cooperative-sticky"), GroupChange(add=("c",)))
-    result = outlook(change, COOPERATIVE)
+    result = what_if.outlook(change, COOPERATIVE)
     assert (result.own, result.rounds, result.moved, result.unowned) == (True, 2, 1, 0)
-    assert outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
+    assert what_if.outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
 
 
 def test_partitions_and_topics() -> None:
     grown = apply_change(two(), GroupChange(partitions={"t": 6}))
-    assert by_name(grown.after, outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
-    assert outlook(grown, EAGER).newly_assigned == 2
+    assert by_name(grown.after, what_if.outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
+    assert what_if.outlook(grown, EAGER).newly_assigned == 2
     change = apply_change(two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
-    assert by_name(change.after, outlook(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
+    assert by_name(change.after, what_if.outlook(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
 
 
 def test_new_partitions_lack_racks_and_new_members_balance() -> None:
     racks = (("r1",), ("r2",), ("r1",), ("r2",))
     members = [member("a", {"t": [0, 2]}, rack_id="r1"), member("b", {"t": [1, 3]}, rack_id="r2")]
     live = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
-    own = outlook(apply_change(live, GroupChange()), EAGER)
+    own = what_if.outlook(apply_change(live, GroupChange()), EAGER)
     assert (own.moved, own.local) == (0, (4, 4))
     change = apply_change(live, GroupChange(partitions={"t": 6}, add=("c",)))
     assert change.after.topics["t"].racks == (*racks, (), ())
@@ -124,14 +116,14 @@ def test_new_partitions_lack_racks_and_new_members_balance() -> None:
     ],
 )
 def test_impossible_change_is_refused_with_the_option(changes: GroupChange, message: str) -> None:
-    with pytest.raises(ImpossibleChange) as problem:
+    with pytest.raises(what_if.ImpossibleChange) as problem:
         apply_change(two(), changes)
     assert str(problem.value) == message
 
 
 def test_namesakes_are_distinguished_by_ids() -> None:
     twins = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
-    with pytest.raises(ImpossibleChange, match="--remove a: 2 members are called so; there are a "):
+    with pytest.raises(what_if.ImpossibleChange, match="--remove a: 2 members are called so; there are a "):
         apply_change(group(*twins), GroupChange(remove=("a",)))
     change = apply_change(group(*twins), GroupChange(remove=(twins[0].member_id,)))
     assert change.after.members == (twins[1],)
@@ -139,7 +131,7 @@ def test_namesakes_are_distinguished_by_ids() -> None:
 
 @pytest.mark.parametrize("kind", ["connect", "streams", "share"])
 def test_other_kinds_of_groups_are_rejected(kind: str) -> None:
-    with pytest.raises(ImpossibleChange, match=f"its kind is {kind}"):
+    with pytest.raises(what_if.ImpossibleChange, match=f"its kind is {kind}"):
         apply_change(group(kind=kind), GroupChange())
 
 
@@ -156,10 +148,10 @@ def test_static_members_are_joined_by_static_members() -> None:
     ]
     change = apply_change(group(*statics), GroupChange(add=("aa",)))
     assert [member.names.group_instance_id for member in change.after.members] == ["a", "b", "aa"]
-    result = outlook(change, EAGER)
+    result = what_if.outlook(change, EAGER)
     assert result.inexact == ()
     assert by_name(change.after, result) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
-    with pytest.raises(ImpossibleChange, match="--add a: there is a member of this name"):
+    with pytest.raises(what_if.ImpossibleChange, match="--add a: there is a member of this name"):
         apply_change(group(*statics), GroupChange(add=("a",)))
 
 
@@ -172,7 +164,7 @@ def test_uncertain_results_state_why() -> None:
     assert reason in apart[UNIFORM]
     assert "topic ids are unknown: their order, and so tie-breaks, may differ" in apart[UNIFORM]
     alike = apply_change(two(), GroupChange(add=("a",)))
-    assert outlook(alike, EAGER).inexact == (drawn,)
+    assert what_if.outlook(alike, EAGER).inexact == (drawn,)
     unequal = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
     assert apply_change(unequal, GroupChange(add=("c",))).notes == (
         "members subscribe to different topics: new ones to those of a",
@@ -196,12 +188,12 @@ def test_change_results_equal_the_protocol_machines(seed: int) -> None:
     names = [f"m{number:02}" for number in random.sample(range(100), random.randint(2, 6))]
     topics = {"t": Topic("t", random.randint(1, 12)), "u": Topic("u", random.randint(1, 5))}
     gone = random.choice(names)
-    for way in PAIRS[:4]:
+    for way in what_if.PAIRS[:4]:
         start = registry.find("classic", way.assignor).assign(topics, [Member(name, tuple(topics)) for name in names])
         owned = {name: {topic: list(ps) for topic, ps in start[name].items() if ps} for name in names}
         members = [member(name, owned[name], member_id=name, topics=tuple(topics)) for name in names]
         live = LiveGroup("g", "consumer", "classic", way.assignor, 5, 9, tuple(members), topics)
-        expected = outlook(apply_change(live, GroupChange(remove=(gone,))), way)
+        expected = what_if.outlook(apply_change(live, GroupChange(remove=(gone,))), way)
         scenario = Scenario(
             topics,
             (ScenarioEvent(1, 1500, "leave", gone),),
