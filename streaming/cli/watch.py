@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from typing import Any
 
 from streaming.cli.options import AsJson, OnlyGroup, Session, flag, long_running, time_option
 from streaming.records.events import MAX_TIMESTAMP
@@ -47,18 +48,12 @@ def watch(
     from streaming.kafka.diff_reader import read_diffs
     from streaming.kafka.heartbeats import HeartbeatTracker
 
+    chosen: dict[str, Any] = {"group": group, "from_beginning": from_beginning}
     with ExitStack() as stack:
         follower: StoryFollower | None = None
         warnings: FreshnessWarnings | None = None
         if stories:
-            made = StoryFollower(
-                settings,
-                as_json=as_json,
-                group=group,
-                from_beginning=from_beginning,
-                follow=not exit_at_end,
-                stopped=stop.is_set,
-            )
+            made = StoryFollower(settings, as_json=as_json, follow=not exit_at_end, stopped=stop.is_set, **chosen)
             follower = stack.enter_context(made)
 
         def until() -> bool:
@@ -72,6 +67,5 @@ def watch(
                 warnings.poll(time.monotonic(), time.time())
             return stop.is_set()
 
-        where = {"exit_at_end": exit_at_end, "from_beginning": from_beginning}
-        records = read_diffs(settings, until=until, on_malformed=warn_skipped, group=group, **where)
+        records = read_diffs(settings, until=until, on_malformed=warn_skipped, exit_at_end=exit_at_end, **chosen)
         print_diffs(records if follower is None else follower.above(records), as_json=as_json)
