@@ -180,42 +180,38 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
     } == {*needs("collect", settings), *optional_permissions("collect", settings)}
 
 
-@pytest.mark.parametrize("kind", ["password", "token", "certificate", "nothing"])
-def test_refused_user_is_named_as_in_the_broker(tmp_path: Path, kind: str) -> None:
-    pem = certificate(tmp_path, "monitor")
-    oauth = {"token_endpoint_url": "https://id.example", "client_id": "monitor", "client_secret": "s3cret"}
-    settings_of_principal, who, principal = {
-        "password": (
-            {
-                "security_protocol": "SASL_PLAINTEXT",
-                "sasl_mechanism": "PLAIN",
-                "sasl_username": "monitor",
-                "sasl_password": "s3cret",
-            },
-            "user 'monitor'",
-            "User:monitor",
-        ),
-        "token": (
-            {
-                "security_protocol": "SASL_SSL",
-                "sasl_mechanism": "OAUTHBEARER",
-                **{f"sasl_oauthbearer_{name}": value for name, value in oauth.items()},
-            },
-            "client 'monitor'",
-            "User:<sub of its token>",
-        ),
-        "certificate": (
-            {"security_protocol": "SSL", "ssl_certificate_file": pem, "ssl_key_file": pem.with_suffix(".key")},
-            f"the owner of {pem}",
-            "User:<subject of the certificate>",
-        ),
-        "nothing": ({}, "user 'ANONYMOUS'", "User:ANONYMOUS"),
-    }[kind]
-    settings = KafkaSettings.model_validate({"bootstrap_servers": "kafka:9093"} | settings_of_principal)
+PASSWORD = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "monitor",
+    "sasl_password": "s3cret",
+}
+OAUTH = {"token_endpoint_url": "https://id.example", "client_id": "monitor", "client_secret": "s3cret"}
+TOKEN = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"} | {
+    f"sasl_oauthbearer_{name}": value for name, value in OAUTH.items()
+}
+CERTIFICATE = {"security_protocol": "SSL", "ssl_certificate_file": "monitor.pem", "ssl_key_file": "monitor.key"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "who", "principal"),
+    [
+        (PASSWORD, "user 'monitor'", "monitor"),
+        (TOKEN, "client 'monitor'", "<sub of its token>"),
+        (CERTIFICATE, "the owner of monitor.pem", "<subject of the certificate>"),
+        ({}, "user 'ANONYMOUS'", "ANONYMOUS"),
+    ],
+)
+def test_refused_user_is_named_as_in_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str], who: str, principal: str
+) -> None:
+    certificate(tmp_path, "monitor")
+    monkeypatch.chdir(tmp_path)
+    settings = KafkaSettings.model_validate({"bootstrap_servers": "kafka:9093"} | fields)
     line = denied(settings, Permission("Write", "id", "transactional-id"), "which collect must")
     assert line == (
         f"cluster kafka:9093: {who} may not write transactional id id, which collect must; "
-        f"kafka-acls.sh --bootstrap-server kafka:9093 --add --allow-principal '{principal}' "
+        f"kafka-acls.sh --bootstrap-server kafka:9093 --add --allow-principal 'User:{principal}' "
         "--operation Write --transactional-id 'id'"
     )
 

@@ -152,11 +152,6 @@ def test_request_without_an_answer_times_out(kafka: MemoryKafka, monkeypatch: py
     assert ends.are_current(13)
 
 
-def test_empty_partition_list_sends_no_request(kafka: MemoryKafka) -> None:
-    ends = EndOffsets(SETTINGS, [])
-    assert (ends.look(0), ends.are_current(0), kafka.admins) == ({}, True, [])
-
-
 Bounds = dict[Place, tuple[int, int]]
 
 
@@ -187,10 +182,3 @@ def test_reader_of_another_partition_is_not_stalled(ends: Bounds) -> None:
 def test_partition_ending_before_its_position_was_truncated(ends: Bounds) -> None:
     ends[B] = (0, 2)
     assert looks({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]
-
-
-def test_early_poll_returns_nothing(ends: Bounds) -> None:
-    watched = Stall(KafkaSettings())
-    assert watched.look({A: 4, B: 5}, 0.0) == {}
-    assert watched.look({A: 4, B: 5}, STALL_SECONDS - 0.1) == {}
-    assert watched.look({A: 4, B: 5}, STALL_SECONDS) == {A: (0, 5)}

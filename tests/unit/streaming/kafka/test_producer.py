@@ -89,12 +89,6 @@ def test_timestamp_error_of_kafka_names_the_clocks(kafka: MemoryKafka, code: int
         sending.send(event("g"))
 
 
-def test_failure_is_raised_at_the_end_at_the_latest(kafka: MemoryKafka) -> None:
-    kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
-    with pytest.raises(NotDelivered, match="too large"), EventProducer(SETTINGS) as sending:
-        sending.send(event("g"))
-
-
 def test_other_errors_are_not_hidden_by_unsent_records(kafka: MemoryKafka) -> None:
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     with pytest.raises(KeyError), EventProducer(SETTINGS) as sending:
@@ -123,12 +117,6 @@ def test_missing_topic_and_unreachable_cluster_are_errors(kafka: MemoryKafka) ->
     kafka.away = True
     with pytest.raises(ClusterUnavailable, match=r"topic rebalance\.membership: broker is away"):
         sending.send(event("g"))
-
-
-def test_a_record_is_in_the_log_once_and_in_order(kafka: MemoryKafka) -> None:
-    config = EventProducer(SETTINGS, {"linger.ms": 9}).client.config
-    wanted = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 30 * 2**20, "linger.ms": 9}
-    assert {name: config[name] for name in wanted} == wanted
 
 
 def test_a_topic_that_may_not_be_described_names_the_acl(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:

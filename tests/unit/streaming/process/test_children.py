@@ -79,15 +79,6 @@ def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp
         children.watch(threading.Event(), never)
 
 
-def test_killed_child_ends_without_output(module: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    child = Child("part", [module], log=log)
-    eventually(lambda: "ready" in log.read_text())
-    child.kill()
-    assert (child.is_running, log.read_text()) == (False, "ready\n")
-    child.kill()  # kill() without a running process does nothing
-
-
 def test_a_child_that_does_not_drain_is_killed_with_its_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

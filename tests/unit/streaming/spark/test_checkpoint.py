@@ -101,11 +101,6 @@ def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
         claim(str(tmp_path), METADATA, "stop")
 
 
-def test_metadata_without_partitions_uses_those_of_the_topic(tmp_path: Path) -> None:
-    claim(str(tmp_path), METADATA, "stop")
-    assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop").partitions == 8
-
-
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_locked_checkpoint_that_is_gone_or_replaced_is_noticed(tmp_path: Path, replaced: bool) -> None:
     folder = tmp_path / "checkpoint"

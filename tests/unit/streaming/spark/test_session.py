@@ -99,16 +99,6 @@ def test_start_is_aborted_when_the_program_stops() -> None:
     never.set()
 
 
-@pytest.mark.parametrize("error", [TimeoutError("late"), KeyError("why")])
-def test_an_error_of_the_start_is_raised(error: Exception) -> None:
-    def start() -> Any:
-        raise error
-
-    with pytest.raises(type(error)) as raised:
-        session._started(start, threading.Event())
-    assert raised.value is error
-
-
 def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Conf:
         """A fake SparkConf with the properties passed to spark-submit; a real SparkConf would need a JVM."""
