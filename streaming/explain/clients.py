@@ -81,10 +81,9 @@ _OTHER_WORDINGS: Final = _table(
     (K.JOINING, r"(?:Joining g|G)roup \"(?P<group>[^\"]+)\" (?:with \d+ subscribed topic|changed join state \S+ -> wait-join |heartbeat error response in state .*: Broker: (?:Group rebalance in progress|Specified group generation id is not valid))"),
     (K.REVOKED, r"Group \"(?P<group>[^\"]+)\": delegating (?:incremental )?revoke of (?P<count>\d+) partition"),
     (K.ASSIGNED, r"Group \"(?P<group>[^\"]+)\": (?:delegating (?:incremental )?assign|new assignment) of (?P<count>\d+) partition"),
-    (K.OVERRAN, r"Application maximum poll interval \(\d+ms\) exceeded by \d+ms"),
-    (K.EXPIRED, r"(?P<reason>Consumer group session timed out .*? coordinator)"),
+    (K.OVERRAN, r"Application maximum poll interval \(\d+ms\) exceeded by \d+ms|(?:Heartbeat|Consumer) poll (?:timeout has )?expired(?:, leaving group|\. This means)"),
+    (K.EXPIRED, r"(?P<reason>Consumer group session timed out .*? coordinator)|Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
     (K.LEAVING, r"Group \"(?P<group>[^\"]+)\": leave \(in state \S+\)$"),
-    (K.EXPIRED, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
     (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
     (K.NEW_ID, rf"Received member id {_MEMBER} for group {_GROUP}; will retry join-group"),
@@ -94,7 +93,6 @@ _OTHER_WORDINGS: Final = _table(
     (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
     (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
     (K.LEAVING, rf"Leaving (?:consumer group \((?P<plain_group>[^)]+)\)|(?:consumer )?group {_GROUP}(?:, | \()member {_MEMBER})"),
-    (K.OVERRAN, r"(?:Heartbeat|Consumer) poll (?:timeout has )?expired(?:, leaving group|\. This means)"),
     (K.EXPIRED, rf"Heartbeat(?: failed)?: local member_id was not recognized|heartbeat failed for group {_GROUP} since member id is not valid"),
     (K.JOINING, rf"[Hh]eartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
     # kafka-go.
@@ -102,8 +100,7 @@ _OTHER_WORDINGS: Final = _table(
     (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_LAST_GROUP}"),
     # sarama.
     (K.RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),
-    (K.OTHER, rf"client/coordinator coordinator for consumergroup {_GROUP} is #"),
-    (K.OTHER, rf"consumergroup/{_GROUP} loop check partition number (?:co|go)routine will exit"),
+    (K.OTHER, rf"consumergroup[ /]{_GROUP} (?:is #|loop check partition number (?:co|go)routine will exit)"),
     (K.GROWTH, rf"consumergroup/{_GROUP} loop check partition number goroutine find partitions in topics (?P<reason>\S+ changed from \d+ to \d+)"),
 )  # fmt: skip
 #: Messages of franz-go and KafkaJS, followed by keys and values. KafkaJS logs no generation.

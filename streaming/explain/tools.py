@@ -10,7 +10,7 @@ from streaming.collect.broker_log.layouts import read_json
 from streaming.explain.clients import shares_in
 from streaming.explain.events import LogEvent, MemberListing
 from streaming.records.diffs import MemberNames
-from streaming.records.events import Evidence, Holding
+from streaming.records.events import Evidence
 
 #: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, in Kafka 4.0 and later, and before 4.0.
 _RECORD: Final = re.compile(
@@ -115,16 +115,18 @@ class DumpReader:
 def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | None:
     members, shares = value.get("members"), shares_in(str(value.get("assignment", "")))
     number = value.get("generation", value.get("generationId"))
-    if not isinstance(group, str) or not isinstance(number, int):
-        return None
-    if not isinstance(members, list):  # before 3.9
-        if value.get("protocolType") != "consumer":
-            return None  # The tool did not decode the assignments.
+    if not isinstance(members, list) and value.get("protocolType") == "consumer":  # before 3.9
         members = [{"memberId": member} for member in shares]
+    if not isinstance(group, str) or not isinstance(number, int) or not isinstance(members, list):
+        return None
     listing = MemberListing(
         members={member["memberId"]: _names(member, "groupInstanceId") for member in members},
         shares=shares
-        | {member["memberId"]: share for member in members if (share := _share(member.get("assignment"))) is not None},
+        | {
+            member["memberId"]: {entry["topic"]: entry["partitions"] for entry in listed.get("assignedPartitions", ())}
+            for member in members
+            if isinstance(listed := member.get("assignment"), dict)  # else the tool did not decode these bytes
+        },
         number=number,
         assignor=value.get("protocol"),
         group_kind="connect" if value.get("protocolType") == "connect" else "consumer",
@@ -134,9 +136,3 @@ def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | Non
 
 def _names(member: dict[str, Any], instance: str) -> MemberNames:
     return MemberNames(member.get("clientId"), member.get("clientHost"), member.get(instance))
-
-
-def _share(assignment: object) -> Holding | None:
-    if not isinstance(assignment, dict):
-        return None  # The tool did not decode these bytes.
-    return {entry["topic"]: entry["partitions"] for entry in assignment.get("assignedPartitions", ())}
