@@ -173,7 +173,7 @@ def _judge_start(state: EpisodeState, seen: MemberChanges) -> Verdict:
 def _judge_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if not state.after:
         return Verdict("unknown", "the group had no members when it was first seen")
-    at = f"first seen at generation {state.first_seen}"
+    at = f"first seen at generation {state.first_seen}" if state.first_seen > 0 else "first seen without a generation"
     if seen.came:
         return Verdict("scale-out", f"{at}: it is unknown when the other members joined")
     if state.rebalances > 1:
