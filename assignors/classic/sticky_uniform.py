@@ -142,9 +142,8 @@ def _assign_in_racks(
     order in which they are assigned next.
     """
     circle = _RackCircle(racks, quotas, sizes)
-    items = [
-        (name, partition, racks.of_topic[name][partition]) for name, partitions in free for partition in partitions
-    ]
+    at = racks.of_topic
+    items = [(name, partition, at[name][partition]) for name, partitions in free for partition in partitions]
     members_in = Counter(racks.of_member)
     members_near = {near: sum(members_in[rack] for rack in set(near)) for near in {near for _, _, near in items}}
     assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}

@@ -112,9 +112,8 @@ def builtin_document(name: str, members: int | None = None, partitions: int | No
     """Return the document of a built-in scenario."""
     scenario = BUILTIN_SCENARIOS.get(name)
     if scenario is None:
-        raise UnknownScenario(
-            f"SCENARIO: no file {name!r}, and no built-in scenario of that name: {', '.join(BUILTIN_SCENARIOS)}"
-        )
+        problem = f"no file {name!r}, and no built-in scenario of that name"
+        raise UnknownScenario(f"SCENARIO: {problem}: {', '.join(BUILTIN_SCENARIOS)}")
     members = scenario.members if members is None else members
     partitions = scenario.partitions if partitions is None else partitions
     for option, value, most in (("--members", members, MAX_MEMBERS), ("--partitions", partitions, MAX_PARTITIONS)):

@@ -109,9 +109,8 @@ class _Draft:
 
     def add(self, event: ScenarioEvent) -> None:
         if event.at < self.now:
-            raise InvalidScenario(
-                f"{event}: at: {event.at} is before {self.now} of the event above it; sort them by time"
-            )
+            problem = f"{event.at} is before {self.now} of the event above it; sort them by time"
+            raise InvalidScenario(f"{event}: at: {problem}")
         self.now = event.at
         if event.member:
             self._check(event)
@@ -124,9 +123,8 @@ class _Draft:
         state, since = self.states.get(name, ("", 0))
         if kind == "join":
             if state == "up":
-                raise InvalidScenario(
-                    f"{event}: join: {name!r} is a member since {since} ms; let it leave or crash first"
-                )
+                problem = f"is a member since {since} ms; let it leave or crash first"
+                raise InvalidScenario(f"{event}: join: {name!r} {problem}")
         elif not state:
             raise InvalidScenario(f"{event}: {kind}: {name!r} has not joined; add a join at the same time or earlier")
         elif state != "up" and (kind, state) != ("subscribe", "left"):
@@ -185,11 +183,9 @@ class _Draft:
     def partitions(self, event: ScenarioEvent) -> None:
         grown = {}
         for name, count in event.partitions.items():
-            if count < self.topics[name].partitions:
-                raise InvalidScenario(
-                    f"{event}: partitions.{name}: {count} is fewer than its {self.topics[name].partitions}; "
-                    "Kafka takes no partition away"
-                )
+            if count < (current := self.topics[name].partitions):
+                problem = f"{count} is fewer than its {current}; Kafka takes no partition away"
+                raise InvalidScenario(f"{event}: partitions.{name}: {problem}")
             grown[name] = replace(self.topics[name], partitions=count, racks=None)
         self.topics.update(grown)
         self._plan(vocabulary.TopicsChanged(event.at, grown), event)

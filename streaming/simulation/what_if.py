@@ -149,10 +149,8 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
     topics = dict(group.topics)
     for name in changes.subscribe or ():
         if name not in topics and name not in changes.partitions:
-            raise ImpossibleChange(
-                f"--subscribe {name}: the monitor was not told how many partitions it has; "
-                f"say it with --partitions {name}=N"
-            )
+            problem = f"the monitor was not told how many partitions it has; say it with --partitions {name}=N"
+            raise ImpossibleChange(f"--subscribe {name}: {problem}")
     for name, count in changes.partitions.items():
         where = f"--partitions {name}={count}"
         topic = topics.get(name)

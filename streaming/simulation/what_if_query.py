@@ -34,11 +34,8 @@ class WhatIfQuery(NamedTuple):
         own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
             return own
-        fitting = [
-            outlook
-            for outlook in outlooks
-            if self.protocol in (None, outlook.way.protocol) and self.assignor in (None, outlook.way.assignor)
-        ]
+        fitting = [outlook for outlook in outlooks if self.protocol in (None, outlook.way.protocol)]
+        fitting = [outlook for outlook in fitting if self.assignor in (None, outlook.way.assignor)]
         if not fitting:
             assignors: dict[str, list[str]] = {}
             for outlook in outlooks:
