@@ -22,6 +22,7 @@ import { onTheme } from "../core/theme.js";
 const PAGE = 300;
 const STORIES = 100;
 const CLUSTER = "(cluster)";
+const LATER_MS = 2000;
 const LEGEND = 24;
 
 // An answer, or null where the group is not known (yet).
@@ -264,10 +265,9 @@ class GroupView {
 
   // Its episodes and incidents: all that the history keeps.
   async loadStories() {
-    const own = ["episodes", "incidents"].map((sort) => known(`${groupPath(this.group)}/${sort}`, { limit: STORIES }));
-    const [episodes, incidents, ofCluster] = await Promise.all([...own, known("incidents", { group: CLUSTER, limit: STORIES })]);
+    const [episodes, incidents] = await Promise.all(["episodes", "incidents"].map((sort) => known(`${groupPath(this.group)}/${sort}`, { limit: STORIES })));
     if (this.closed || !episodes || !incidents) return;
-    for (const one of ofCluster?.incidents ?? []) this.takeOver(one);
+    setTimeout(() => this.loadOver(), LATER_MS);
     for (const { names } of [episodes, incidents]) this.owners.call(names, { later: false });
     for (const one of episodes.episodes) this.episodes.take(one);
     if (this.at === null) for (const one of incidents.incidents) this.incidents.take(one);
@@ -280,6 +280,14 @@ class GroupView {
     where.take(story);
     this.stories();
     this.who();
+  }
+
+  // Nobody waits for them: they are requested after the page has loaded.
+  async loadOver() {
+    const over = this.closed ? null : await known("incidents", { group: CLUSTER, limit: STORIES });
+    if (this.closed || !over) return;
+    for (const one of over.incidents) this.takeOver(one);
+    this.stories();
   }
 
   takeOver(incident) {
