@@ -24,7 +24,7 @@ from streaming.records.diffs import Diff
 from tests.support.histories import Group
 from tests.support.serving import Publisher, Serve
 
-_EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{"id":"([^"]+)".*?"timestamp":(\d+)')
+_EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{.*?"timestamp":(\d+).*?"id":"([^"]+)"')
 
 
 class FeedClient:
@@ -71,7 +71,7 @@ class FeedClient:
         match = _EVENT.match(event)
         if match:
             self.last = match[1]
-            self._take(match[2], int(match[3]), now)
+            self._take(match[3], int(match[2]), now)
         elif event.startswith(b"id: "):
             self.last = event[4 : event.index(b"\n")]
         self.resets += event.startswith(b"event: reset")
