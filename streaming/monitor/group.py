@@ -160,7 +160,7 @@ def _apply_report(state: GroupState, event: Event) -> Applied:
 
 
 def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> Applied:
-    joining = MemberState.joining(data)
+    joining = MemberState.joining(data, state.members[0] if state.members else None)
     present, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
     replaces = present is not None and present.member_id != data.member_id
     if present is None or replaces:

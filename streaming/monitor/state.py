@@ -36,10 +36,14 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     client_host: str | None = None
 
     @classmethod
-    def joining(cls, data: MemberJoined) -> Self:
-        """Return a new member without partitions."""
+    def joining(cls, data: MemberJoined, template: MemberState | None = None) -> Self:
+        """Return a new member without partitions; equal lists of ``template`` are shared: comparisons are fast."""
+        topics, assignors = data.topics, data.assignors
+        if template is not None:
+            topics = template.topics if topics == template.topics else topics
+            assignors = template.assignors if assignors == template.assignors else assignors
         return cls(
-            *(data.member_id, data.topics, data.assignors, data.group_instance_id, data.rack_id),
+            *(data.member_id, topics, assignors, data.group_instance_id, data.rack_id),
             group_protocol=data.group_protocol,
             session_timeout_ms=data.session_timeout_ms,
             client_id=data.client_id,
