@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from assignors.java import JavaRandom
     from assignors.model import Assignment, Member, Topic, TopicPartitions
     from assignors.partitioner import murmur2, partition_for_key
-    from assignors.placement.replicas import Broker, assign_replicas, check_placement, place_striped
+    from assignors.placement.evenness import check_placement
+    from assignors.placement.replicas import Broker, assign_replicas, place_striped
     from assignors.registry import find, names, protocols
 
 __version__ = "0.1.0"
@@ -50,7 +51,8 @@ _HOMES = {
     "assignors.java": ("JavaRandom",),
     "assignors.model": ("Assignment", "Member", "TopicPartitions", "Topic"),
     "assignors.partitioner": ("murmur2", "partition_for_key"),
-    "assignors.placement.replicas": ("Broker", "assign_replicas", "check_placement", "place_striped"),
+    "assignors.placement.evenness": ("check_placement",),
+    "assignors.placement.replicas": ("Broker", "assign_replicas", "place_striped"),
     "assignors.registry": ("find", "names", "protocols"),
 }
 

@@ -1,1 +1,1 @@
-"""Kafka's placement of the replicas of new partitions, and the check of an existing placement."""
+"""Placement of replicas on brokers: Kafka's placement of new partitions, and the evenness of an existing placement."""

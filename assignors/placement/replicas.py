@@ -13,18 +13,15 @@ never leaders.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TypeVar
 
 from assignors.errors import BadInput
 from assignors.java import JavaRandom, hash_order, in_string_order, shuffle, string_hash, string_key
 
 #: ``{partition: broker ids}``; the first of a partition's brokers is its preferred leader.
 Placement = dict[int, list[int]]
-#: Key of a partition in :func:`check_placement`: an int, or a text such as ``t0-1``.
-_Partition = TypeVar("_Partition", bound=Hashable)
 
 #: The largest number of replicas in one call: more than any cluster has, and few enough for a machine's memory.
 MAX_REPLICAS = 20_000_000
@@ -59,25 +56,6 @@ def check_brokers(brokers: Sequence[Broker]) -> None:
         if broker.id in seen:
             raise InvalidPlacement(f"brokers: id {broker.id} is listed twice")
         seen.add(broker.id)
-
-
-def check_placement(brokers: Sequence[Broker], placement: Mapping[_Partition, Sequence[int]]) -> list[_Partition]:
-    """Return the partitions with two replicas in one rack and no replica in another rack, which Kafka avoids."""
-    check_brokers(brokers)
-    racks = {broker.id: broker.rack for broker in brokers}
-    rack_count = len({rack for rack in racks.values() if rack is not None})
-    gaps = []
-    for partition, replicas in placement.items():
-        where = f"placement: partition {partition}"
-        if not replicas:
-            raise InvalidPlacement(f"{where} has no replicas")
-        if len(set(replicas)) != len(replicas):
-            raise InvalidPlacement(f"{where} lists a broker twice: {list(replicas)}")
-        if unknown := [broker for broker in replicas if broker not in racks]:
-            raise InvalidPlacement(f"{where} is on broker {unknown[0]}, which is not in brokers")
-        if len({racks[broker] for broker in replicas} - {None}) < min(len(replicas), rack_count):
-            gaps.append(partition)
-    return gaps
 
 
 def _check(brokers: Sequence[Broker], partitions: int, replication_factor: int, start_partition: int) -> None:

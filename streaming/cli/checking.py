@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,14 +18,8 @@ from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check as broken_rules
 from assignors.invariants import make_group, rules_for
 from assignors.java import JavaRandom
-from assignors.placement.replicas import (
-    Broker,
-    InvalidPlacement,
-    Placement,
-    assign_replicas,
-    check_placement,
-    place_striped,
-)
+from assignors.placement.evenness import Evenness, check_placement
+from assignors.placement.replicas import Broker, InvalidPlacement, Placement, assign_replicas, place_striped
 from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group, sorted_shares
 from streaming.cli.json_lines import answer_lines, read_object, standard_input
 from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline, option
@@ -102,7 +94,7 @@ _decoder = msgspec.json.Decoder(PlacementLine)
 
 
 def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
-    """Answer one line with ``{"ok", "rules", "violations"}``; a placement adds counts by broker.
+    """Answer one line with ``{"ok", "rules", "violations"}``; a placement adds counts and moves.
 
     If ``exact``, the assignment must equal the assignment that the line's assignor computes.
     """
@@ -144,7 +136,7 @@ def _is_placement(data: bytes) -> bool:
 
 def _placement_answer(data: bytes) -> dict[str, Any]:
     line = read_object(data, _decoder)
-    placed: dict[str, list[int]] = {}
+    placed: dict[Any, list[int]] = {}
     for name, value in line.placement.items():
         topic, shares = (f"{name}-", value) if isinstance(value, dict) else ("", {name: value})
         for partition, replicas in shares.items():
@@ -154,19 +146,15 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
             placed[key] = replicas
     if not placed:
         raise BadInput("placement: no partitions")
-    brokers = parse_brokers(line.brokers)
-    gaps = check_placement(brokers, placed)
-    leaders = Counter(replicas[0] for replicas in placed.values())
-    held = Counter(chain.from_iterable(placed.values()))
+    result = check_placement(parse_brokers(line.brokers), placed)
     return {
-        "ok": not gaps,
-        "rules": ["rack-spread"],
-        "violations": [
-            f"rack-spread: partition {partition} has two replicas in a rack while another rack has none"
-            for partition in gaps
-        ],
-        "leaders": {str(broker.id): leaders[broker.id] for broker in brokers},
-        "replicas": {str(broker.id): held[broker.id] for broker in brokers},
+        "ok": result.even,
+        "rules": ["rack-spread", "even-replicas", "even-leaders"],
+        "violations": _placement_violations(result),
+        "leaders": {str(broker): count for broker, count in result.leaders.items()},
+        "replicas": {str(broker): count for broker, count in result.replicas.items()},
+        "moves": [{"partition": m.partition, "from": m.source, "to": m.target} for m in result.moves],
+        "leaderChanges": [{"partition": m.partition, "from": m.source, "to": m.target} for m in result.leader_changes],
     }
 
 
@@ -174,6 +162,21 @@ def _parse_partition(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(_LAST)) and int(text) <= _LAST):
         raise BadInput(f"placement: {text!r} is not a partition number, 0 to {_LAST}")
     return int(text)
+
+
+def _placement_violations(result: Evenness) -> list[str]:
+    violations = [
+        f"rack-spread: partition {partition} has two replicas in a rack while another rack has none"
+        for partition in result.rack_gaps
+    ]
+    for name, counts, has_moves in (
+        ("even-replicas", result.replicas, bool(result.moves)),
+        ("even-leaders", result.leaders, bool(result.leader_changes)),
+    ):
+        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        if counts[most] - counts[least] > 1 and has_moves:
+            violations.append(f"{name}: broker {most} has {counts[most]}, broker {least} {counts[least]}")
+    return violations
 
 
 @offline(

@@ -95,7 +95,7 @@ def placement_table(answer: Mapping[str, Sequence[int]]) -> Table:
 
 
 def check_table(answer: Mapping[str, Any]) -> Table:
-    """Return the result of a check as a table: its violations and, for a placement, the counts by broker."""
+    """Return the result of a check as a table: its violations and, for a placement, the replicas to move."""
     rows: list[tuple[object, ...]] = [(SafeText("ok", "green") if answer["ok"] else SafeText("violations", "red"), "")]
     rows += [violation.partition(": ")[::2] for violation in answer["violations"]]
     rows.append((SafeText("checked", "dim"), ", ".join(answer["rules"])))
@@ -103,4 +103,6 @@ def check_table(answer: Mapping[str, Any]) -> Table:
         if name in answer:
             counts = ", ".join(f"{broker}: {number}" for broker, number in answer[name].items())
             rows.append((SafeText(f"{name} by broker", "dim"), counts))
+    for name, verb in (("moves", "move"), ("leaderChanges", "lead")):
+        rows += [(verb, f"{step['partition']}: {step['from']} → {step['to']}") for step in answer.get(name, ())]
     return table((whole("result"), "details"), rows)

@@ -22,6 +22,7 @@ GROUP: dict[str, Any] = {
 }
 GOOD = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {}}}
 EARLY = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}}}
+PLACED = {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}
 RULES = ["valid", "balanced", "sticky", "cooperative-safe"]
 
 

@@ -112,12 +112,13 @@ def test_a_placement() -> None:
 
 
 def test_table_of_a_check() -> None:
-    violations = check(b'{"brokers": "0:a,1:b,2:a", "placement": {"0": [0, 2]}}')
+    violations = check(b'{"brokers": "0,1", "placement": {"0": [0], "1": [0]}}')
     assert rows(tables.check_table(violations)) == [
         ["result", "details"],
         ["violations", ""],
-        ["rack-spread", "partition 0 has two replicas in a rack while another rack has none"],
-        ["checked", "rack-spread"],
-        ["leaders by broker", "0: 1, 1: 0, 2: 0"],
-        ["replicas by broker", "0: 1, 1: 0, 2: 1"],
+        ["even-replicas", "broker 0 has 2, broker 1 0"],
+        ["checked", "rack-spread, even-replicas, even-leaders"],
+        ["leaders by broker", "0: 2, 1: 0"],
+        ["replicas by broker", "0: 2, 1: 0"],
+        ["move", "0: 0 → 1"],
     ]
