@@ -5,8 +5,6 @@ topics without partitions; :func:`normalize` removes such topics. No function ch
 contain parts of an argument, so treat both as frozen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple

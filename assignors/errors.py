@@ -4,8 +4,6 @@ The docstring of a class is its default message; the name of a class is its publ
 ``exit_status`` is what the command line ends with: 2 for bad usage or input, 3 for a failure outside.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 

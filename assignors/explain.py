@@ -4,8 +4,6 @@ The explanation only depends on the assignor's input and result, so :func:`expla
 Every partition that a member has after the round, or has lost in it, is in exactly one :class:`Decision`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

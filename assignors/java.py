@@ -3,8 +3,6 @@
 Hash codes are signed 32-bit; strings are UTF-16. Checked against the JVM in ``tests/oracle/assignors/test_java.py``.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import struct

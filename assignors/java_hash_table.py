@@ -5,8 +5,6 @@ follows a list of the bin's keys with the tree's root in front, so the tree is b
 (``HashMap.TreeNode``). Keys are ints that the caller chooses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The classes are frozen and slotted; assignors convert them to dense integers ins
 a topic are any ascending ``Sequence[int]``: a ``range`` or a list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

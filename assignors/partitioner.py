@@ -6,8 +6,6 @@ ignores keys, go round-robin (``RoundRobinPartitioner``) or to one partition unt
 equally long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import count

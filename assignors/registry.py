@@ -6,8 +6,6 @@ needs a complete Java hash table, for ``range`` with racks, and for the other cl
 subscriptions; Python then handles the group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module

@@ -4,8 +4,6 @@ Each consumer computed the whole group's assignment from ZooKeeper and used its 
 whole assignment. Keys of the assignment are thread ids, in the format ``consumer-n``.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

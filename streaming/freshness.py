@@ -7,8 +7,6 @@ component's clock how far it is behind. A heartbeat from before the reader's sta
 heartbeat counts once the reader has been reading for as long as a component may be silent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal, NamedTuple, get_args
 

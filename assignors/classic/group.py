@@ -6,8 +6,6 @@ belongs to the claim of the higher generation. A partition with two claims of th
 partition count if the topic was recreated with fewer partitions: Java does not check claims for that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain

@@ -5,8 +5,6 @@ numbers of co-partitioned topics to the same member. Not sticky.
 O(members·log members + size of the assignment), as topics with equal subscribers and counts share their ranges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 

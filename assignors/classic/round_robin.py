@@ -5,8 +5,6 @@ equal. The assignor is not sticky and not rack-aware. O(members·log members + s
 topic each member's partitions are an arithmetic progression.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 

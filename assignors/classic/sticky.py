@@ -4,8 +4,6 @@
 and ``generation`` come from its user data under ``sticky``, and from its subscription under ``cooperative-sticky``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from assignors.classic.group import Racks, in_map_order, racks_matter, read_group, read_owned

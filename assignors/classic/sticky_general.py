@@ -6,8 +6,6 @@ owner of an older generation, until no move brings two loads closer. Members are
 docs/design/sticky.md explains why one comparison per partition is enough.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from assignors.classic.group import ClientGroup, Owned, Racks

@@ -5,8 +5,6 @@ while free partitions are assigned, so a heap of (load, rank) may have outdated 
 reaches the top.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A consumer group as input of a server-side assignor (``GroupSpecImpl``, ``TopicIds``, KIP-848)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

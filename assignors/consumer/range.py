@@ -4,8 +4,6 @@ Static members come first; sizes of ranges of one topic differ by at most one. T
 rack-aware. O(members log members + number of ranges).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from assignors.assignment import even_ranges

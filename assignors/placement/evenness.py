@@ -5,8 +5,6 @@ preferred leader equally often (which moves no data). Moves are greedy, and each
 O((moves + 1) × replicas).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ After as many partitions as there are unfenced brokers, racks and brokers are sh
 never leaders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

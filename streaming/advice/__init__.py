@@ -1,3 +1,1 @@
 """Advice by rules over a group's history: its episodes, members, incidents and client configuration. Pure code."""
-
-from __future__ import annotations

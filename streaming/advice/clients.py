@@ -4,8 +4,6 @@ Option names are from ``ConsumerConfig``, librdkafka's ``CONFIGURATION.md``, Spr
 kafka-python's ``KafkaConsumer.DEFAULT_CONFIG``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple

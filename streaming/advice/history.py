@@ -1,7 +1,5 @@
 """Input of the rules: a group's episodes, incidents, latest assignment, settings and client configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

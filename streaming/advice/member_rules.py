@@ -1,7 +1,5 @@
 """Rules about members and partitions: shared instance ids, idle members, uneven load, churn, known faults."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Final

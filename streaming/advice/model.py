@@ -1,7 +1,5 @@
 """Records of advice: the finding of a rule, the evidence, the recommended change and the change's saving."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Rules about the way to rebalance: eager, cooperative, KIP-848, static members, batches, unfinished migrations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Savings by a change: past episodes are simulated without and with the change, or measured before and after it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce

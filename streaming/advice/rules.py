@@ -1,7 +1,5 @@
 """Table of all rules, and advice for one group (:func:`advise`) or for many groups (:func:`advise_all`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 

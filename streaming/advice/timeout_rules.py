@@ -1,7 +1,5 @@
 """Rules about timeouts: session, poll interval, rebalance timeout, missing LeaveGroup, initial and scheduled delay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple

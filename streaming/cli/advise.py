@@ -1,7 +1,5 @@
 """The command ``advise``: changes of a group or of its clients' configuration, and what each change would save."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path

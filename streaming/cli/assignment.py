@@ -1,7 +1,5 @@
 """The command ``assign``: reads groups as JSON Lines and writes the assignments that Kafka would compute."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial

@@ -1,7 +1,5 @@
 """The commands ``check`` (checks assignments and placements against Kafka's rules) and ``place`` (places replicas)."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator, Mapping

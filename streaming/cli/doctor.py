@@ -1,7 +1,5 @@
 """The command ``doctor``: checks everything that the monitor needs, and reports what to do if a check fails."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The commands ``why``, ``compare`` and ``cost``: why groups rebalanced, and what the episodes cost."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence

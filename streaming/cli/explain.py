@@ -1,7 +1,5 @@
 """The command ``explain``: explains the rebalances in logs of brokers and clients, without a cluster."""
 
-from __future__ import annotations
-
 import gzip
 import html
 import sys

@@ -1,7 +1,5 @@
 """The commands ``forecast`` (the cost of a change of a group) and ``migrate`` (the steps to another protocol)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands ``groups``, ``top``, ``group`` and ``owner``: groups with their members, incidents and episodes."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The command ``incidents``: lists open incidents, and acknowledges or mutes an incident."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from getpass import getuser
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The commands ``notify``, ``mcp`` and ``otlp``; ``mcp`` and ``otlp`` need an extra of this package."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

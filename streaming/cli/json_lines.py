@@ -1,7 +1,5 @@
 """Reading of JSON Lines from standard input, up to a limit per line, and error messages about malformed lines."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

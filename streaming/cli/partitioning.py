@@ -1,7 +1,5 @@
 """The command ``partition``: reads one key per line and writes one partition per line."""
 
-from __future__ import annotations
-
 import base64
 import secrets
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Neither Spark nor a timer or checkpoint takes part. The stream must have written exactly these diffs, byte for byte.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated

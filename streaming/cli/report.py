@@ -1,7 +1,5 @@
 """The command ``report``: writes a report on an episode or the whole cluster into one file, as for a post-mortem."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal

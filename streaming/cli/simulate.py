@@ -1,7 +1,5 @@
 """The command ``simulate``: the same membership changes under one or several protocols."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Tables with answers of the offline commands: assignments, comparisons, placements and checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command ``watch``: diffs as they are published, with episode stories and freshness warnings."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """The command ``what-if``: the partitions that a change of a group would move, under each assignor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import typer

@@ -1,7 +1,5 @@
 """Adds the rebalance reasons from brokers' logs to membership events, ahead of evidence from offset commits."""
 
-from __future__ import annotations
-
 import logging
 import os
 import stat

@@ -1,7 +1,5 @@
 """Requests the cluster's topics and the brokers' limits for session timeouts."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ unrelated rebalances. The collector sees all groups, so it publishes each such c
 concerns. :mod:`streaming.monitor.cluster` turns the changes into incidents of the cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """The collector that follows ``__consumer_offsets`` and publishes membership events, each exactly once."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

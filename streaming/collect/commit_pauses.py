@@ -4,8 +4,6 @@ Without a coordinator a group can't commit, even if it does not rebalance. Its p
 before to the acknowledgement of the first commit after, and at least until then from when another commit was due.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

@@ -3,8 +3,6 @@
 The published count of a deleted topic is 0 partitions.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

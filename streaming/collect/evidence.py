@@ -23,8 +23,6 @@ A classic member that committed nothing for S, and not for much longer, most lik
 reason says that this is an inference. Longer silence proves nothing: an idle consumer does not commit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streaming.collect.partition_owners import PartitionOwners

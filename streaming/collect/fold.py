@@ -10,8 +10,6 @@ stable, once a later record shows that the time has passed, or by :meth:`Fold.fl
 the partition's log from the start of publishing on, except for the moments of flushing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """One followed group between two coordinator writes: its state, last snapshot, and evidence for the next snapshot."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final
 

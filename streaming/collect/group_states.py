@@ -3,8 +3,6 @@
 It uses kafka-python, because librdkafka lists only consumer groups and has no names for the states of KIP-848.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

@@ -1,7 +1,5 @@
 """The base class of both collectors: selects groups, reconnects, and ends the collector."""
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

@@ -1,7 +1,5 @@
 """The collectors' Prometheus metrics."""
 
-from __future__ import annotations
-
 from collections import Counter as Count
 from collections.abc import Iterable, Iterator
 from itertools import islice

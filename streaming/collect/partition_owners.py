@@ -11,8 +11,6 @@ A commit's timestamp is the time of its arrival. During an outage it may have wa
 coordinator's other records bound the time at which it was sent (:class:`CoordinatorActivity`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple

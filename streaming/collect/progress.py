@@ -5,8 +5,6 @@ often until it has caught up: all records produced before the end of the flux ar
 once a minute.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass

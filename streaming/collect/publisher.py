@@ -5,8 +5,6 @@ read only committed records (librdkafka's default; Java and Spark: ``isolation.l
 see aborted batches.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

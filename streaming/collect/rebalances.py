@@ -11,8 +11,6 @@ member that committed after the begin has polled since then, so it counts as rej
 last generation are awaited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple

@@ -4,8 +4,6 @@ The compacted topic is read from its beginning at each start, to rebuild the sta
 before the committed offset were published by an earlier collector and are not returned again.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -4,8 +4,6 @@ For every generation, a member's partitions after the round in the diff must equ
 callbacks have reported until then.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ the consumer is leaving. After SIGTERM the consumer leaves the group and ends. S
 detects by the session timeout.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import threading

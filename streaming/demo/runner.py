@@ -1,7 +1,5 @@
 """Runs the demo's story on a real broker, and passes every diff to the display."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

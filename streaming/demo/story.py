@@ -1,7 +1,5 @@
 """The demo's consumers, and the times at which each consumer starts, leaves or crashes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Error budget: the part of a service level's downtime that a group's episodes have not used."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

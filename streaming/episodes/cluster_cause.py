@@ -3,8 +3,6 @@
 Readers of the topics match them, not the stream, as the stored state of a group depends only on the group's events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 

@@ -21,8 +21,6 @@ A group has caught up when each partition has committed its delayed messages, or
 The time to catch up begins when the last partition resumed. Lag is end offset − committed offset, as in Kafka's tools.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Detection of incidents in rounds, in rebalances in progress, and in the topics and offsets of a group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 

@@ -21,8 +21,6 @@ Times of brokers are only compared with times of brokers, and times of members w
 may differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 

@@ -3,8 +3,6 @@
 :mod:`streaming.episodes.downtime` defines the moments that bound an outage; this module reads them from evidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Final
 

@@ -10,8 +10,6 @@ One operation is one episode. The start of a group ends with the first departure
 ends with the next departure, so three rolling restarts in a row are three episodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

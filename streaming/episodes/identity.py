@@ -1,7 +1,5 @@
 """Member identity: client id, host and instance id, and the keys that match a member with its replacement."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

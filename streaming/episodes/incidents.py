@@ -4,8 +4,6 @@ A group has at most one open incident per kind. A condition that recurs within `
 increments ``times``, so a flapping condition is one incident.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 

@@ -3,8 +3,6 @@
 Without evidence the kind is ``unknown``. docs/explanation/episodes.md defines each kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple

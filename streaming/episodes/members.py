@@ -7,8 +7,6 @@ of one owner, with as many joins as departures. So a member that returns later u
 with itself.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby

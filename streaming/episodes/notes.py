@@ -1,7 +1,5 @@
 """Notes, the input of episodes: rounds, rejoined static members, and waits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple

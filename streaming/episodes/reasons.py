@@ -7,8 +7,6 @@ clients only Java's and franz-go send reasons. The libraries' own reasons are st
 other reason of a JoinGroup is the application's: ``Consumer.enforceRebalance(reason)``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

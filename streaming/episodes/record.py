@@ -1,7 +1,5 @@
 """Conversion of an episode's state into its published record."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from msgspec import structs

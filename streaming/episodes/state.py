@@ -3,8 +3,6 @@
 It is written into the checkpoint as msgpack arrays with the group's own state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 

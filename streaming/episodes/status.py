@@ -1,7 +1,5 @@
 """Status of a group, derived from its latest assignment and its newest episode."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, NamedTuple
 
 #: Statuses, the worst first; a group has the worst status that applies.

@@ -3,8 +3,6 @@
 The story does not name the group, as every reader shows the group's name beside the story. Times are in UTC.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime

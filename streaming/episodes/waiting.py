@@ -14,8 +14,6 @@ Members that can act come before members that can't. A polled snapshot has neith
 only members that lack partitions are named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final

@@ -4,8 +4,6 @@ A round in clients' logs begins when the first client stops or joins, and ends w
 assignment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

@@ -7,8 +7,6 @@ Kafka, ``rdkafka_cgrp.c``, ``kafka/coordinator/base.py``, ``kgo/consumer_group.g
 ``consumer_group.go`` of sarama, and ``consumer/runner.js`` of KafkaJS.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 

@@ -4,8 +4,6 @@ A round of a classic group lasts from "Preparing to rebalance" to "Stabilized". 
 from the first event that causes it to "Computed a new target assignment".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """Episodes built from rounds in logs, with the stream's classification but without facts that logs do not prove."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 

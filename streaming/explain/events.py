@@ -1,7 +1,5 @@
 """Events that ``explain`` reads from logs: messages of coordinators and clients, and listings of members."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from msgspec import Struct, field

@@ -1,7 +1,5 @@
 """Conversion of a log file's bytes into events, with counts of the lines; does not open files or read the clock."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The rounds of a group that logs show, and the members that are known between two rounds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Stories of all groups, built for one group at a time from events that are sorted by group and time."""
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

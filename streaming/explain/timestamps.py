@@ -1,7 +1,5 @@
 """Timestamps of log messages, including timestamps without a year or a date."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from typing import Final

@@ -1,7 +1,5 @@
 """Parsers of the output of ``kafka-consumer-groups.sh --describe --members`` and ``kafka-dump-log.sh``."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from typing import Any, Final

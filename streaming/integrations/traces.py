@@ -3,8 +3,6 @@
 A span's ids are derived from the group and the episode's number, so an episode that is exported again has the same ids.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import threading

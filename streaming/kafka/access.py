@@ -1,7 +1,5 @@
 """The Kafka permissions of each component: which are required, which are optional, and which the cluster grants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 

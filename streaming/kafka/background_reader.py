@@ -1,7 +1,5 @@
 """Readers that read one topic in a background thread, for programs that can work without the topic."""
 
-from __future__ import annotations
-
 import logging
 import queue
 import threading

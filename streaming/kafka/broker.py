@@ -1,7 +1,5 @@
 """A real Kafka broker as a child process, for the demo and the tests."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

@@ -4,8 +4,6 @@ Each client has its own names for the same settings (librdkafka ``bootstrap.serv
 ``kafka.bootstrap.servers``); no other module of this project contains those names.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import socket

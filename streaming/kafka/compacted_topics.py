@@ -1,7 +1,5 @@
 """Reads the newest record of each key from the compacted topics: assignments, episodes, incidents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 

@@ -3,8 +3,6 @@
 Sending again helps once the stream can use a record: after an upgrade that supports a new type, for example.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final

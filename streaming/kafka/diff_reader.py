@@ -4,8 +4,6 @@ The Spark sink delivers each diff at least once, and a diff's ``ce_id`` is a pur
 drops diffs whose id it has seen gets every diff exactly once.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

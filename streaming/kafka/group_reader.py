@@ -1,7 +1,5 @@
 """Reads a live group and the membership log from the monitor's topics, without access to the group itself."""
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 If a heartbeat can't be written, the component logs a warning and continues.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

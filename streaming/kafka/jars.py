@@ -4,8 +4,6 @@ The Ivy inside pyspark downloads the artifacts, so only Java is needed. A finish
 put in place by one rename. Ivy's own cache keeps each finished file, so that an interrupted download continues.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -3,8 +3,6 @@
 A topic that was deleted and created again has another id.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future

@@ -3,8 +3,6 @@
 librdkafka itself requests tokens by the grant; the Java clients request all tokens themselves.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl

@@ -4,8 +4,6 @@ The partition is computed here, because librdkafka's default partitioner uses CR
 ``acks=all`` each record is in the log once and in order, or an error is raised.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress

@@ -4,8 +4,6 @@ The formatted folder is copied for each new broker, with a new cluster id, and a
 AppCDS archive: with both a broker answers after 1.2 s instead of 3 s.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import shutil

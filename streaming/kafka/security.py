@@ -5,8 +5,6 @@ from the wrong kind of listener. Its error texts do (``rdkafka_transport.c``, ``
 None of librdkafka's texts contains a secret, and neither do this module's messages.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import re

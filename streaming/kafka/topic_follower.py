@@ -1,7 +1,5 @@
 """Handles every record of some topics once it is published, with committed offsets, so that restarts lose nothing."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

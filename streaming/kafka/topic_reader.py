@@ -4,8 +4,6 @@ Unlike a plain consumer, the reader detects that a topic was deleted, was create
 since when the cluster does not answer.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

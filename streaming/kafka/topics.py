@@ -1,7 +1,5 @@
 """The monitor's topics: lists them, creates missing topics, and checks existing topics."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from typing import Any, Final

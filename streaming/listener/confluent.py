@@ -1,7 +1,5 @@
 """Consumers of confluent-kafka: their rebalance callbacks and group metadata."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Consumers of kafka-python: their rebalance listeners and group metadata."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

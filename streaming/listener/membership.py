@@ -3,8 +3,6 @@
 Each consumer has its own event source and counts its event ids, by which readers detect a record that is sent twice.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

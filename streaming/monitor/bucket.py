@@ -8,8 +8,6 @@ becomes a dead letter and nothing changes. The records of one group are applied 
 group is unpacked again and its records are applied one by one, so that only the faulty record is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from streaming.monitor import episodes, heartbeats, outputs

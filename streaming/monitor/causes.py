@@ -15,8 +15,6 @@ Evidence:
 Members with ``range`` and ``roundrobin`` own nothing when they join, so only the log is evidence for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 

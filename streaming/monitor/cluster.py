@@ -4,8 +4,6 @@ Cluster incidents are stored under the group id :data:`~streaming.records.events
 while the broker is away. Incidents about all other changes open and close at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -10,8 +10,6 @@ on the protocol:
   round 2 of the same epoch assigns the partitions that round 1 released.
 """
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -6,8 +6,6 @@ ends when that event is read back, unless another note came first. So a replay o
 Incidents change with each note of an episode, with new partition counts, and when the group is quiet or deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import UNSET

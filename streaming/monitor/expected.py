@@ -8,8 +8,6 @@ KIP-848: the coordinator starts from the previous target. No record of the round
 reached the last epoch, the previous target is what they own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 

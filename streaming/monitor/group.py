@@ -27,8 +27,6 @@ order of the log, not by timestamp.
 :mod:`~streaming.monitor.derived` and :mod:`~streaming.monitor.observed` decide the rounds; this module applies them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

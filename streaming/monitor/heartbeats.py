@@ -11,8 +11,6 @@ Two guards keep a late job or wrong clocks from removing members that are alive:
 * If the timer fires more than :data:`LATE_MS` after a deadline, no batch ran meanwhile, so the deadline starts again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

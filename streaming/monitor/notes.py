@@ -4,8 +4,6 @@ Derived groups (groups known only from member events) have no evidence of downti
 is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from assignors.assignment import LastOwners, collect_lists

@@ -19,8 +19,6 @@ snapshot that is not ahead of it changes nothing. The first complete snapshot th
 Kafka's generation, and the fields that polling lacks, without another round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

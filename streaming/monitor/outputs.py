@@ -1,7 +1,5 @@
 """Records that the stream writes: JSON, ids, headers, topics and size limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b

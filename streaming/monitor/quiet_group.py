@@ -1,7 +1,5 @@
 """Incidents detected in a quiet group: stuck, partitions without an owner, idle members, skew, half a migration."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import ceil

@@ -16,8 +16,6 @@ already a round makes one more round. The reports are combined into a snapshot l
 No clock is read, and times of different members are never compared.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import NamedTuple
 

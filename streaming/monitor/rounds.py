@@ -4,8 +4,6 @@ Under every protocol a round is a set difference: kept = owned − revoked and a
 A partition that an eager member gets back counts as kept, though the member stops consuming it in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple

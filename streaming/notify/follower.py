@@ -1,7 +1,5 @@
 """Followers of the topics of incidents and episodes, one per target, which send the target's notifications."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Notifications: one when an incident opens, one when the incident closes, and one when an episode is finished."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from string import Template

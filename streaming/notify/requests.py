@@ -4,8 +4,6 @@ Sources: Slack incoming webhooks; Teams Workflows webhooks (Adaptive Card 1.4); 
 Alert API v2. Webhooks receive CloudEvents 1.0 (structured mode), signed as in Standard Webhooks 1.0.0.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """Delivery of requests, with retries and back-off until the receiver accepts or finally refuses the request."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 from collections.abc import Callable

@@ -5,8 +5,6 @@ itself if the parent is gone. Any other program (:class:`SupervisedProcess`) run
 this check.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """Output of plain text lines on standard output and standard error, without slow imports."""
 
-from __future__ import annotations
-
 import sys
 
 #: Length of the longest message, as messages may quote outside text of any length.

@@ -7,8 +7,6 @@ open, and a parent that is process 1 is never replaced. The script ends with the
 signal n). On Linux SIGKILL of the script also ends the command (PR_SET_PDEATHSIG).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

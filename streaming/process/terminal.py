@@ -5,8 +5,6 @@ would parse brackets as markup. So all text becomes a :class:`SafeText`, which e
 for programs is written by ``streaming.cli.output``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 from functools import partial
 from itertools import compress

@@ -4,8 +4,6 @@ A client library that waits for a lock while it holds Python's interpreter lock 
 watchdog is a separate process (``python -I -S watchdog.py PROCESS SECONDS``), which reads beats from a pipe.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import logging
 import os

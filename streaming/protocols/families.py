@@ -1,7 +1,5 @@
 """Table of the protocols by name, with their supported assignors, default assignor, and state machine."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from assignors.errors import UnknownAssignor

@@ -4,8 +4,6 @@ There are two transition tables: one by the :class:`~streaming.protocols.vocabul
 phase of the group. Events about processes are looked up by each process's stage, all other events by the phase.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Times are in milliseconds. Members are identified by the *name* of their process
 event happens to several members at the same time, such as a thousand heartbeats, one event or output lists all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -3,8 +3,6 @@
 Sources: ``ClassicGroup.selectProtocol``, ``ClassicGroupMember.vote``, ``ConsumerCoordinator``'s constructor.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """State machine of ZooKeeper consumers, which register, watch, stop, release, read, claim, and retry."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple

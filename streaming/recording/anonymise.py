@@ -6,8 +6,6 @@ Of texts, only the words of Kafka's own messages stay. If an assignor breaks tie
 assignments may differ from the original.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A group's history computed from the membership log by the monitor's own rules, up to any moment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Overviews of groups, built from the records of the compacted topics, for people and as JSON."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple

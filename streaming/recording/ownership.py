@@ -1,7 +1,5 @@
 """Owners of one partition in each group, and when and why they changed, as the diffs show."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

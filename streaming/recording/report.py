@@ -1,7 +1,5 @@
 """Reports in one file: HTML that loads nothing, or Markdown; with a timeline of partition owners."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

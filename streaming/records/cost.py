@@ -1,7 +1,5 @@
 """Total cost of several episodes, and comparison of two: downtime, delayed messages and lag, as bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final

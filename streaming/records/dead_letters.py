@@ -4,8 +4,6 @@ Key, value and headers stay byte for byte the same, so that a repaired record ca
 record's topic, partition and offset are added as ``dlt_*`` headers, which replace earlier ``dlt_*`` headers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from assignors.errors import MonitorError

@@ -1,7 +1,5 @@
 """Diffs and latest assignments of groups, as types; see :mod:`streaming.records.events` for the input."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Literal
 

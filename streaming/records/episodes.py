@@ -7,8 +7,6 @@ the group id alone, so that all records of a group are in one partition, in orde
 Every field is a function of the membership log.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import msgspec

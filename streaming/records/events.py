@@ -6,8 +6,6 @@ is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, bi
 turns ``"77"`` into a number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 

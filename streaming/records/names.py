@@ -5,8 +5,6 @@ have that client id. Without a client id, the name is the member id.
 Under KIP-848 a member id is a random 22-character id.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

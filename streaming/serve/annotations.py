@@ -1,7 +1,5 @@
 """Annotations, such as deployments, and the sentence that they add to the story of an episode."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Handlers of the JSON API: groups, rounds, timelines, and the feed."""
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ The page's style sheets and modules are written into its document when the serve
 instead of 44. The page loads completely or not at all, and a browser repeats a failed load of the document by itself.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Reading the history: pages of rounds and stories, timelines, searches, and groups as of a moment."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 import zlib

@@ -1,7 +1,5 @@
 """Limits on connections and answers: their number, their duration, and the bytes that wait for slow clients."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import resource

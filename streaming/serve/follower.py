@@ -1,7 +1,5 @@
 """The thread that stores records of the source in the history and publishes them on the board."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

@@ -5,8 +5,6 @@ log alone, which only the commands ``forecast``, ``migrate`` and ``what-if`` rea
 Forecasts are computed in processes that are killed when they take too long, or when their client has left.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

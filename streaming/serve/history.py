@@ -4,8 +4,6 @@ A row has the diff's bytes as in the topic (deflated) and its summary, so that l
 rounds in the order of storing; ``seq`` and the file's ``epoch`` together are a place in the feed.
 """
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 import time

@@ -4,8 +4,6 @@ The path of ``--database`` is examined before anything is written, so that no fi
 history is built in a folder beside the path and moved into place, so that a full disk or a crash leaves the old file.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import secrets

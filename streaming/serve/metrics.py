@@ -4,8 +4,6 @@ Totals come from the history, so they continue over restarts. Member ids are not
 restart of a consumer. Display names of members are labels of one series for each group and cause, for alerts.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

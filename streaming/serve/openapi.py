@@ -1,7 +1,5 @@
 """Query parameters of ``/api/v1``, which decode requests, types of the answers, and the OpenAPI document of both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple

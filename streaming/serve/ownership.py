@@ -1,7 +1,5 @@
 """Owners of partitions and join times of members, as far as the stored rounds of a group show them."""
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator

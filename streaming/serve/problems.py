@@ -1,7 +1,5 @@
 """Errors as RFC 9457 problem documents: the table of their kinds, and the page to which ``type`` refers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """The server process: follower thread, board, and uvicorn, from start to a drained exit."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

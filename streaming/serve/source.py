@@ -1,7 +1,5 @@
 """Sources of the server's records: the topics of diffs, assignments and stories, or a recording."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

@@ -4,8 +4,6 @@ A story changes while it is open, and each change gives it the next number. A cl
 stories with later numbers than the last one it received.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 from collections.abc import Mapping

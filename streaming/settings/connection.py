@@ -1,7 +1,5 @@
 """``[kafka]``: address of the cluster and credentials of this program, which are the same for every component."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``[[notify]]``: receivers of notifications."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Base class of all tables of settings, and messages about invalid settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from difflib import get_close_matches

@@ -1,3 +1,1 @@
 """Simulated membership changes: scenarios, forecasts, migrations and what-if, as pure code with simulated time."""
-
-from __future__ import annotations

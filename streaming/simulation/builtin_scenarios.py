@@ -1,7 +1,5 @@
 """Built-in scenarios for any number of members and partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

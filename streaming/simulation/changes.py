@@ -3,8 +3,6 @@
 Where a group's records lack data, assumptions are made and listed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """Deterministic discrete-event loop that runs a scenario on the pure state machine of a protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush

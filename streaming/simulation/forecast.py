@@ -1,7 +1,5 @@
 """Forecasts of one change of a live group under each protocol, with a comparison of the costs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

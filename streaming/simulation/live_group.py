@@ -1,7 +1,5 @@
 """The current state of a live group, read from the monitor's topics."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 

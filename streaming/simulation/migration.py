@@ -6,8 +6,6 @@ to KIP-848 needs one rolling restart, if the assignor does not add its own data 
 Protocol" in the operations part of Kafka's documentation).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Parser and validation of scenarios in YAML or JSON; errors contain the number of the event and the field's name."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import urlsafe_b64encode

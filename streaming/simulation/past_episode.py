@@ -1,7 +1,5 @@
 """Rebuilds a past episode as a scenario, from the episode's diffs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

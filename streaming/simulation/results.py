@@ -1,7 +1,5 @@
 """Results of a simulation: rounds, requests, moved partitions, and partitions' times without a consumer."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

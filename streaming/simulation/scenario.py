@@ -1,7 +1,5 @@
 """Scenarios: their types, the check that each event is possible, and their conversion into the machines' events."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple

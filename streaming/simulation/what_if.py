@@ -1,7 +1,5 @@
 """Assignments of a live group after changes, under every assignor of every protocol (what-if analysis)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

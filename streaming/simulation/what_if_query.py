@@ -1,7 +1,5 @@
 """Conversion of the options of ``what-if`` into a group change, and of the results into one JSON document."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple

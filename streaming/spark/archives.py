@@ -1,7 +1,5 @@
 """The archive of Python code for a cluster's executors, and the use of an archive of the JVM's classes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

@@ -3,8 +3,6 @@
 It runs PySpark's own daemon after some imports and two settings; ``docs/design/stream.md`` has the time they save.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from typing import Final

@@ -1,7 +1,5 @@
 """Turns Spark's errors into one line without stack traces: what happened, and what to do."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """The job's options, and its preparation before the query starts: permissions, topics, checkpoint, lost records."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Mapping

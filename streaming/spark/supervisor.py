@@ -1,7 +1,5 @@
 """Decides what the job does next, as a pure function of the ended batches, the cluster's topics and the time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Final

@@ -3,8 +3,6 @@
 A tick is a record in a separate topic. It starts a batch, in which every bucket checks its session timeouts.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple

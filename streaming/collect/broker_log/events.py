@@ -1,7 +1,5 @@
 """The event that one line of a group coordinator's log reports."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal, NamedTuple
 

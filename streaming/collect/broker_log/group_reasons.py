@@ -6,8 +6,6 @@ M left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. In shar
 raises the epoch without a line.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple

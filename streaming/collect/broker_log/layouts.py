@@ -4,8 +4,6 @@ Operators choose the layout: a log4j pattern, JSON, docker, Kubernetes, a log sh
 the coordinator's prefix, a logger's name and a timestamp.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

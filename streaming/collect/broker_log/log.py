@@ -1,7 +1,5 @@
 """Reads one broker's log from chunks of bytes, returns its events, and counts the lines that were understood."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

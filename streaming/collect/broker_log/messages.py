@@ -18,8 +18,6 @@ optional, and so is a full stop at the end. Ids have 500 characters at most: cli
 pattern takes half a minute for a malicious line of 32 kB. Numbers have ten digits at most, as Kafka's INT32 has.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from importlib.resources import files

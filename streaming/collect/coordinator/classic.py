@@ -1,7 +1,5 @@
 """Decodes classic groups: each record (type 2) is one generation, with every member's subscription and assignment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple

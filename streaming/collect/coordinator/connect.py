@@ -8,8 +8,6 @@ An incremental assignment has only new and revoked tasks. A worker runs the task
 (``allocation``), without the revoked tasks and with the new tasks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -15,8 +15,6 @@ itself has the active tasks, by partition; the user data adds standby tasks and 
 warm-up task looks like a standby task. Newer versions are not read, as in older releases of Streams.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 from uuid import UUID

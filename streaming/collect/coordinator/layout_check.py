@@ -1,7 +1,5 @@
 """Detects that ``__consumer_offsets`` has another system's record layout."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from assignors.errors import MonitorError, OutsideFailure

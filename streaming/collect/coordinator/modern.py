@@ -9,8 +9,6 @@ same partition. Members of streams groups hold tasks: a subtopology and a partit
 topics that subtopologies read.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

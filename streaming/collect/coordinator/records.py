@@ -4,8 +4,6 @@ A key begins with its record type as int16 and the group id, a value with its ve
 tombstone. Types missing in :data:`_TYPES` (partition metadata, share state) are not decoded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 After a restart the collector resumes from the events that it and other collectors published.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

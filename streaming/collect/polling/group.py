@@ -21,8 +21,6 @@ of a previous id, because a deleted group may be created again exactly as it was
 a restarted collector needs (:func:`resumed`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b

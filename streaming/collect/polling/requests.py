@@ -5,8 +5,6 @@ that name first. The description of a consumer group costs one request, and the 
 broker.
 """
 
-from __future__ import annotations
-
 import queue
 import time
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Reads each group's last event by any collector, to resume from it, and the events of other collectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -4,8 +4,6 @@ Times are seconds on a clock that the caller reads. Groups in flux and groups at
 overdue first, so that neither starves the other where the budget is short.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from math import inf

@@ -5,8 +5,6 @@ only dynamic members. Then the generation is increased, the assignor is chosen b
 ends with the leader's SyncGroup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping, Sequence
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """State machine of the JoinGroup protocols: handlers of events (``AbstractCoordinator``), transitions, and rules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

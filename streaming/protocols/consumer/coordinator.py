@@ -4,8 +4,6 @@ The group epoch is bumped when members join, leave or are fenced, and when subsc
 heartbeat then computes the target, but not before ``group.consumer.assignment.interval.ms`` since the last target.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from assignors.assignment import common, minus, select_topics

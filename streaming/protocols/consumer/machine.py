@@ -1,7 +1,5 @@
 """State machine of the consumer protocol; members behave as in ``ConsumerMembershipManager``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from assignors.assignment import common

@@ -6,8 +6,6 @@ group is converted back and all members rejoin. Unlike in Kafka, the group is no
 rejoins as a classic member in place of the last consumer member.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ The coordinator follows ``ConsumerGroup``, ``ConsumerGroupMember`` and ``GroupMe
 follow ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
