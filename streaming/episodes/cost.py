@@ -253,7 +253,8 @@ def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, 
     for sample in samples:
         committed = sample.committed or 0
         has_resumed = outage.resumed_before is not None or committed > (start or 0) or samples[-1].end == start
-        has_reached = _lag(sample) <= lag or (target is not None and committed >= target)
+        is_current = sample.at >= since + _AGE_MS  # an older end offset may lack messages that were delayed
+        has_reached = (is_current and _lag(sample) <= lag) or (target is not None and committed >= target)
         if sample.at >= since and has_resumed and has_reached:
             return sample.at
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streaming.episodes.cost import OffsetSamples, Sample, add_samples, cost_of
@@ -76,6 +76,7 @@ class Partition:
 
 
 @given(seed=st.integers(0, 10**9))
+@example(seed=1932996)  # the sample that shows no lag has an end offset from before the partition resumed
 @settings(max_examples=100)
 def test_bounds_contain_the_true_cost(seed: int) -> None:
     random = Random(seed)
