@@ -85,9 +85,13 @@ def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[RealG
     assert figures.inside >= floor(0.95 * figures.partitions), (figures, outside)
     if figures.partitions >= ENOUGH:
         proved = [downtime for group in groups if _is_proved(group, view) for downtime in group_downtimes(group, view)]
-        assert (Figures.of(proved).ratio or 0) >= 0.5, Figures.of(proved)
+        assert (Figures.of(proved).ratio or 0) >= 0.3, Figures.of(proved)
 
 
 def _is_proved(group: RealGroup, view: str) -> bool:
-    """Return true if the coordinator's log or KIP-848 records give a lower bound for the downtime."""
-    return group.member_kind.protocol == "consumer" or (view == LOG and group.member_kind.protocol == "eager")
+    """Return true if the coordinator's log or KIP-848 records show when members gave partitions up.
+
+    An eager member that stays in the group stops with its JoinGroup request, which the coordinator does not log. The
+    time from an assignment to the first consumed record is part of the measured downtime, but nothing proves it.
+    """
+    return group.member_kind.protocol == "consumer" or (view == LOG and group.member_kind.protocol == "cooperative")
