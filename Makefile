@@ -14,10 +14,12 @@ OTHERS := $(filter-out $(SPARK) %__pycache__,$(wildcard tests/integration/stream
 TIERS := $(COMPOSE) $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle) \
 	$(wildcard tests/acceptance/test_*.py) tests/acceptance/situations $(SPARK) $(OTHERS)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+CLASSES = $(BIN)/python scripts/spark_classes.py
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 
 ##@ Use it
 demo: runtime java ## watch real rebalances on this machine (ARGS="--duration 60")
+	@$(CLASSES)
 	@$(BIN)/rebalance-monitor demo $(ARGS)
 
 ##@ Work on it
@@ -142,7 +144,7 @@ java: ## Java 17 or newer
 	@sh scripts/java.sh
 
 classes: packages java ## what lets Spark start in half the time, kept in the cache
-	@$(BIN)/python scripts/spark_classes.py >/dev/null 2>&1 || true
+	@$(CLASSES)
 
 jdk: ## Java with its compiler: the oracle's Java side is compiled here
 	@sh scripts/java.sh jdk

@@ -1,7 +1,7 @@
 """Archives the classes that Spark loads (AppCDS) in the cache folder: a start then takes a quarter less processor time.
 
-``make classes`` runs this script. spark-submit runs it again, with the argument ``load``, in the JVM whose classes are
-archived.
+``make demo`` and the tests run this script. spark-submit runs it again, with the argument ``load``, in the JVM whose
+classes are archived.
 """
 
 from __future__ import annotations
@@ -24,11 +24,18 @@ _LOAD = "load"
 
 def make(archive: Path) -> None:
     """Write the archive of the classes that two batches load, and delete the oldest archives."""
+    print("preparing Spark (once, half a minute)", file=sys.stderr, flush=True)
     part = archive.with_name(f".{archive.name}.part")
     options = f"-XX:ArchiveClassesAtExit={part} {QUIET} -XX:+UseSerialGC"
-    environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
     command = [spark_home() / "bin/spark-submit", "--driver-java-options", options, __file__, _LOAD]
-    subprocess.run(command, env=os.environ | environment, stdin=subprocess.DEVNULL, check=True, timeout=600)
+    ended = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True, timeout=600
+    )
+    if ended.returncode or not part.exists():
+        last = (ended.stderr.strip() or "no message").splitlines()[-1]
+        print(f"Spark's classes are not archived, so Spark starts more slowly: {last}", file=sys.stderr)
+        return
     part.rename(archive)
     for old in sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)[:-_KEPT]:
         old.unlink(missing_ok=True)
